@@ -1,0 +1,57 @@
+# What people do with this repository. `make help` lists it; every target sets up what it needs.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+MODEL  ?= script:examples/weather.json
+TOOLS  ?= examples/weather_tools.py
+PORT   ?= 1234
+DATA   ?= ../shared/data
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test check format bench conformance lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: $(VENV)/.ready ## make .venv with ronda in it
+
+$(VENV)/.ready: requirements-dev.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 or newer is needed"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python 3.11 or newer is needed"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOLS=FILE.py] [ARGS=…]
+	$(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS)
+
+test: setup ## run all tests
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+check: setup ## what a reviewer's machine checks: format, lint, types, layers, public API
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_layers.py tests/test_public_api.py
+
+format: setup ## write the code as the formatter wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## our cost beside a floor measured in the same run [ARGS=--quick]
+	$(BIN)/python bench/run.py $(ARGS)
+
+conformance: setup ## tests on recorded data: make conformance [DATA=DIR]
+	$(BIN)/python -m tests.conformance $(DATA)
+
+lock: setup ## write the lock files anew from pyproject.toml
+	$(BIN)/pip-compile $(LOCK) -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
+
+LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
+        --no-emit-find-links --no-emit-trusted-host
+
+clean: ## remove what these targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .pytest_cache

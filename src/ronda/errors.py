@@ -1,0 +1,110 @@
+"""Every exception Ronda raises on purpose, in one tree that says whose fault it is.
+
+    RondaError                  status_hint: the HTTP status a server would answer with
+    ├── BadRequest              the caller's: raised before a run starts (also a ValueError)
+    │   └── NotFound
+    ├── BadConfig               the operator's or the programmer's: an agent, a tool file, a setting
+    ├── UpstreamError           the model provider's; `retryable` says if trying again may help
+    │   ├── UpstreamUnreachable     no connection, or it timed out before an answer began
+    │   └── UpstreamBroken          an answer began and did not end, or made no sense
+    ├── RunEnded                a run that ended without an answer; `messages` is the conversation so far
+    │   ├── ExecuteError            the model could not be called, after all tries
+    │   ├── LimitExceeded           a limit was reached and the caller asked for an error (also a RuntimeError)
+    │   ├── ToolMissing             the model asked for a tool nobody can run (also a ValueError)
+    │   └── RunCancelled            somebody cancelled it
+    └── ProtocolError           ours: events that cannot follow each other. Never caught in the loop
+
+Messages name the thing and the way out. What is raised is not logged by whoever raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class RondaError(Exception):
+    status_hint = 500
+
+
+class BadRequest(RondaError, ValueError):
+    """The request cannot be carried out as it stands. `param` names the field."""
+
+    status_hint = 400
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+
+
+class NotFound(BadRequest):
+    status_hint = 404
+
+
+class TooLarge(BadRequest):
+    status_hint = 413
+
+
+class BadConfig(RondaError):
+    """A setting, an agent or a tool that cannot work; found before anything runs."""
+
+
+class UpstreamError(RondaError):
+    """The provider refused, failed or was not there."""
+
+    status_hint = 502
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        connection: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.connection = connection  # no HTTP answer at all: a policy may treat these apart
+
+
+class UpstreamUnreachable(UpstreamError):
+    status_hint = 502
+
+
+class UpstreamBroken(UpstreamError):
+    status_hint = 502
+
+
+class RunEnded(RondaError):
+    """The run is over and there is no answer. `messages` can be given to a new run to go on from there."""
+
+    status_hint = 502
+
+    def __init__(self, message: str, messages: Sequence[Any] = (), *, run: str = "") -> None:
+        super().__init__(message)
+        self.messages = list(messages)  # turns; what a turn is, is known further up
+        self.run = run
+
+
+class ExecuteError(RunEnded):
+    """The model could not be called."""
+
+
+class LimitExceeded(RunEnded, RuntimeError):
+    """The run reached a limit and was told to fail there."""
+
+
+class ToolMissing(RunEnded, ValueError):
+    """The model asked for a tool that has no handler."""
+
+
+class RunCancelled(RunEnded):
+    """The run was cancelled; what it had is in `messages`."""
+
+
+class ProtocolError(RondaError):
+    """Two events that cannot follow each other: a bug in Ronda, or a journal that was tampered with."""
