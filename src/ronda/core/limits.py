@@ -1,0 +1,70 @@
+"""How far a run may go, and how often a model call may be tried. Data: who enforces it is elsewhere."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+# What can end a run early, named in the response and in the run's last event.
+LimitName: TypeAlias = Literal[
+    "max_tool_rounds",
+    "max_tool_calls",
+    "max_tokens",
+    "max_seconds",
+    "unknown_tool",
+    "unreadable_calls",
+    "repeated_call",
+]
+
+SERVER_ROUNDS = 256
+LIBRARY_ROUNDS = 10
+
+# A model that asks for tools nobody has, or writes calls nobody can read, gets this many chances in a row.
+UNKNOWN_IN_A_ROW = 3
+CUT_IN_A_ROW = 3
+
+# The same call with the same arguments and the same result: told after this many, ended after `Limits.repeats`.
+REPEATS_BEFORE_TOLD = 3
+
+
+class Limits(Struct, frozen=True, omit_defaults=True):
+    """`rounds` counts tool rounds. What happens at a limit is `on_limit`: one last answer with tools off, or an error."""
+
+    rounds: int = SERVER_ROUNDS
+    tool_calls: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    repeats: int = 6
+    on_limit: Literal["answer", "error"] = "answer"
+
+
+class Retry(Struct, frozen=True, omit_defaults=True):
+    """When a model call fails before anything was shown. Times in seconds.
+
+    The wait before try n+1 is initial_interval × exponent^n with jitter, at most max_interval. A provider's Retry-After wins;
+    one longer than max_interval ends the tries, since calling earlier would only fail again.
+    """
+
+    initial_interval: float = 0.5
+    max_interval: float = 60.0
+    exponent: float = 2.0
+    max_elapsed_time: float | None = None
+    retry_connection_errors: bool = True
+    tries: int = 3
+
+    def wait(self, failures: int, jitter: float) -> float:
+        """Seconds before the next try, after `failures` of them; `jitter` is a random number from 0 to 1."""
+        wait = self.initial_interval * self.exponent ** (failures - 1)
+        return min(wait * (1 + jitter / 4), self.max_interval)
+
+
+NO_RETRY = Retry(tries=1)
+
+
+class Timeouts(Struct, frozen=True, omit_defaults=True):
+    """Of a model call, in seconds: to connect, until the answer begins, and between two pieces of it."""
+
+    connect: float = 10.0
+    first_byte: float = 600.0
+    silence: float = 120.0

@@ -1,0 +1,170 @@
+"""What a conversation is made of: turns, and the parts inside them.
+
+Pure values: frozen, equal when their content is equal, JSON both ways through their tags. Nothing here knows a vendor; a
+provider's own JSON of a turn rides beside the neutral parts as `Native`, to be sent back to the same wire untouched.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Raw, Struct
+
+# JSON that is not there. A field of raw JSON has this for its default: msgspec knows no union of Raw and None.
+NULL = Raw(b"null")
+
+
+class Native(Struct, frozen=True, gc=False):
+    """The JSON in which a wire said this, kept only where that wire's writer would not say it the same way."""
+
+    api: str
+    payload: Raw
+
+
+class Text(Struct, frozen=True, gc=False, tag="text"):
+    text: str
+
+
+class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
+    """What the model thought aloud. Never sent to another vendor, never part of an answer."""
+
+    text: str
+
+
+class Refusal(Struct, frozen=True, gc=False, tag="refusal"):
+    text: str
+
+
+class Image(Struct, frozen=True, gc=False, tag="image", omit_defaults=True):
+    """`url` is http(s) or a data: URL."""
+
+    url: str
+    detail: str | None = None
+
+
+class Audio(Struct, frozen=True, gc=False, tag="audio"):
+    """`data` is base64, `format` the file format: wav, mp3, …"""
+
+    data: str
+    format: str
+
+
+class Video(Struct, frozen=True, gc=False, tag="video"):
+    url: str
+
+
+class File(Struct, frozen=True, gc=False, tag="file", omit_defaults=True):
+    """Content as a data: URL, or a provider's id of a file it already has."""
+
+    data: str | None = None
+    name: str | None = None
+    id: str | None = None
+
+
+class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=True):
+    """What the model asks for. `arguments` is JSON text.
+
+    When the model wrote something else, `repairs` names what was done to read it and `written` keeps its own words; when
+    nothing could be read, `problem` says why, and the call is never run.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    repairs: tuple[str, ...] = ()
+    written: str | None = None
+    problem: str | None = None
+
+    @property
+    def as_written(self) -> str:
+        return self.arguments if self.written is None else self.written
+
+
+class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults=True):
+    """What came of a call. The model reads it whether it failed or not."""
+
+    call_id: str
+    content: str
+    failed: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    native: Native | None = None
+
+
+Attachment: TypeAlias = Image | Audio | Video | File
+UserPart: TypeAlias = Text | Image | Audio | Video | File
+AssistantPart: TypeAlias = Text | Reasoning | Refusal | ToolCall
+
+# Why a model stopped. Only "tool_calls" runs tools: a turn cut by length never does.
+Stop: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "interrupted"]
+
+
+class SystemTurn(Struct, frozen=True, gc=False, tag="system", omit_defaults=True):
+    text: str
+    role: Literal["system", "developer"] = "system"
+    native: Native | None = None
+
+
+class UserTurn(Struct, frozen=True, gc=False, tag="user", omit_defaults=True):
+    parts: tuple[UserPart, ...]
+    name: str | None = None
+    native: Native | None = None
+
+
+class AssistantTurn(Struct, frozen=True, gc=False, tag="assistant", omit_defaults=True):
+    parts: tuple[AssistantPart, ...]
+    stop: Stop = "stop"
+    native: Native | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join([part.text for part in self.parts if type(part) is Text])
+
+    @property
+    def reasoning(self) -> str:
+        return "".join([part.text for part in self.parts if type(part) is Reasoning])
+
+    @property
+    def refusal(self) -> str:
+        return "".join([part.text for part in self.parts if type(part) is Refusal])
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple([part for part in self.parts if type(part) is ToolCall])
+
+
+class ToolTurn(Struct, frozen=True, gc=False, tag="tool"):
+    """The results of one assistant turn, in the order the model asked."""
+
+    results: tuple[ToolResult, ...]
+
+
+Turn: TypeAlias = SystemTurn | UserTurn | AssistantTurn | ToolTurn
+
+
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Tokens, as the provider counted them."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+NO_USAGE = Usage()
+
+
+def user(text: str) -> UserTurn:
+    """What a person said."""
+    return UserTurn((Text(text),))

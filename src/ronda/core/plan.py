@@ -1,0 +1,96 @@
+"""What a run was told to do: frozen when it starts and journaled with it.
+
+A run never looks at configuration again, so a changed config never changes what an old run does. Nothing here can be called:
+handlers are found by name when the run is driven.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Raw, Struct
+
+from ronda.core.limits import Limits, Retry
+from ronda.core.parts import NULL
+
+ANY_OBJECT = Raw(b'{"type":"object"}')
+
+# Who can run a call, in the order they are asked. "caller" is the client that sent the request.
+ToolKind: TypeAlias = Literal["builtin", "function", "callback", "mcp", "dispatch", "caller"]
+
+
+class ToolSpec(Struct, frozen=True, omit_defaults=True):
+    """A tool as the model sees it and as the loop must treat it. `parameters` is a JSON Schema without the bound ones."""
+
+    name: str
+    description: str = ""
+    parameters: Raw = ANY_OBJECT
+    strict: bool | None = None
+    kind: ToolKind = "function"
+    repeatable: bool = False  # may run again after a crash
+    exclusive: str | None = None  # calls with the same key never overlap within a session
+    timeout: float | None = None
+    bound: tuple[str, ...] = ()  # filled in from the inputs, never by the model
+    no_arguments_needed: bool = False  # so an empty argument text means {}
+    native: Raw = NULL  # a caller's own declaration, where ours would not say it the same way
+
+
+class ToolChoice(Struct, frozen=True, omit_defaults=True):
+    """`names` restricts what may be called; definitions stay in the prompt. A `named` choice is one name, required."""
+
+    mode: Literal["auto", "none", "required"] = "auto"
+    names: tuple[str, ...] = ()
+    named: bool = False
+
+    def allows(self, name: str) -> bool:
+        """A named choice binds the first round only, and the provider enforces it; it takes no other tool away."""
+        return not self.names or self.named or name in self.names
+
+
+AUTO = ToolChoice()
+NONE = ToolChoice("none")
+
+
+class ResponseFormat(Struct, frozen=True, omit_defaults=True):
+    """What the final text must be. Binds the answer, never a tool's arguments."""
+
+    type: Literal["json_object", "json_schema"]
+    name: str = "answer"
+    schema: Raw = NULL
+    strict: bool | None = None
+    description: str | None = None
+
+
+class Options(Struct, frozen=True, omit_defaults=True):
+    """How to sample. `extra` holds fields of the caller's dialect that Ronda does not know, to pass on or refuse by name."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+    response_format: ResponseFormat | None = None
+    extra: dict[str, Raw] = {}
+
+
+NO_OPTIONS = Options()
+
+
+class Plan(Struct, frozen=True, omit_defaults=True):
+    model: str
+    tools: tuple[ToolSpec, ...] = ()
+    choice: ToolChoice = AUTO
+    options: Options = NO_OPTIONS
+    limits: Limits = Limits()
+    retry: Retry = Retry()
+    parallel: bool = True
+    stream: bool = False  # somebody is watching: ask the provider for deltas
+    on_unknown_tool: Literal["tell", "raise"] = "tell"
+    tool_calls: Literal["all", "first"] = "all"
+
+    @property
+    def runs_tools(self) -> bool:
+        """False in the ordinary client-side flow, where the caller runs the loop and we hand over what the model wrote."""
+        return self.on_unknown_tool == "raise" or any(tool.kind != "caller" for tool in self.tools)

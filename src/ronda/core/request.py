@@ -1,0 +1,25 @@
+"""One model call, as the loop words it and a wire writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ronda.core.parts import Turn
+from ronda.core.plan import Options, ToolChoice, ToolSpec
+
+
+class ModelRequest(Struct, gc=False):
+    """`scratch` lives as long as the run is driven: a wire may keep there what it wrote before. Dropping it changes nothing."""
+
+    turns: Sequence[Turn]
+    tools: tuple[ToolSpec, ...]
+    choice: ToolChoice
+    options: Options
+    stream: bool  # somebody watches: show deltas
+    run: str
+    round: int
+    attempt: int
+    scratch: dict[str, Any]

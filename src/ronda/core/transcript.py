@@ -1,0 +1,123 @@
+"""Conversations that fit: what a model wrote, settled into calls that can be run, and histories with every call answered once.
+
+Both work on copies: what was stored is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ronda.core.arguments import recover
+from ronda.core.events import ModelFinished
+from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
+from ronda.core.run import Run
+
+NO_RESULT = (
+    "Error: no result: this call was interrupted before its outcome was recorded. "
+    "It may or may not have taken effect; check before calling again."
+)
+
+
+def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
+    """Give every call of a finished turn an id of its own and arguments that parse; say what was changed.
+
+    Returned is the same object where there was nothing to do, so that the provider's own JSON goes back byte for byte.
+    """
+    turn = finished.turn
+    calls = turn.calls
+    if not calls:
+        return finished, []
+    warnings: list[str] = []
+    parts: list[AssistantPart] = []
+    keep_native = True
+    seen: set[str] = set()
+    runs_tools = run.runs_tools
+    keep = len(calls)
+    if run.in_last_call:
+        warnings.append("the model asked for tools after the last round; its calls were dropped")
+        keep, keep_native = 0, False
+    elif runs_tools and run.plan.tool_calls == "first" and len(calls) > 1:
+        warnings.append(f"the model made {len(calls)} calls in one turn; only the first, '{calls[0].name}', is run")
+        keep, keep_native = 1, False
+    for part in turn.parts:
+        if type(part) is not ToolCall:
+            parts.append(part)
+            continue
+        if len(seen) == keep:
+            continue
+        call = part
+        if not call.id or call.id in seen:
+            # Derived, not drawn: a replay must name it the same way.
+            call = ToolCall(f"call_{run.id[-12:]}_{run.round - 1}_{len(seen)}", call.name, call.arguments)
+            keep_native = False
+        seen.add(call.id)
+        if runs_tools and not _is_callers(call, run):
+            call = _readable(call, run)
+        parts.append(call)
+        if call.repairs:
+            warnings.append(f"the arguments of '{call.name}' were repaired: {', '.join(call.repairs)}")
+    if tuple(parts) == turn.parts:
+        return finished, warnings
+    stop = "stop" if turn.stop == "tool_calls" and not keep else turn.stop
+    settled = AssistantTurn(tuple(parts), stop, turn.native if keep_native else None)
+    return ModelFinished(settled, finished.usage, finished.logprobs, finished.at), warnings
+
+
+def _is_callers(call: ToolCall, run: Run) -> bool:
+    """The caller gets what the model wrote, and judges it."""
+    spec = run.tools.get(call.name)
+    return spec is not None and spec.kind == "caller"
+
+
+def _readable(call: ToolCall, run: Run) -> ToolCall:
+    recovered = recover(call.arguments)
+    if recovered is not None:
+        if not recovered.repairs:
+            return call
+        return ToolCall(call.id, call.name, recovered.text, recovered.repairs, written=call.arguments)
+    if not call.arguments.strip():
+        spec = run.tools.get(call.name)
+        if spec is not None and spec.no_arguments_needed:
+            return ToolCall(call.id, call.name, "{}", ("empty",), written=call.arguments)
+        return ToolCall(call.id, call.name, call.arguments, problem="the arguments are empty; send a JSON object")
+    return ToolCall(
+        call.id, call.name, call.arguments, problem="not a JSON object, and no way was found to read it as one"
+    )
+
+
+def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
+    """Every call answered once, every result asked for: what any provider demands before it reads a word.
+
+    Works both ways and in order; the very same sequence comes back when nothing was wrong with it.
+    """
+    fixed: list[Turn] = []
+    changed = False
+    waiting: tuple[ToolCall, ...] = ()  # calls of the assistant turn just before
+    results: dict[str, ToolResult] = {}
+
+    def close() -> None:
+        nonlocal waiting, results, changed
+        if waiting:
+            answers = [results.get(call.id) or ToolResult(call.id, NO_RESULT, failed=True) for call in waiting]
+            changed = changed or len(results) < len(waiting)
+            fixed.append(ToolTurn(tuple(answers)))
+        waiting, results = (), {}
+
+    for turn in turns:
+        if type(turn) is ToolTurn:
+            asked = {call.id for call in waiting}
+            in_order = [call.id for call in waiting] == [result.call_id for result in turn.results]
+            changed = changed or bool(results) or not in_order
+            for result in turn.results:
+                if result.call_id in asked:
+                    results.setdefault(result.call_id, result)
+            if in_order and len(results) == len(waiting) and waiting:
+                fixed.append(turn)
+                waiting, results = (), {}
+            continue
+        close()
+        fixed.append(turn)
+        if type(turn) is AssistantTurn:
+            waiting = turn.calls
+    close()
+    return fixed if changed else turns
