@@ -1,0 +1,1 @@
+"""Vendor formats, both ways, as pure functions of bytes: no socket, no clock, no loop."""

@@ -1,0 +1,110 @@
+"""Pieces of tool calls → whole tool calls, in a stream where no single key can be trusted.
+
+Seen in the wild: `index` repeated for every call (Ollama), missing, or not starting at 0; `id` blank, late or repeated in
+every piece; a name split over two pieces or repeated in each; two pieces with one index in one chunk. So a piece is matched
+by id first, then by index, then by position; a name that comes again after complete arguments begins a new call.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import CallDelta
+from ronda.core.parts import NULL, ToolCall
+
+
+class FunctionPiece(Struct, frozen=True, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Raw] | None = None  # some servers send the object itself
+
+
+class CallPiece(Struct, frozen=True, gc=False):
+    function: FunctionPiece | None = None
+    id: str | None = None
+    index: int | None = None
+    type: str | None = None
+    extra_content: Raw = NULL  # Gemini's compatible endpoint: thought signatures
+    custom: Raw = NULL
+
+
+class _Record:
+    __slots__ = ("arguments", "extra", "id", "name")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+        self.extra: Raw = NULL
+
+    @property
+    def is_whole(self) -> bool:
+        try:
+            msgspec.json.decode("".join(self.arguments), type=dict)
+        except (msgspec.DecodeError, ValueError):
+            return False
+        return True
+
+
+class CallAssembler:
+    __slots__ = ("_by_id", "_by_index", "records")
+
+    def __init__(self) -> None:
+        self.records: list[_Record] = []
+        self._by_id: dict[str, int] = {}
+        self._by_index: dict[int, int] = {}
+
+    def add(self, piece: CallPiece) -> CallDelta:
+        function = piece.function or _NO_FUNCTION
+        name = function.name or ""
+        at = self._find(piece, name)
+        record = self.records[at]
+        if piece.id and not record.id:
+            record.id = piece.id
+            self._by_id[piece.id] = at
+        if piece.index is not None:
+            self._by_index[piece.index] = at
+        if name and name != record.name:
+            record.name += name
+        if piece.extra_content != NULL:
+            record.extra = piece.extra_content.copy()
+        arguments = text_of(function.arguments)
+        if arguments:
+            record.arguments.append(arguments)
+        return CallDelta(at, record.id, record.name, arguments)
+
+    def _find(self, piece: CallPiece, name: str) -> int:
+        if piece.id and (known := self._by_id.get(piece.id)) is not None:
+            return known
+        if piece.index is not None:
+            candidate = self._by_index.get(piece.index)
+        else:
+            candidate = len(self.records) - 1 if self.records else None
+        if candidate is None:
+            return self._new()
+        record = self.records[candidate]
+        if piece.id and record.id:
+            return self._new()  # another id under the same index: another call
+        if name and record.arguments and (name != record.name or record.is_whole):
+            return self._new()  # a name after arguments: the next call, under an index used again
+        return candidate
+
+    def _new(self) -> int:
+        self.records.append(_Record())
+        return len(self.records) - 1
+
+    def calls(self) -> list[ToolCall]:
+        # A record without a name is noise some servers send to end a list.
+        return [ToolCall(record.id, record.name, "".join(record.arguments)) for record in self.records if record.name]
+
+
+_NO_FUNCTION = FunctionPiece()
+
+
+def text_of(arguments: str | dict[str, Raw] | None) -> str:
+    """Arguments as JSON text, whatever form the server chose."""
+    if arguments is None:
+        return ""
+    if type(arguments) is str:
+        return arguments
+    return msgspec.json.encode(arguments).decode()
