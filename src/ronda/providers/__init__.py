@@ -1,0 +1,59 @@
+"""Where models are found: `provider:name` → something that can be called.
+
+One table of functions, each importing its module when called: nothing is loaded that is not used, and a reader can find
+every provider from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ronda.core.limits import Timeouts
+from ronda.drive import Provider
+from ronda.errors import BadConfig
+
+
+class Where(Struct, frozen=True):
+    """How to reach a model, beside its name."""
+
+    base_url: str | None = None
+    key: str | None = None
+    timeouts: Timeouts | None = None
+
+
+def _openai_chat(name: str, where: Where) -> Provider:
+    from ronda.providers.openai_chat import OpenAIChat
+
+    return OpenAIChat(name, where.base_url, where.key, where.timeouts)
+
+
+def _script(name: str, where: Where) -> Provider:
+    from ronda.providers.script import ScriptFile
+
+    return ScriptFile(name)
+
+
+PROVIDERS: dict[str, Callable[[str, Where], Provider]] = {
+    "openai-chat": _openai_chat,
+    "script": _script,
+}
+
+# Which environment variables hold a provider's key and address. Reading them is the business of `agent`.
+KEY_NAMES: dict[str, str] = {"openai-chat": "OPENAI_API_KEY"}
+URL_NAMES: dict[str, str] = {"openai-chat": "OPENAI_BASE_URL"}
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    """'openai-chat:gpt-5' → ('openai-chat', 'gpt-5')."""
+    provider, colon, name = spec.partition(":")
+    if not colon or not name or provider not in PROVIDERS:
+        known = ", ".join(f"{name}:…" for name in sorted(PROVIDERS))
+        raise BadConfig(f"no model can be found under {spec!r}; name one as PROVIDER:MODEL with one of {known}")
+    return provider, name
+
+
+def open_provider(spec: str, where: Where) -> Provider:
+    provider, name = split_spec(spec)
+    return PROVIDERS[provider](name, where)

@@ -1,0 +1,74 @@
+"""One upstream call for several choices: the prompt is paid for once.
+
+`n` choices are n runs side by side. Where no tool of ours is in play each of them makes exactly one model call, and an
+upstream that knows `n` can answer all in one: the first run to ask makes the call for everybody, the others wait for
+their share of it. No run knows of this; each sees an ordinary provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, runtime_checkable
+
+from ronda.core.events import ModelFinished, Preview
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+
+
+@runtime_checkable
+class ManyProvider(Protocol):
+    """A provider that can give several answers to one request; `shows` and the answers are in the choices' order."""
+
+    async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]: ...
+
+
+class Fan:
+    def __init__(self, provider: ManyProvider, n: int) -> None:
+        self._provider = provider
+        self._shows: dict[int, Show] = {}
+        self._n = n
+        self._call: asyncio.Task[list[ModelFinished]] | None = None
+        self._waiting: set[int] = set()
+
+    def choices(self) -> list[_Share]:
+        return [_Share(self, index) for index in range(self._n)]
+
+    async def call(self, index: int, request: ModelRequest, show: Show) -> ModelFinished:
+        self._shows[index] = show
+        if self._call is None or (self._call.done() and _failed(self._call)):  # a retry: again for everybody
+            self._call = asyncio.create_task(
+                self._provider.call_many(request, [self._shower(i) for i in range(self._n)])
+            )
+        self._waiting.add(index)
+        try:
+            finished = await asyncio.shield(self._call)
+            return finished[index]
+        except asyncio.CancelledError:
+            if self._waiting == {index}:  # the last one who wanted it
+                self._call.cancel()
+                await asyncio.wait([self._call])
+            raise
+        finally:
+            self._waiting.discard(index)
+
+    def _shower(self, index: int) -> Show:
+        def show(batch: list[Preview]) -> None:
+            if index in self._waiting:
+                self._shows[index](batch)
+
+        return show
+
+
+def _failed(call: asyncio.Task[list[ModelFinished]]) -> bool:
+    return call.cancelled() or call.exception() is not None
+
+
+class _Share:
+    """One choice's view of the call."""
+
+    def __init__(self, fan: Fan, index: int) -> None:
+        self._fan = fan
+        self._index = index
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        return await self._fan.call(self._index, request, show)

@@ -1,0 +1,159 @@
+"""A model that says what it was told to: for tests, for trying an agent offline, for examples.
+
+    ScriptedModel(calls("lookup", q="Paris"), says("Sunny."))     in Python, one turn after the other
+    script:FILE.json                                              as a model spec
+
+The file is a JSON list of turns. A turn is a string (the model says it) or an object with any of
+
+    "text": "…"            what it says                    "reasoning": "…"     what it thinks aloud before
+    "calls": [{"name": "…", "arguments": {…}, "id": "…"}]  tools it asks for; "arguments" may be a string, sent as it is
+    "stop": "length"       why it stopped, if not as usual "usage": {"input": 9, "output": 3}
+    "error": "…"           the call fails; with "status": 429 and "retry_after": 1 as an HTTP answer would
+    "chunks": ["…", "…"]   the text in these pieces        "cut": true          the stream breaks off after the text
+
+Each user message is answered from the first turn on: which turn comes is counted from the conversation, so a server can
+serve any number of them at once. A list of lists has one script per user message, and begins again when it is used up.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
+from ronda.core.parts import (
+    AssistantPart,
+    AssistantTurn,
+    Reasoning,
+    Stop,
+    Text,
+    ToolCall,
+    Turn,
+    Usage,
+    UserTurn,
+)
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+from ronda.errors import BadConfig, UpstreamBroken, UpstreamError
+
+
+class Call(Struct, frozen=True):
+    name: str
+    arguments: dict[str, Any] | str = {}
+    id: str | None = None
+
+
+class Line(Struct, frozen=True, forbid_unknown_fields=True):
+    """One turn of a script."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[Call, ...] = ()
+    stop: Stop | None = None
+    usage: Usage = Usage(10, 5)
+    chunks: tuple[str, ...] = ()
+    error: str | None = None
+    status: int | None = None
+    retry_after: float | None = None
+    cut: bool = False
+
+
+def says(text: str, **more: Any) -> Line:
+    return Line(text=text, **more)
+
+
+def calls(*asked: str | Call, text: str = "", **arguments: Any) -> Line:
+    """Ask for tools: names, or one name with its arguments as keywords."""
+    return Line(text=text, calls=tuple([call if isinstance(call, Call) else Call(call, arguments) for call in asked]))
+
+
+def fails(error: str, status: int | None = None, retry_after: float | None = None) -> Line:
+    return Line(error=error, status=status, retry_after=retry_after)
+
+
+class ScriptedModel:
+    """Says its lines one after the other, whoever asks. `heard` is what it was asked, call by call."""
+
+    def __init__(self, *lines: Line | str) -> None:
+        self._lines = [Line(text=line) if isinstance(line, str) else line for line in lines]
+        self.requests: list[ModelRequest] = []
+        self.heard: list[list[Turn]] = []
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        at = len(self.heard)
+        self.heard.append(list(request.turns))
+        self.requests.append(msgspec.structs.replace(request, turns=self.heard[-1]))
+        if at >= len(self._lines):
+            raise UpstreamError(f"the script is over: it has {len(self._lines)} turns and was asked for one more")
+        return _say(self._lines[at], at, request.stream, show)
+
+
+class ScriptFile:
+    """The provider behind `script:FILE.json`: keeps no state, so any number of runs can share it."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise BadConfig(f"cannot read the script {path!r}: {error.strerror}") from error
+        try:
+            turns = msgspec.json.decode(text, type=list[Line | str | list[Line | str]])
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise BadConfig(f"the script {path!r} is not a list of turns: {error}") from error
+        scripts = [item for item in turns if isinstance(item, list)]
+        if scripts and len(scripts) < len(turns):
+            raise BadConfig(f"the script {path!r} mixes turns and lists of turns")
+        self._scripts = [
+            [Line(text=line) if isinstance(line, str) else line for line in script]
+            for script in scripts or [[item for item in turns if not isinstance(item, list)]]
+        ]
+        if not all(self._scripts):
+            raise BadConfig(f"the script {path!r} has no turns")
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        users = [at for at, turn in enumerate(request.turns) if type(turn) is UserTurn]
+        script = self._scripts[max(0, len(users) - 1) % len(self._scripts)]
+        since = request.turns[users[-1] :] if users else request.turns
+        said = sum(type(turn) is AssistantTurn for turn in since)
+        return _say(script[said % len(script)], said, request.stream, show)
+
+
+def _say(line: Line, at: int, stream: bool, show: Show) -> ModelFinished:
+    if line.error is not None:
+        retryable = line.status is None or line.status in (408, 429) or line.status >= 500
+        raise UpstreamError(line.error, status=line.status, retryable=retryable, retry_after=line.retry_after)
+    parts: list[AssistantPart] = []
+    if line.reasoning:
+        parts.append(Reasoning(line.reasoning))
+    text = line.text or "".join(line.chunks)
+    if text:
+        parts.append(Text(text))
+    parts += [ToolCall(call.id or f"call_{at}_{n}", call.name, _text(call)) for n, call in enumerate(line.calls)]
+    if stream:
+        for batch in _previews(line, text, parts):
+            show(batch)
+    if line.cut:
+        raise UpstreamBroken("the script breaks off here", retryable=True)
+    stop: Stop = line.stop or ("tool_calls" if line.calls else "stop")
+    return ModelFinished(AssistantTurn(tuple(parts), stop), line.usage)
+
+
+def _text(call: Call) -> str:
+    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
+
+
+def _previews(line: Line, text: str, parts: list[AssistantPart]) -> list[list[Preview]]:
+    """As a real stream would come: word by word, then the calls, their arguments in two pieces."""
+    batches: list[list[Preview]] = []
+    if line.reasoning:
+        batches.append([ReasoningDelta(line.reasoning)])
+    batches += [[TextDelta(piece)] for piece in line.chunks or re.findall(r"\S+\s*|\s+", text)]
+    for n, call in enumerate([part for part in parts if type(part) is ToolCall]):
+        half = len(call.arguments) // 2
+        batches.append([CallDelta(n, call.id, call.name, call.arguments[:half])])
+        batches.append([CallDelta(n, call.id, call.name, call.arguments[half:])])
+    return batches
