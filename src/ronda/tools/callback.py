@@ -1,0 +1,36 @@
+"""A function registered under a name alone: what the model sees of it comes from the request that declares the tool."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ronda.core.plan import ToolSpec
+from ronda.drive import ToolContext, ToolOutput
+from ronda.tools.function import in_thread, to_output
+
+
+class CallbackTool:
+    """Called with the arguments as keywords; or as `callback(name, arguments)` if that is what its parameters are called."""
+
+    def __init__(self, spec: ToolSpec, function: Callable[..., Any]) -> None:
+        self.spec = spec
+        self._function = function
+        self._takes_name = _takes_name(function)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        if self._takes_name:
+            call = functools.partial(self._function, self.spec.name, arguments)
+        else:
+            call = functools.partial(self._function, **arguments)
+        value = call() if inspect.iscoroutinefunction(self._function) else await in_thread(call)
+        if inspect.isawaitable(value):
+            value = await value
+        return to_output(value)
+
+
+def _takes_name(function: Callable[..., Any]) -> bool:
+    names = list(inspect.signature(function).parameters)
+    return len(names) == 2 and names[0] == "name" and names[1] in ("args", "arguments")

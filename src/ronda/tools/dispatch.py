@@ -1,0 +1,75 @@
+"""Calls sent to an address of the operator's: one POST per call, the answer's text is the result.
+
+    →  {"name": "search", "arguments": {"query": "…"}}
+    ←  "text"  ·  {"content": …}  ·  any other text, as it is
+
+The address is the server's setting, never a request's. Each call carries an `Idempotency-Key` that stays the same when the
+same call is tried again, so that the other side can refuse to do a thing twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import msgspec
+import yarl
+
+from ronda.core.plan import ToolSpec
+from ronda.drive import ToolContext, ToolOutput
+from ronda.providers.http import session
+
+MAX_RESULT = 8 * 1024 * 1024
+
+
+class DispatchFailed(Exception):
+    """The other side did not answer as it should; the model reads why."""
+
+
+class DispatchTool:
+    def __init__(self, spec: ToolSpec, url: str) -> None:
+        self.spec = spec
+        self._url = yarl.URL(url)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        client = await session()
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "ronda",
+            "Idempotency-Key": context.key,
+            "X-Ronda-Run": context.run,
+            "X-Ronda-Call": context.call_id,
+        }
+        body = msgspec.json.encode({"name": self.spec.name, "arguments": arguments})
+        where = self._url.with_query(None).with_user(None)  # what the model and the client may read of it
+        try:
+            async with client.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+                if not 200 <= answer.status < 300:
+                    raise DispatchFailed(f"HTTP {answer.status} from tool callback URL: {where}")
+                return ToolOutput(_content(await _read(answer)))
+        except aiohttp.ClientError as error:
+            raise DispatchFailed(f"{type(error).__name__} from tool callback URL: {where}") from error
+
+
+async def _read(answer: aiohttp.ClientResponse) -> str:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in answer.content.iter_any():
+        size += len(piece)
+        if size > MAX_RESULT:
+            raise DispatchFailed(f"the result is larger than {MAX_RESULT} bytes")
+        pieces.append(piece)
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _content(text: str) -> str:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError):
+        return text
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and "content" in value:
+        content = value["content"]
+        return content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    return text

@@ -1,0 +1,252 @@
+"""A Python function as a tool: its docstring and its types are what the model sees.
+
+    @tool(repeatable=True)
+    async def read_page(url: str, max_chars: int = 20_000) -> str: ...
+
+A plain function runs in a thread of its own: a pool would fill up with calls that hang. Such a thread cannot be stopped, so a
+cancelled or timed-out call of a plain function may still finish behind the scenes; an async function really ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, overload
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.parts import Attachment, Audio, File, Image, Text, Video
+from ronda.core.plan import ToolKind, ToolSpec
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.errors import BadConfig
+from ronda.schema.signature import Signature, describe
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+DEFAULT_TIMEOUT = 300.0
+
+
+class FunctionTool:
+    """Made by `tool`. Calling it calls the function, so a decorated function can still be used and tested as one."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        repeatable: bool = False,
+        exclusive: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        strict: bool | None = None,
+        bindings: Mapping[str, str] | None = None,
+        kind: ToolKind = "function",
+    ) -> None:
+        self.function = function
+        self.bindings = dict(bindings or {})
+        self._context_in = _context_parameter(function)
+        hidden = frozenset(self.bindings) | ({self._context_in} if self._context_in else set())
+        self._signature: Signature = describe(function, hide=hidden)
+        parameters = inspect.signature(function).parameters
+        for bound in self.bindings:
+            if bound not in parameters:
+                raise BadConfig(f"tool '{self._signature.name}' binds {bound!r}, which is not one of its parameters")
+        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  # an object whose __call__ is async, not "is it callable"
+        )
+        self.spec = ToolSpec(
+            name=name or self._signature.name,
+            description=self._signature.description if description is None else description,
+            parameters=Raw(msgspec.json.encode(self._signature.parameters)),
+            strict=strict,
+            kind=kind,
+            repeatable=repeatable,
+            exclusive=exclusive,
+            timeout=timeout,
+            bound=tuple(self.bindings),
+            no_arguments_needed=not self._signature.parameters.get("required"),
+        )
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """A decorated method is a tool of its instance."""
+        if instance is None:
+            return self
+        return around(self, functools.partial(self.function, instance))
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        typed = self._signature.bind(arguments)
+        if self._context_in is not None:
+            typed[self._context_in] = context
+        if self._is_async:
+            value = await self.function(**typed)
+        else:
+            value = await in_thread(functools.partial(self.function, **typed))
+            if inspect.isawaitable(value):  # a plain function that returns a coroutine: a lambda around an async one
+                value = await value
+        return to_output(value)
+
+
+def around(tool: FunctionTool, function: Callable[..., Any]) -> FunctionTool:
+    """The same tool around another function: what it says of itself stays."""
+    spec = tool.spec
+    made = FunctionTool(
+        function,
+        name=spec.name,
+        description=spec.description,
+        repeatable=spec.repeatable,
+        exclusive=spec.exclusive,
+        timeout=spec.timeout,
+        strict=spec.strict,
+        bindings=tool.bindings,
+        kind=spec.kind,
+    )
+    made._is_async = tool._is_async
+    return made
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    repeatable: bool = False,
+    exclusive: str | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+    strict: bool | None = None,
+    bindings: Mapping[str, str] | None = None,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a function a tool.
+
+    Args:
+        function: A plain or async function; its parameters' types become the JSON Schema the model sees.
+        options: `repeatable` (may run again after a crash), `exclusive` (a key: calls with the same one never overlap within
+            a session), `timeout` in seconds or None, `bindings` (parameter → name of an input that fills it; the model
+            never sees it), `name`, `description`, `strict`.
+    """
+    if function is None:
+        return lambda function: FunctionTool(function, **options)
+    return function if isinstance(function, FunctionTool) else FunctionTool(function, **options)
+
+
+def as_tool(value: Tool | Callable[..., Any], name: str | None = None) -> Tool:
+    """What users put into `tools`: tools as they are, functions made into tools."""
+    if hasattr(value, "spec") and hasattr(value, "run"):
+        return value
+    if callable(value):
+        return FunctionTool(value, name=name)
+    raise BadConfig(f"{value!r} is not a tool; give a function, or something made with @tool")
+
+
+class BoundTool:
+    """A tool with some parameters filled in from the run's inputs: after the check, out of the model's reach."""
+
+    def __init__(self, tool: Tool, values: Mapping[str, Any]) -> None:
+        self._tool = tool
+        self._values = dict(values)
+        self.spec = tool.spec
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return await self._tool.run({**arguments, **self._values}, context)
+
+
+def _context_parameter(function: Callable[..., Any]) -> str | None:
+    """A parameter annotated with ToolContext is told where the call runs; the model does not see it."""
+    try:
+        hints = inspect.get_annotations(inspect.unwrap(function), eval_str=False)
+    except TypeError:
+        return None
+    for name, hint in hints.items():
+        if hint is ToolContext or (isinstance(hint, str) and hint.split(".")[-1] == "ToolContext"):
+            return name
+    return None
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Run a plain function in a thread of its own, with the caller's context variables."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if done.done():  # cancelled or timed out meanwhile: nobody wants it any more
+            return
+        if error is None:
+            done.set_result(value)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        value: Any = None
+        failed: BaseException | None = None
+        try:
+            value = context.run(function)
+        except StopIteration as error:  # cannot travel through a future
+            failed = RuntimeError(f"the function raised StopIteration: {error}")
+        except BaseException as error:  # carried to the caller, not handled here
+            failed = error
+        try:
+            loop.call_soon_threadsafe(settle, value, failed)
+        except RuntimeError:  # the loop is closed: the run is long over
+            return
+
+    threading.Thread(target=work, name="ronda-tool", daemon=True).start()
+    return await done
+
+
+_ATTACHMENTS = (Image, Audio, Video, File)
+
+
+def to_output(value: Any) -> ToolOutput:
+    """What a function returned, as the model reads it: text as it is, pictures and files beside it, the rest as JSON."""
+    if isinstance(value, str):
+        return ToolOutput(value)
+    if isinstance(value, ToolOutput):
+        return value
+    if isinstance(value, _ATTACHMENTS):
+        return ToolOutput(_name_of(value), (value,))
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (*_ATTACHMENTS, Text)) for item in value):
+        texts: list[str] = []
+        attachments: list[Attachment] = []
+        for item in value:
+            if isinstance(item, _ATTACHMENTS):
+                attachments.append(item)
+                texts.append(_name_of(item))
+            else:
+                texts.append(item.text if isinstance(item, Text) else to_output(item).content)
+        return ToolOutput("\n".join(texts), tuple(attachments))
+    if isinstance(value, (bytes, bytearray)):
+        data = base64.b64encode(value).decode()
+        return ToolOutput(f"[{len(value)} bytes]", (File(f"data:application/octet-stream;base64,{data}"),))
+    if hasattr(value, "model_dump_json"):  # a pydantic model; the library itself is the user's
+        return ToolOutput(str(value.model_dump_json()))
+    try:
+        return ToolOutput(msgspec.json.encode(value, enc_hook=_plain).decode())
+    except (TypeError, ValueError):
+        return ToolOutput(str(value))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    return str(value)
+
+
+def _name_of(item: Attachment) -> str:
+    kind = type(item).__name__.lower()
+    name = item.name if isinstance(item, File) and item.name else ""
+    return f"[{kind} {name}]" if name else f"[{kind}]"
