@@ -1,0 +1,105 @@
+"""`ronda`: one parser, one file per command. A command is imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ronda._version import __version__
+from ronda.errors import BadConfig, BadRequest
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    try:
+        return _run(asked)
+    except (BadConfig, BadRequest) as error:
+        print(f"ronda: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(asked: argparse.Namespace) -> int:
+    if asked.command == "serve":
+        from ronda.cli.serve import serve
+
+        return serve(asked)
+    from ronda.cli.run import run
+
+    return run(asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ronda",
+        description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
+        epilog="Models are named PROVIDER:NAME, such as openai-chat:gpt-5 (any server that speaks Chat Completions, with "
+        "--base-url) or script:FILE.json (says what the file says, offline).",
+    )
+    parser.add_argument("--version", action="version", version=f"ronda {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _serve_parser(commands.add_parser("serve", help="serve agents over HTTP", description="Serve the loop over HTTP."))
+    _run_parser(
+        commands.add_parser(
+            "run", help="ask once, print the answer", description="Run an agent once and print its answer."
+        )
+    )
+    return parser
+
+
+def _model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", metavar="SPEC", help="the model, as PROVIDER:NAME")
+    parser.add_argument(
+        "--base-url", metavar="URL", help="where the model's server is, such as http://127.0.0.1:8000/v1"
+    )
+    parser.add_argument(
+        "--tools",
+        metavar="FILE.py",
+        action="append",
+        help="a Python file with functions made tools by @tool; may be repeated",
+    )
+
+
+def _serve_parser(parser: argparse.ArgumentParser) -> None:
+    _model_options(parser)
+    parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
+    parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
+    parser.add_argument(
+        "--tool-dispatch-url", metavar="URL", help="POST calls of declared tools that nothing here runs to this address"
+    )
+    parser.add_argument(
+        "--tool-dispatch-timeout", type=float, metavar="SECONDS", help="how long it may take (default 30)"
+    )
+    parser.add_argument(
+        "--max-tool-rounds", type=int, metavar="N", help="rounds a request gets unless it says (default 256)"
+    )
+    parser.add_argument(
+        "--max-tool-rounds-ceiling", type=int, metavar="N", help="the most rounds a request may ask for (default 256)"
+    )
+    parser.add_argument(
+        "--tool-calls",
+        choices=["all", "first"],
+        help="run all calls of a turn, or only the first, with a warning (default all)",
+    )
+    parser.add_argument("--max-run-seconds", type=float, metavar="SECONDS", help="the most time one run may take")
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="where runs are journaled (default: your state folder); ':memory:' keeps nothing",
+    )
+    parser.add_argument("--access-log", action="store_true", default=None, help="log every request")
+    parser.add_argument("--config", metavar="FILE.toml", help="settings from a file; flags win over it")
+
+
+def _run_parser(parser: argparse.ArgumentParser) -> None:
+    _model_options(parser)
+    parser.add_argument("--instructions", metavar="TEXT", default="", help="what the model is told before the prompt")
+    parser.add_argument("--max-iterations", type=int, metavar="N", default=10, help="tool rounds at most (default 10)")
+    parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
+    parser.add_argument("prompt", nargs="?", help="what to ask; read from standard input when it is left out")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

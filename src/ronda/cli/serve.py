@@ -1,0 +1,140 @@
+"""`ronda serve`: flags and a TOML file → ServerConfig → a server."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ronda._version import __version__
+from ronda.errors import BadConfig
+from ronda.journal import Journal
+from ronda.server.config import ServerConfig
+
+
+def serve(asked: argparse.Namespace) -> int:
+    config = read_config(asked)
+    if not config.model:
+        raise BadConfig("no model is given; name one with --model, such as openai-chat:gpt-5 or script:FILE.json")
+    listener = _listen(config.host, config.port)
+    with asyncio.Runner(loop_factory=_loop) as runner:
+        return runner.run(_serve(config, listener))
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+async def _serve(config: ServerConfig, listener: socket.socket) -> int:
+    import uvicorn
+
+    from ronda.server.app import Server, create_app
+
+    journal = open_journal(config)
+    server = Server(config, journal)
+    settings = uvicorn.Config(
+        create_app(server),
+        http="httptools",
+        log_level="info" if config.access_log else "warning",
+        access_log=config.access_log,
+        timeout_graceful_shutdown=5,
+        server_header=False,
+        date_header=False,
+        ws="none",
+    )
+    tools = ", ".join(server.toolbox.names) or "none of its own"
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    print(
+        f"ronda {__version__} on http://{shown}:{port}  model {config.model}  tools {tools}",
+        file=sys.stderr,
+        flush=True,
+    )
+    await uvicorn.Server(settings).serve([listener])
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bound before anything else is opened: a port that is taken is the commonest thing to go wrong."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def open_journal(config: ServerConfig) -> Journal:
+    if config.data_dir == ":memory:":
+        from ronda.journal.memory import MemoryJournal
+
+        return MemoryJournal()
+    from ronda.journal.sqlite import SqliteJournal
+
+    folder = Path(config.data_dir) if config.data_dir is not None else state_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise BadConfig(
+            f"cannot make the data folder {folder}: {error.strerror}; choose another with --data-dir"
+        ) from error
+    return SqliteJournal(
+        str(folder / "journal.db"),
+        synchronous="FULL" if config.journal_sync == "full" else "NORMAL",
+        max_age=config.journal_max_days * 86400,
+        max_bytes=config.journal_max_bytes,
+    )
+
+
+def state_folder() -> Path:
+    """Where programs keep what should survive a restart: never the working directory."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "ronda"
+
+
+def read_config(asked: argparse.Namespace) -> ServerConfig:
+    settings: dict[str, Any] = {}
+    if asked.config is not None:
+        settings = _read_toml(asked.config)
+    for name in ServerConfig.__struct_fields__:
+        value = getattr(asked, name, None)
+        if value is not None:
+            settings[name] = value
+    try:
+        config = msgspec.convert(settings, ServerConfig)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"the settings do not fit: {error}") from error
+    for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
+        value = getattr(config, name)
+        if value is not None and value < 0:
+            raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
+    return config
+
+
+def _read_toml(path: str) -> dict[str, Any]:
+    try:
+        said = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise BadConfig(f"cannot read the settings file {path!r}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfig(f"the settings file {path!r} is not TOML: {error}") from error
+    settings = {name.replace("-", "_"): value for name, value in said.items()}
+    if isinstance(settings.get("tools"), str):
+        settings["tools"] = [settings["tools"]]
+    folder = Path(path).parent  # paths in a file are meant from where the file is
+    settings["tools"] = [str(folder / tool) for tool in settings.get("tools", [])]
+    return settings

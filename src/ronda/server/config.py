@@ -1,0 +1,44 @@
+"""What the operator decides. Nothing a request says widens it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ronda.core.limits import SERVER_ROUNDS, Retry, Timeouts
+
+MAX_BODY = 50 * 1024 * 1024
+
+
+class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of `ronda serve`: from flags, or from the same names in a TOML file."""
+
+    model: str = ""
+    base_url: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 1234
+    tools: tuple[str, ...] = ()
+    tool_dispatch_url: str | None = None
+    tool_dispatch_timeout: float = 30.0
+    max_tool_rounds: int | None = None
+    max_tool_rounds_ceiling: int = SERVER_ROUNDS
+    tool_calls: Literal["all", "first"] = "all"
+    max_body: int = MAX_BODY
+    max_run_seconds: float | None = None
+    data_dir: str | None = None  # ":memory:" keeps nothing
+    journal_max_days: float = 30.0
+    journal_max_bytes: int = 2 * 1024 * 1024 * 1024
+    journal_sync: Literal["normal", "full"] = "normal"
+    retry: Retry = Retry()
+    timeouts: Timeouts = Timeouts()
+    access_log: bool = False
+
+    def rounds_for(self, wish: int | None) -> tuple[int, str | None]:
+        """The rounds a request gets, and what to tell it when that is less than it wished for."""
+        most = self.max_tool_rounds_ceiling
+        if wish is None:
+            return min(SERVER_ROUNDS if self.max_tool_rounds is None else self.max_tool_rounds, most), None
+        if wish > most:
+            return most, f"max_tool_rounds was cut from {wish} to {most}, the most this server allows"
+        return wish, None

@@ -1,0 +1,101 @@
+"""Which tools a request gets, and who runs each: function, callback, dispatch address, or the caller itself, in that order."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ronda.core.plan import ToolSpec
+from ronda.drive import Tool
+from ronda.errors import BadConfig, BadRequest
+from ronda.tools.callback import CallbackTool
+from ronda.tools.function import FunctionTool
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What the model sees, and the handlers of what runs here."""
+
+    specs: tuple[ToolSpec, ...]
+    handlers: Mapping[str, Tool]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(spec.name for spec in self.specs)
+
+
+class Toolbox:
+    def __init__(
+        self,
+        tools: Sequence[Tool] = (),
+        callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        dispatch_url: str | None = None,
+        dispatch_timeout: float = 30.0,
+    ) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.spec.name in self._tools:
+                raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
+            self._tools[tool.spec.name] = tool
+        self._specs = tuple([tool.spec for tool in self._tools.values()])
+        self._callbacks = dict(callbacks or {})
+        self._dispatch_url = dispatch_url
+        self._dispatch_timeout = dispatch_timeout
+        self._own = Offer(self._specs, self._tools)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._tools, *self._callbacks]
+
+    def offer(self, declared: tuple[ToolSpec, ...], rounds: int) -> Offer:
+        """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow."""
+        for spec in declared:
+            if spec.name in self._tools:
+                raise BadRequest(
+                    f"Tool '{spec.name}' conflicts with a registered internal tool. Internal tool names cannot be overridden.",
+                    param="tools",
+                )
+        if rounds == 0:
+            return Offer(declared, {})
+        if not declared:
+            return self._own
+        specs: list[ToolSpec] = []
+        handlers: dict[str, Tool] = {**self._tools}
+        for spec in declared:
+            if (callback := self._callbacks.get(spec.name)) is not None:
+                spec = msgspec.structs.replace(spec, kind="callback", timeout=300.0)
+                handlers[spec.name] = CallbackTool(spec, callback)
+            elif self._dispatch_url is not None:
+                from ronda.tools.dispatch import DispatchTool
+
+                spec = msgspec.structs.replace(spec, kind="dispatch", timeout=self._dispatch_timeout)
+                handlers[spec.name] = DispatchTool(spec, self._dispatch_url)
+            specs.append(spec)
+        # The server's first, always in the same order, so that prompt caches hold.
+        return Offer((*self._specs, *specs), handlers)
+
+
+def load_tools(path: str) -> tuple[list[Tool], dict[str, Callable[..., Any]]]:
+    """The tools of a Python file: everything made with @tool, and `tool_callbacks`, a dict of names and functions."""
+    file = Path(path)
+    if not file.is_file():
+        raise BadConfig(f"there is no tools file {path!r}")
+    name = f"ronda_tools_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise BadConfig(f"{path!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # annotations of the file's functions are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadConfig(f"the tools file {path!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    tools: list[Tool] = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
+    callbacks = getattr(module, "tool_callbacks", {})
+    if not tools and not callbacks:
+        raise BadConfig(f"the tools file {path!r} has no tools: decorate functions with @tool from ronda")
+    return tools, dict(callbacks)
