@@ -1,0 +1,68 @@
+"""The numbered, append-only events of runs: what makes a crash an interruption and nothing more.
+
+`append` takes events at once; `barrier` waits until they are kept. Between the two a store may gather as much as it likes, so
+all runs that reach a barrier in one tick share a commit. A store numbers a run's events from 0; the pair (run, number) is
+unique, so of two drivers of one run one wins and the other is told.
+
+Whoever drives a run holds it: from the append of its RunStarted, or from `resume`, until `release`. Looking at one (`read`) needs
+no hold. When something goes wrong with keeping a run's events, every `barrier` of that run says so until it is released;
+other runs are not disturbed.
+
+Every store passes `ronda.testing.journals`. Choosing one is the caller's: `memory.MemoryJournal` or `sqlite.SqliteJournal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ronda.core.events import Event, RunStarted
+from ronda.errors import RondaError
+
+
+class JournalConflict(RondaError):
+    """Another driver has this run, or has written its next event. Whoever hears this must stop driving."""
+
+    status_hint = 409
+
+
+class Unfinished(Struct, frozen=True):
+    """A run that has no RunFinished, with how many events it has."""
+
+    run: str
+    events: int
+    start: RunStarted
+
+
+class Journal(Protocol):
+    def append(self, run: str, events: Sequence[Event]) -> None:
+        """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted."""
+
+    async def barrier(self, run: str) -> None:
+        """Return once everything appended to this run is kept. Raises what went wrong with keeping it."""
+
+    async def read(self, run: str) -> list[Event]:
+        """All events of a run, in order; empty for a run that is not known. A torn tail is dropped."""
+
+    async def resume(self, run: str) -> list[Event]:
+        """Read a run in order to drive it: the next append goes right after what this returns.
+
+        Raises JournalConflict if somebody drives it: here, or in another process that is alive.
+        """
+
+    def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
+        """The held run waits for the caller's results of these calls. Kept with its events; the newest run wins."""
+
+    async def waiting(self, owner: str, call_id: str) -> str | None:
+        """The run of this owner that handed out the call, if any."""
+
+    async def unfinished(self) -> list[Unfinished]:
+        """Runs without an end that nobody drives: what a crash cut off, and what was released before its end."""
+
+    def release(self, run: str) -> None:
+        """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept)."""
+
+    async def close(self) -> None:
+        """Keep everything, then let go of the store. Raises what went wrong with keeping it."""

@@ -1,0 +1,102 @@
+"""A journal that forgets with its process, and before that the oldest runs: for the library, for tests, for `keep: memory`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
+from ronda.errors import ProtocolError
+from ronda.journal import JournalConflict, Unfinished
+
+
+class _Kept:
+    __slots__ = ("calls", "events", "held")
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.held = True
+        self.calls: list[tuple[str, str]] = []
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.events) and type(self.events[-1]) is RunFinished
+
+
+class MemoryJournal:
+    """Keeps the last `max_runs` runs: finished ones are forgotten first, those under way never."""
+
+    def __init__(self, max_runs: int = 1000) -> None:
+        self._max_runs = max_runs
+        self._runs: dict[str, _Kept] = {}
+        self._calls: dict[tuple[str, str], str] = {}
+
+    def append(self, run: str, events: Sequence[Event]) -> None:
+        if not events or type(events[0]) in PREVIEWS:
+            return
+        kept = self._runs.get(run)
+        if type(events[0]) is RunStarted:
+            if kept is not None:
+                raise JournalConflict(f"run {run!r} is in the journal already")
+            kept = self._runs[run] = _Kept()
+            while len(self._runs) > self._max_runs and self._forget_oldest():
+                pass
+        elif kept is None or not kept.held:
+            raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
+        kept.events += events
+
+    async def barrier(self, run: str) -> None:
+        pass
+
+    async def read(self, run: str) -> list[Event]:
+        kept = self._runs.get(run)
+        return [] if kept is None else kept.events.copy()
+
+    async def resume(self, run: str) -> list[Event]:
+        kept = self._runs.get(run)
+        if kept is None:
+            return []
+        if kept.held:
+            raise JournalConflict(f"run {run!r} is being driven here already")
+        kept.held = True
+        return kept.events.copy()
+
+    def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
+        kept = self._runs.get(run)
+        if kept is None or not kept.held:
+            raise ProtocolError(f"nobody holds run {run!r} here; say what it expects before releasing it")
+        for call_id in call_ids:
+            self._calls[owner, call_id] = run
+            kept.calls.append((owner, call_id))
+
+    async def waiting(self, owner: str, call_id: str) -> str | None:
+        return self._calls.get((owner, call_id))
+
+    async def unfinished(self) -> list[Unfinished]:
+        found = []
+        for name, kept in self._runs.items():
+            if not kept.held and not kept.finished and type(start := kept.events[0]) is RunStarted:
+                found.append(Unfinished(name, len(kept.events), start))
+        return found
+
+    def release(self, run: str) -> None:
+        if (kept := self._runs.get(run)) is not None:
+            kept.held = False
+
+    async def close(self) -> None:
+        pass
+
+    def _forget_oldest(self) -> bool:
+        """The oldest finished run, or else the oldest that nobody holds."""
+        oldest = None
+        for name, kept in self._runs.items():
+            if kept.finished:
+                oldest = name
+                break
+            if oldest is None and not kept.held:
+                oldest = name
+        if oldest is None:
+            return False
+        for call in self._runs.pop(oldest).calls:
+            if self._calls.get(call) == oldest:
+                del self._calls[call]
+        return True

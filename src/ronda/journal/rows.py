@@ -1,0 +1,357 @@
+"""How runs lie in SQLite: events become rows, and rows events.
+
+    run     one row per run: who drives it, when it began and ended, and where the large parts of its start are
+    event   what one run said between two commits: a JSON list, and the number of its first event. In the order of arrival,
+            not by run: so the rows of many runs in one commit lie side by side, and few pages are written
+    turn    transcripts kept apart: a turn and the one before it. A chat that sends everything again shares what it sent
+            before, so that a journal grows with what was said and not with its square
+    value   large values kept apart: tool tables, results, turns
+    call    the call ids handed out to callers
+
+A turn is found by the hash of itself and all before it, a value by the hash of its content. Nothing here commits, waits or
+knows the time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ronda.core.events import (
+    Event,
+    Fact,
+    ModelFinished,
+    ModelInterrupted,
+    RunFinished,
+    RunStarted,
+    ToolFinished,
+)
+from ronda.core.parts import AssistantTurn, ToolResult, Turn
+from ronda.core.plan import ToolSpec
+from ronda.journal import JournalConflict
+from ronda.store import StoreError
+
+MIGRATIONS: Final = (
+    (
+        """CREATE TABLE run (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL UNIQUE,
+            started REAL NOT NULL,
+            ended REAL,        -- NULL while unfinished
+            writer INTEGER,    -- the Presence of whoever drives it
+            tip INTEGER,       -- the last turn of its input, where that is kept apart
+            tools INTEGER      -- its tool table, where that is kept apart
+        )""",
+        "CREATE INDEX run_tip ON run(tip) WHERE tip IS NOT NULL",
+        "CREATE INDEX run_tools ON run(tools) WHERE tools IS NOT NULL",
+        "CREATE TABLE event (run INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (run, number))",
+        "CREATE TABLE turn (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, before INTEGER, body BLOB, value INTEGER)",
+        "CREATE INDEX turn_before ON turn(before) WHERE before IS NOT NULL",
+        "CREATE INDEX turn_value ON turn(value) WHERE value IS NOT NULL",
+        "CREATE TABLE value (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, body BLOB NOT NULL)",
+        "CREATE TABLE run_value (run INTEGER, value INTEGER, PRIMARY KEY (run, value)) WITHOUT ROWID",
+        "CREATE INDEX value_run ON run_value(value)",
+        "CREATE TABLE call (owner TEXT, id TEXT, run INTEGER NOT NULL, PRIMARY KEY (owner, id)) WITHOUT ROWID",
+        "CREATE INDEX call_run ON call(run)",
+    ),
+)
+
+# What is kept apart, in bytes of JSON.
+LARGE_TRANSCRIPT = 4 << 10
+LARGE_TOOLS = 1 << 10
+LARGE_VALUE = 64 << 10
+
+KNOWN_HASHES = 20_000  # remembered, so that the usual start of a run asks the database nothing
+KNOWN_TOOLS = 64
+
+
+class Apart(Struct, frozen=True, gc=False, tag="apart"):
+    """Stands in a row for an event whose result or turn is a row of `value`."""
+
+    event: Fact
+    value: int
+
+
+Kept: TypeAlias = Event | Apart
+
+_encode = msgspec.json.Encoder().encode
+_decode_row = msgspec.json.Decoder(list[Kept]).decode
+_decode_turn = msgspec.json.Decoder(Turn).decode
+_decode_tools = msgspec.json.Decoder(tuple[ToolSpec, ...]).decode
+_decode_result = msgspec.json.Decoder(ToolResult).decode
+_decode_answer = msgspec.json.Decoder(AssistantTurn).decode
+
+
+def _hash_value(body: bytes) -> bytes:
+    return blake2b(body, digest_size=20, person=b"value").digest()
+
+
+def _hash_turns(turns: Sequence[bytes]) -> list[bytes]:
+    """For each turn the hash of everything up to it. JSON objects end where they end, so nothing needs to part them."""
+    running = blake2b(digest_size=20, person=b"turn")
+    hashes = []
+    for body in turns:
+        running.update(body)
+        hashes.append(running.digest())
+    return hashes
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------------
+
+
+class RowWriter:
+    """Writes inside somebody's transactions: `begin` after each BEGIN, `forget` after each ROLLBACK."""
+
+    def __init__(self, db: sqlite3.Connection, path: str, writer: int) -> None:
+        self._execute = db.cursor().execute
+        self._path = path
+        self._writer = writer
+        self._known: dict[bytes, int] = {}  # hash of a turn or value that is in the database → its id
+        self._tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes, bytes]] = {}
+        self._version = 0
+        self._version_is_current = False
+
+    def begin(self) -> None:
+        self._version_is_current = False
+
+    def forget(self) -> None:
+        """Rows that this has counted on may not be there."""
+        self._known.clear()
+
+    def write(self, run: str, key: int, number: int, events: list[Event], now: float) -> tuple[int, int]:
+        """A run's next events. Returns the run's key, which is 0 before the first of them, and how many bytes were written.
+
+        Raises JournalConflict if their number is taken, and StoreError if these events cannot be written; what it did up to
+        then is the caller's to roll back.
+        """
+        ended = now if type(events[-1]) is RunFinished else None
+        try:
+            if key == 0:
+                key, events = self._write_start(run, events, now, ended)
+            elif ended is not None:
+                self._execute("UPDATE run SET ended = ? WHERE id = ?", (ended, key))
+            body = _encode(events)
+            if len(body) > LARGE_VALUE:
+                body = _encode([self._slim(event, key) for event in events])
+            _decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
+            self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, body))
+        except sqlite3.IntegrityError as error:
+            raise JournalConflict(f"event {number} of run {run!r} was written by another driver") from error
+        except sqlite3.OperationalError:
+            raise  # not these events' fault
+        except Exception as error:  # whatever it is, it must not keep other runs from being written
+            raise StoreError(
+                self._path, f"events {number} and on of run {run!r} cannot be written as JSON: {error}"
+            ) from error
+        return key, len(body)
+
+    def expect(self, key: int, owner: str, call_id: str) -> None:
+        try:
+            self._execute("INSERT OR REPLACE INTO call VALUES (?, ?, ?)", (owner, call_id, key))
+        except UnicodeError as error:
+            raise StoreError(self._path, f"call id {call_id!r} cannot be written: {error}") from error
+
+    def take(self, found: Found) -> None:
+        """From now on this writer drives the run. A torn row gives its number back."""
+        if found.torn is not None:
+            self._execute("DELETE FROM event WHERE run = ? AND number = ?", (found.key, found.torn))
+            self._execute("UPDATE run SET ended = NULL WHERE id = ?", (found.key,))
+        self._execute("UPDATE run SET writer = ? WHERE id = ?", (self._writer, found.key))
+
+    def let_go(self, key: int) -> None:
+        self._execute("UPDATE run SET writer = NULL WHERE id = ? AND writer = ?", (key, self._writer))
+
+    def _write_start(self, run: str, events: list[Event], now: float, ended: float | None) -> tuple[int, list[Event]]:
+        start = events[0]
+        assert type(start) is RunStarted
+        tip = tools = None
+        if start.plan.tools and (tools := self._put_tools(start.plan.tools)) is not None:
+            start = replace(start, plan=replace(start.plan, tools=()))
+        turns = [_encode(turn) for turn in start.turns]
+        if sum(map(len, turns)) > LARGE_TRANSCRIPT:
+            tip = self._put_turns(turns)
+            start = replace(start, turns=())
+        inserted = self._execute(
+            "INSERT INTO run (name, started, ended, writer, tip, tools) VALUES (?, ?, ?, ?, ?, ?)",
+            (run, now, ended, self._writer, tip, tools),
+        )
+        assert inserted.lastrowid is not None
+        return inserted.lastrowid, [start, *events[1:]]
+
+    def _put_tools(self, tools: tuple[ToolSpec, ...]) -> int | None:
+        """The id of this tool table, or None if it is small. A server has few, made of the same objects for many runs."""
+        objects = tuple(map(id, tools))
+        seen = self._tools.get(objects)
+        if seen is None:
+            body = _encode(tools)
+            _decode_tools(body)
+            if len(self._tools) >= KNOWN_TOOLS:
+                self._tools.clear()
+            # Holding on to `tools` keeps the ids of its objects from being used again.
+            seen = self._tools[objects] = (tools, body, _hash_value(body))
+        _, body, hash = seen
+        return self._put(hash, body) if len(body) > LARGE_TOOLS else None
+
+    def _put_turns(self, turns: Sequence[bytes]) -> int:
+        hashes = _hash_turns(turns)
+        # Where a turn is known, so are all before it.
+        self._check_known()
+        at = len(turns)
+        before = None
+        while at > 0 and (before := self._known.get(hashes[at - 1])) is None:
+            at -= 1
+        for hash, body in zip(hashes[at:], turns[at:], strict=True):
+            before = self._put_turn(hash, before, body)
+        assert before is not None
+        return before
+
+    def _put_turn(self, hash: bytes, before: int | None, body: bytes) -> int:
+        _decode_turn(body)
+        value = self._put(_hash_value(body), body) if len(body) > LARGE_VALUE else None
+        row = (hash, before, None if value else body, value)
+        done = self._execute("INSERT OR IGNORE INTO turn (hash, before, body, value) VALUES (?, ?, ?, ?)", row)
+        return self._remember(hash, "turn", done)
+
+    def _put(self, hash: bytes, body: bytes) -> int:
+        self._check_known()
+        known = self._known.get(hash)
+        if known is not None:
+            return known
+        done = self._execute("INSERT OR IGNORE INTO value (hash, body) VALUES (?, ?)", (hash, body))
+        return self._remember(hash, "value", done)
+
+    def _remember(self, hash: bytes, table: str, inserted: sqlite3.Cursor) -> int:
+        if inserted.rowcount:
+            id = inserted.lastrowid
+        else:
+            (id,) = self._execute(f"SELECT id FROM {table} WHERE hash = ?", (hash,)).fetchone()
+        assert id is not None
+        if len(self._known) >= KNOWN_HASHES:
+            for old in list(self._known)[: KNOWN_HASHES // 2]:
+                del self._known[old]
+        self._known[hash] = id
+        return id
+
+    def _check_known(self) -> None:
+        """What others have deleted is not known any more: they, and nobody here, change the version."""
+        if not self._version_is_current:
+            (version,) = self._execute("PRAGMA data_version").fetchone()
+            if version != self._version:
+                self._known.clear()
+                self._version = version
+            self._version_is_current = True
+
+    def _slim(self, event: Event, key: int) -> Kept:
+        slim: Fact
+        match event:
+            case ToolFinished(result=result):
+                body = _encode(result)
+                _decode_result(body)
+                slim = replace(event, result=ToolResult(result.call_id, ""))
+            case ModelFinished(turn=turn) | ModelInterrupted(turn=turn):
+                body = _encode(turn)
+                _decode_answer(body)
+                slim = replace(event, turn=AssistantTurn(()))
+            case _:
+                return event
+        if len(body) <= LARGE_VALUE:
+            return event
+        value = self._put(_hash_value(body), body)
+        self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, value))
+        return Apart(slim, value)
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------
+
+
+class Found(Struct, frozen=True):
+    """A run as it lies in the database. `torn` is the number of a last row that cannot be read."""
+
+    key: int
+    writer: int | None
+    events: list[Event]
+    torn: int | None = None
+
+
+def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
+    """All that is kept of a run. Raises StoreError where something is missing in the middle of it.
+
+    Call it in a transaction, since somebody may be pruning.
+    """
+    try:
+        row = db.execute("SELECT id, writer, tip, tools FROM run WHERE name = ?", (run,)).fetchone()
+    except UnicodeError:  # no text, so nobody can have kept it
+        return None
+    if row is None:
+        return None
+    key, writer, tip, tools = row
+    rows = db.execute("SELECT number, body FROM event WHERE run = ? ORDER BY number", (key,)).fetchall()
+    events: list[Event] = []
+    for number, body in rows:
+        try:
+            if number != len(events):
+                raise LookupError("it is not there")
+            events += [_whole(db, kept) if isinstance(kept, Apart) else kept for kept in _decode_row(body)]
+            if number == 0:
+                events[0] = _whole_start(db, events[0], tip, tools)
+        except msgspec.ValidationError as error:
+            # Good JSON, but no event known here: to drop it would lose what a newer Ronda wrote.
+            raise _damaged(path, run, len(events), f"{error}; was it written by a newer Ronda?") from error
+        except (msgspec.DecodeError, UnicodeError, LookupError) as error:
+            if number == rows[-1][0] and not isinstance(error, LookupError):
+                return Found(key, writer, events, torn=number)
+            raise _damaged(path, run, len(events), str(error)) from error
+    return Found(key, writer, events)
+
+
+def _damaged(path: str, run: str, number: int, why: str) -> StoreError:
+    return StoreError(path, f"event {number} of run {run!r} cannot be read: {why}")
+
+
+def _whole(db: sqlite3.Connection, kept: Apart) -> Event:
+    body = _value(db, kept.value)
+    match kept.event:
+        case ToolFinished() as event:
+            return replace(event, result=_decode_result(body))
+        case (ModelFinished() | ModelInterrupted()) as event:
+            return replace(event, turn=_decode_answer(body))
+        case event:
+            return event
+
+
+def _whole_start(db: sqlite3.Connection, start: Event, tip: int | None, tools: int | None) -> Event:
+    if type(start) is not RunStarted:
+        raise LookupError("it is no RunStarted")
+    if tools is not None:
+        start = replace(start, plan=replace(start.plan, tools=_decode_tools(_value(db, tools))))
+    if tip is not None:
+        start = replace(start, turns=_transcript(db, tip))
+    return start
+
+
+def _transcript(db: sqlite3.Connection, tip: int) -> tuple[Turn, ...]:
+    chain = db.execute(
+        """WITH RECURSIVE chain(step, before, body, value) AS (
+               SELECT 0, before, body, value FROM turn WHERE id = ?
+               UNION ALL
+               SELECT step + 1, turn.before, turn.body, turn.value FROM chain JOIN turn ON turn.id = chain.before
+           )
+           SELECT before, body, value FROM chain ORDER BY step DESC""",
+        (tip,),
+    ).fetchall()
+    if not chain or chain[0][0] is not None:
+        raise LookupError("the beginning of its transcript is not there")
+    return tuple([_decode_turn(body if value is None else _value(db, value)) for _, body, value in chain])
+
+
+def _value(db: sqlite3.Connection, id: int) -> bytes:
+    row = db.execute("SELECT body FROM value WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise LookupError("a large value of it is not there")
+    return bytes(row[0])

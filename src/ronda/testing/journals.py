@@ -1,0 +1,421 @@
+"""What every journal promises, as tests that the author of a store can run with pytest and pytest-asyncio.
+
+    class TestMine(DurableJournalContract):
+        @pytest.fixture(autouse=True)
+        def place(self, tmp_path):
+            self.path = tmp_path / "journal"
+
+        async def open(self):
+            return MyJournal(self.path)
+
+`open` gives a journal on the test's own store, empty at first; opened again, before or after the first one is closed, it is
+the same store. A journal that forgets when it is closed keeps `JournalContract`; one that does not, `DurableJournalContract`.
+Previews may be kept or not. Needs `asyncio_mode = "auto"`, or `pytestmark = pytest.mark.asyncio` in your module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+from msgspec import Raw
+
+from ronda.core.events import (
+    PREVIEWS,
+    Checked,
+    Event,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.limits import Limits, Retry
+from ronda.core.parts import (
+    AssistantTurn,
+    File,
+    Image,
+    Native,
+    Reasoning,
+    SystemTurn,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Usage,
+    UserTurn,
+    user,
+)
+from ronda.core.plan import Options, Plan, ResponseFormat, ToolChoice, ToolSpec
+from ronda.errors import ProtocolError
+from ronda.journal import Journal, JournalConflict, Unfinished
+
+STRANGE = "NUL \x00, ESC \x1b, a newline\n, \"quotes\", \\, 𝄞, \u2028, \ufffe, עברית, ''; DROP TABLE event; --"
+
+_SCHEMA = Raw(b'{"type": "object", "properties": {"q": {"type": "string"}}}')
+
+
+def start(run: str, *said: str, owner: str = "") -> RunStarted:
+    """How a run begins in these tests."""
+    return RunStarted(run, Plan("model"), tuple([user(text) for text in said or ("hello",)]), at=1.0, owner=owner)
+
+
+def finish() -> list[Event]:
+    return [ModelFinished(AssistantTurn((Text("done"),)), Usage(3, 4), at=2.0), RunFinished("stop", at=2.0)]
+
+
+def every_fact(run: str) -> list[Event]:
+    """One of each kind, with everything in it that a store could trip over. Not a run that could happen."""
+    plan = Plan(
+        "vendor:model",
+        (
+            ToolSpec("search", STRANGE, _SCHEMA, strict=True, repeatable=True, timeout=0.1),
+            ToolSpec("theirs", kind="caller"),
+        ),
+        ToolChoice("required", ("search",)),
+        Options(
+            max_tokens=2**53 + 1,
+            temperature=0.1,
+            stop=(STRANGE,),
+            response_format=ResponseFormat("json_schema", schema=_SCHEMA),
+            extra={"seed": Raw(b"18446744073709551616"), STRANGE: Raw(b"[1.10, 1e400]")},
+        ),
+        Limits(3, seconds=1e-9),
+        Retry(tries=7),
+    )
+    call = ToolCall("call_1", "search", '{"q": "\\u0000"}', ("fenced",), STRANGE)
+    turns = (
+        SystemTurn(STRANGE, "developer"),
+        UserTurn((Text(""), Image("data:image/png;base64,AA=="), File(name=STRANGE)), name="Ada"),
+        AssistantTurn((Reasoning("hm"), Text(STRANGE), call), "tool_calls", Native("openai", Raw(b'{ "a" : 1.0 }'))),
+        ToolTurn((ToolResult("call_1", STRANGE, failed=True, attachments=(Image("https://example.org/a.png"),)),)),
+    )
+    return [
+        RunStarted(run, plan, turns, 1.5, ("another", 7), "session", STRANGE, 2),
+        ModelStarted(0, at=1.25),
+        ModelRetried(2, 3, STRANGE, 0.5, at=1e-300),
+        ModelFinished(turns[2], Usage(10**30, 2, 3, 4), Raw(b'[ {"token":"a"} ]'), at=1e300),
+        ModelInterrupted(AssistantTurn((), "interrupted"), STRANGE),
+        ModelFailed(STRANGE, 503, 3),
+        ToolStarted("call_1"),
+        ToolFinished(ToolResult("call_1", "", native=Native("mcp", Raw(b"null")))),
+        Checked(STRANGE, at=0.1),
+        Warned(STRANGE, at=-1.0),
+        RunFinished("limit", "max_tokens", STRANGE, STRANGE, at=2.0),
+    ]
+
+
+def _facts(events: Sequence[Event]) -> list[Event]:
+    return [event for event in events if type(event) not in PREVIEWS]
+
+
+@contextmanager
+def _raises(error: type[Exception]) -> Iterator[None]:
+    """Without pytest, so that this module can be imported without it."""
+    try:
+        yield
+    except error:
+        return
+    raise AssertionError(f"nothing raised {error.__name__}")
+
+
+class JournalContract:
+    """For any journal."""
+
+    async def open(self) -> Journal:
+        """A journal on this test's own store."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Journal]:
+        journal = await self.open()
+        try:
+            yield journal
+        finally:
+            await journal.close()
+
+    # ---- what is written is read -------------------------------------------------------------------------------------
+
+    async def test_01_events_come_back_in_order(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            await journal.barrier("a")
+            journal.append("a", [ModelStarted(0)])
+            journal.append("a", finish())
+            await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [start("a"), ModelStarted(0), *finish()]
+
+    async def test_02_every_kind_of_fact_comes_back_equal(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", every_fact("a"))
+            await journal.barrier("a")
+            assert _facts(await journal.read("a")) == every_fact("a")
+
+    async def test_03_large_things_come_back_equal(self) -> None:
+        tools = tuple([ToolSpec(f"tool_{n}", "does something useful " * 10, _SCHEMA) for n in range(50)])
+        turns = tuple([user(f"{n} " * 500) for n in range(100)])
+        turns += (UserTurn((Text("see"), Image(f"data:image/png;base64,{'A' * 200_000}"))),)
+        answer = AssistantTurn((Text("long " * 50_000), ToolCall("call_1", "tool_1", "{}")), "tool_calls")
+        events: list[Event] = [
+            RunStarted("a", Plan("model", tools), turns),
+            ModelStarted(0),
+            ModelFinished(answer, Usage(1, 2), at=3.0),
+            ToolFinished(ToolResult("call_1", STRANGE * 5000, failed=True), at=4.0),
+            ModelInterrupted(answer, "broke off", at=5.0),
+        ]
+        async with self.opened() as journal:
+            for name in ("a", "b"):  # twice: the second may share what the first has stored
+                journal.append(name, events)
+                await journal.barrier(name)
+                assert _facts(await journal.read(name)) == events
+
+    async def test_04_reading_sees_what_was_appended_without_a_barrier(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            assert _facts(await journal.read("a")) == [start("a")]
+
+    async def test_05_a_run_that_is_not_known_is_empty(self) -> None:
+        async with self.opened() as journal:
+            assert await journal.read("a") == []
+            assert await journal.resume("a") == []
+            assert await journal.waiting("", "call_1") is None
+            assert await journal.unfinished() == []
+            await journal.barrier("a")
+            journal.release("a")
+            journal.append("a", [start("a")])  # nobody holds what is not there
+            await journal.barrier("a")
+
+    async def test_06_what_was_read_is_the_readers_own(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            (await journal.read("a")).clear()
+            assert _facts(await journal.read("a")) == [start("a")]
+
+    async def test_07_previews_and_empty_batches_change_nothing(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            journal.append("a", [TextDelta("do"), TextDelta("ne")])
+            journal.append("a", [])
+            journal.append("a", finish())
+            await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [start("a"), *finish()]
+
+    async def test_08_runs_do_not_mix(self) -> None:
+        names = [f"run {n}" for n in range(20)] + ["", "RUN 1", "run 1 ", STRANGE]
+        async with self.opened() as journal:
+
+            async def drive(name: str) -> None:
+                journal.append(name, [start(name, name)])
+                for number in range(5):
+                    journal.append(name, [Warned(f"{name} {number}")])
+                    await journal.barrier(name)
+
+            await asyncio.gather(*[drive(name) for name in names])
+            for name in names:
+                said = [Warned(f"{name} {number}") for number in range(5)]
+                assert _facts(await journal.read(name)) == [start(name, name), *said]
+
+    async def test_09_a_barrier_that_is_cancelled_disturbs_nobody(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            journal.append("b", [start("b")])
+            waiting = [asyncio.create_task(journal.barrier(name)) for name in ("a", "b")]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+            await asyncio.wait(waiting)
+            assert waiting[1].exception() is None
+            journal.append("a", finish())
+            await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [start("a"), *finish()]
+
+    # ---- who drives a run --------------------------------------------------------------------------------------------
+
+    async def test_10_a_run_starts_once(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a", "first")])
+            await journal.barrier("a")
+            with _raises(JournalConflict):
+                journal.append("a", [start("a", "second")])
+                await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [start("a", "first")]
+
+    async def test_11_nor_does_it_start_again_after_it_was_released(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a", "first")])
+            await journal.barrier("a")
+            journal.release("a")
+            with _raises(JournalConflict):
+                journal.append("a", [start("a", "second")])
+                await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [start("a", "first")]
+
+    async def test_12_only_a_held_run_takes_events(self) -> None:
+        async with self.opened() as journal:
+            with _raises(ProtocolError):
+                journal.append("a", finish())
+            journal.append("a", [start("a")])
+            await journal.barrier("a")
+            journal.release("a")
+            with _raises(ProtocolError):
+                journal.append("a", finish())
+            with _raises(ProtocolError):
+                journal.expect("", ["call_1"], "a")
+
+    async def test_13_a_run_is_resumed_where_it_ended(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a"), ModelStarted(0)])
+            journal.release("a")  # without a barrier: what was appended is kept all the same
+            assert _facts(await journal.resume("a")) == [start("a"), ModelStarted(0)]
+            journal.append("a", finish())
+            await journal.barrier("a")
+            journal.release("a")
+            assert _facts(await journal.read("a")) == [start("a"), ModelStarted(0), *finish()]
+
+    async def test_14_a_run_that_is_driven_cannot_be_resumed(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            with _raises(JournalConflict):
+                await journal.resume("a")
+            journal.release("a")
+            await journal.resume("a")
+            with _raises(JournalConflict):
+                await journal.resume("a")
+
+    async def test_15_a_conflict_disturbs_no_other_run(self) -> None:
+        async with self.opened() as journal:
+            journal.append("taken", [start("taken")])
+            await journal.barrier("taken")
+            journal.release("taken")
+
+            async def drive(name: str) -> None:
+                journal.append(name, [start(name, "again")])
+                await journal.barrier(name)
+
+            names = ["a", "taken", "b"]
+            ends = await asyncio.gather(*[drive(name) for name in names], return_exceptions=True)
+            assert [type(end) for end in ends] == [type(None), JournalConflict, type(None)]
+            for name in ("a", "b"):
+                assert _facts(await journal.read(name)) == [start(name, "again")]
+            assert _facts(await journal.read("taken")) == [start("taken")]
+
+    async def test_16_unfinished_are_those_that_nobody_drives_and_that_have_no_end(self) -> None:
+        async with self.opened() as journal:
+            for name in ("driven", "left", "finished"):
+                journal.append(name, [start(name)])
+            journal.append("left", [ModelStarted(0)])
+            journal.append("finished", finish())
+            journal.release("left")
+            journal.release("finished")
+            assert await journal.unfinished() == [Unfinished("left", 2, start("left"))]
+
+    # ---- the callers' calls ------------------------------------------------------------------------------------------
+
+    async def test_17_a_call_is_found_by_its_owner_only(self) -> None:
+        async with self.opened() as journal:
+            for owner in ("ada", "bob", STRANGE):
+                journal.append(f"of {owner}", [start(f"of {owner}", owner=owner)])
+                journal.expect(owner, ["call_1", f"only {owner}"], f"of {owner}")
+            assert await journal.waiting("ada", "call_1") == "of ada"
+            assert await journal.waiting("bob", "call_1") == "of bob"
+            assert await journal.waiting(STRANGE, f"only {STRANGE}") == f"of {STRANGE}"
+            assert await journal.waiting("bob", "only ada") is None
+            assert await journal.waiting("eve", "call_1") is None
+
+    async def test_18_of_two_runs_that_expect_a_call_the_newer_wins(self) -> None:
+        async with self.opened() as journal:
+            for name in ("a", "b"):
+                journal.append(name, [start(name)])
+                journal.expect("ada", ["call_1"], name)
+                await journal.barrier(name)
+            assert await journal.waiting("ada", "call_1") == "b"
+
+
+class DurableJournalContract(JournalContract):
+    """For a journal whose store outlives it, and which several processes may open at once."""
+
+    async def test_21_what_was_kept_is_there_when_opened_again(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", every_fact("a"))
+            journal.expect("ada", ["call_1"], "a")
+            await journal.barrier("a")
+            journal.release("a")
+        async with self.opened() as journal:
+            assert _facts(await journal.read("a")) == every_fact("a")
+            assert await journal.waiting("ada", "call_1") == "a"
+            assert await journal.unfinished() == []
+
+    async def test_22_closing_keeps_what_no_barrier_has_waited_for(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a")])
+            journal.expect("ada", ["call_1"], "a")
+        async with self.opened() as journal:
+            assert _facts(await journal.read("a")) == [start("a")]
+            assert await journal.waiting("ada", "call_1") == "a"
+
+    async def test_23_a_run_that_was_cut_off_is_found_and_goes_on(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a"), ModelStarted(0)])
+        async with self.opened() as journal:
+            assert await journal.unfinished() == [Unfinished("a", 2, start("a"))]
+            assert _facts(await journal.resume("a")) == [start("a"), ModelStarted(0)]
+            assert await journal.unfinished() == []
+            journal.append("a", finish())
+            await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [start("a"), ModelStarted(0), *finish()]
+
+    async def test_24_what_one_keeps_another_reads(self) -> None:
+        async with self.opened() as one, self.opened() as other:
+            one.append("a", [start("a")])
+            one.expect("ada", ["call_1"], "a")
+            await one.barrier("a")
+            assert _facts(await other.read("a")) == [start("a")]
+            assert await other.waiting("ada", "call_1") == "a"
+
+    async def test_25_a_run_that_one_drives_is_not_for_another(self) -> None:
+        async with self.opened() as one, self.opened() as other:
+            one.append("a", [start("a")])
+            await one.barrier("a")
+            assert await other.unfinished() == []
+            with _raises(JournalConflict):
+                await other.resume("a")
+            one.release("a")
+            await one.barrier("a")
+            assert await other.unfinished() == [Unfinished("a", 1, start("a"))]
+            assert _facts(await other.resume("a")) == [start("a")]
+            with _raises(JournalConflict):
+                await one.resume("a")
+
+    async def test_26_of_two_that_start_a_run_one_wins(self) -> None:
+        async with self.opened() as one, self.opened() as other:
+            one.append("a", [start("a", "one")])
+            other.append("a", [start("a", "other")])
+            other.append("b", [start("b")])
+            await one.barrier("a")
+            with _raises(JournalConflict):
+                await other.barrier("a")
+            with _raises(JournalConflict):  # and again: it must not be overheard
+                await other.barrier("a")
+            await other.barrier("b")
+            assert _facts(await one.read("a")) == [start("a", "one")]
+            assert _facts(await one.read("b")) == [start("b")]
+
+    async def test_27_two_can_write_at_once(self) -> None:
+        async with self.opened() as one, self.opened() as other:
+
+            async def drive(journal: Journal, name: str) -> None:
+                journal.append(name, [start(name, name * 3000)])
+                for number in range(20):
+                    journal.append(name, [Warned(str(number))])
+                    await journal.barrier(name)
+
+            await asyncio.gather(drive(one, "a"), drive(other, "b"), drive(one, "c"))
+            said = [Warned(str(number)) for number in range(20)]
+            for name in ("a", "b", "c"):
+                assert _facts(await other.read(name)) == [start(name, name * 3000), *said]
