@@ -1,0 +1,132 @@
+"""The bars: what each figure must not exceed, what it should aim for, and the table that says so.
+
+A figure is judged as a ratio to its floor (`times`), as a difference from it (`more`), or alone (`alone`).
+"""
+
+import statistics
+from typing import Literal
+
+import msgspec
+
+Section = Literal["library", "start", "server"]
+Side = Literal["floor", "ours"]
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """One row of the table."""
+
+    key: str
+    section: Section
+    figure: str
+    unit: str
+    judged: Literal["times", "more", "alone"]
+    must: float
+    aim: float | None
+
+
+BARS = (
+    Bar("library plain c=1", "library", "library, plain, c=1: CPU per round", "ms", "times", 1.5, 1.15),
+    Bar("library plain c=32", "library", "library, plain, c=32: CPU per round", "ms", "times", 1.5, 1.15),
+    Bar("library stream c=1", "library", "library, streaming, c=1: CPU per round", "ms", "times", 1.5, 1.15),
+    Bar("library stream c=32", "library", "library, streaming, c=32: CPU per round", "ms", "times", 1.5, 1.15),
+    Bar("growth", "library", "CPU of round 200 minus round 10", "ms", "alone", 0.12, 0.06),
+    Bar("start", "start", "process start to first answer: wall", "s", "more", 0.1, 0.05),
+    Bar("start memory", "start", "process with its first answer: peak memory", "MB", "alone", 55, None),
+    Bar("server plain", "server", "server, plain request, c=32: CPU", "ms", "times", 1.6, 1.25),
+    Bar("server loop", "server", "server, 10-round loop, c=32: CPU", "ms", "times", 1.6, 1.25),
+    Bar("server stream", "server", "server, streamed request, c=32: CPU", "ms", "times", 1.5, 1.1),
+    Bar("server paced", "server", "server, paced stream, c=32: CPU per event", "µs", "times", 1.0, 0.7),
+    Bar("server first", "server", "server, added time to first content, c=1", "ms", "times", 1.5, 1.1),
+    Bar("server idle", "server", "server, idle after one request: memory", "MB", "alone", 70, 60),
+)
+
+
+class Samples:
+    """What was measured, by key and side, in the order it was measured: neighbours belong together."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[Side, list[float]]] = {}
+
+    def add(self, key: str, side: Side, value: float) -> None:
+        self.values.setdefault(key, {}).setdefault(side, []).append(value)
+
+    def of(self, key: str, side: Side) -> list[float]:
+        return self.values.get(key, {}).get(side, [])
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A bar and what was measured against it."""
+
+    bar: Bar
+    ours: list[float]
+    floor: list[float]
+
+    @property
+    def result(self) -> float | None:
+        """The median over pairs of neighbours, so that a machine that changes its pace changes both of them."""
+        match self.bar.judged:
+            case "times":
+                return median([ours / floor for ours, floor in zip(self.ours, self.floor, strict=False)])
+            case "more":
+                return median([ours - floor for ours, floor in zip(self.ours, self.floor, strict=False)])
+            case "alone":
+                return median(self.ours)
+
+    @property
+    def missed(self) -> bool:
+        """A figure that could not be measured has not reached its bar."""
+        return self.result is None or self.result > self.bar.must
+
+    @property
+    def verdict(self) -> str:
+        return "MISSED" if self.missed else "ok"
+
+    def cells(self) -> list[str]:
+        bar = self.bar
+        reached = bar.aim is not None and self.result is not None and self.result <= bar.aim
+        return [
+            bar.figure,
+            number(median(self.ours), bar.unit),
+            number(median(self.floor), bar.unit),
+            self._judged(self.result),
+            f"≤ {self._judged(bar.must)}",
+            f"≤ {self._judged(bar.aim)}{' reached' if reached else ''}" if bar.aim is not None else "–",
+            self.verdict,
+        ]
+
+    def _judged(self, value: float | None) -> str:
+        if value is None:
+            return "–"
+        match self.bar.judged:
+            case "times":
+                return f"{value:.2f}×"
+            case "more":
+                return f"{value:+.3f} {self.bar.unit}"
+            case "alone":
+                return number(value, self.bar.unit)
+
+
+def median(values: list[float]) -> float | None:
+    return statistics.median(values) if values else None
+
+
+def number(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.{1 if unit in ('MB', 'µs') else 3}f} {unit}"
+
+
+def rows(samples: Samples, sections: set[Section]) -> list[Row]:
+    return [
+        Row(bar, samples.of(bar.key, "ours"), samples.of(bar.key, "floor")) for bar in BARS if bar.section in sections
+    ]
+
+
+def table(judged: list[Row]) -> str:
+    head = ["figure", "ours", "floor", "ratio or diff", "must", "aim", "verdict"]
+    lines = [head, *(row.cells() for row in judged)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,105 @@
+"""What Ronda costs, as ratios to floors measured in the same run: `python bench/run.py` prints the table of the bars.
+
+It ends with 1 when a bar that must be reached is missed. What is measured, and why so, is in bench/README.md.
+"""
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import msgspec
+import uvloop
+from bench.bars import Row, Section, median, rows, table
+from bench.processes import BenchError, Children, free_port, pick_cores, python
+from bench.sections import FULL, QUICK, Bench, measure_library, measure_server, measure_start
+
+SECTIONS: tuple[Section, ...] = ("library", "start", "server")
+
+
+def main() -> int:
+    options = read_options()
+    signal.signal(signal.SIGTERM, stop)  # so that children are ended on the way out
+    cores = pick_cores()
+    os.sched_setaffinity(0, {cores.rest})
+    wanted: set[Section] = {options.only} if options.only else set(SECTIONS)
+    plan = QUICK if options.quick else FULL
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ronda-bench-") as folder, Children(Path(folder), cores) as children:
+        bench = Bench(plan, children, options.upstream or start_upstream(children))
+        failures = [failure for section in SECTIONS if section in wanted and (failure := measure(bench, section))]
+    judged = rows(bench.samples, wanted)
+    where = f"core {cores.tested} tested, core {cores.rest} asks" if cores.tested != cores.rest else "one core for all"
+    print(f"Python {platform.python_version()}, {where}, medians, {time.monotonic() - began:.0f} s\n")
+    print(table(judged))
+    for failure in failures:
+        print(f"\n{failure}")
+    if options.json:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report(bench, judged))))
+    return 1 if any(row.missed for row in judged) else 0
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Ronda's cost, as ratios to floors measured in the same run.")
+    parser.add_argument("--quick", action="store_true", help="one short run: a first look, not a verdict")
+    parser.add_argument("--only", choices=SECTIONS, help="measure only this section")
+    parser.add_argument(
+        "--upstream", metavar="URL", help="a fake model that runs already, such as http://127.0.0.1:9100/v1"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
+    return parser.parse_args()
+
+
+def stop(*_: object) -> NoReturn:
+    sys.exit(143)
+
+
+def start_upstream(children: Children) -> str:
+    port = free_port()
+    child = children.start("upstream", python("-m", "bench.upstream", str(port)), core=children.cores.rest)
+    child.wait_for_http(f"http://127.0.0.1:{port}/v1/models")
+    return f"http://127.0.0.1:{port}/v1"
+
+
+def measure(bench: Bench, section: Section) -> str:
+    """Measure a section, and say why if that was not possible: the others are worth seeing all the same."""
+    try:
+        match section:
+            case "library":
+                measure_library(bench)
+            case "start":
+                measure_start(bench)
+            case "server":
+                uvloop.run(measure_server(bench))
+    except BenchError as error:
+        return f"{section}: not all could be measured. {error}"
+    return ""
+
+
+def report(bench: Bench, judged: list[Row]) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "runs": bench.plan.runs,
+        "rows": [
+            {
+                **msgspec.to_builtins(row.bar),
+                "ours": median(row.ours),
+                "floor": median(row.floor),
+                "result": row.result,
+                "verdict": row.verdict,
+            }
+            for row in judged
+        ],
+        "samples": bench.samples.values,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
