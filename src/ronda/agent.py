@@ -213,8 +213,10 @@ class _Start:
             if stop is not None and self.cancel is not None:
                 self.cancel._forget(stop)
             if self.journal is not None:
-                await self.journal.barrier(self.run.id)
-                self.journal.release(self.run.id)
+                try:
+                    await self.journal.barrier(self.run.id)
+                finally:
+                    self.journal.release(self.run.id)
 
     def _emitter(self, emit: Callable[[list[Event]], None] | None) -> Callable[[list[Event]], None]:
         journal, on_event, id = self.journal, self.on_event, self.run.id

@@ -22,8 +22,9 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ronda.core.actions import CallModel, CallTool, Finish
+from ronda.core.actions import CallModel, CallTool, Check, Finish
 from ronda.core.events import (
+    Checked,
     Event,
     Fact,
     ModelFailed,
@@ -38,7 +39,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.output import fold
-from ronda.core.parts import Attachment, ToolCall, ToolResult
+from ronda.core.parts import NULL, Attachment, ToolCall, ToolResult, user
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
@@ -193,10 +194,12 @@ class _Driver:
         while True:
             actions = todo()
             match actions[0]:
-                case CallModel(round=round, last=last):
-                    await self._call_model(round, last)
+                case CallModel() as action:
+                    await self._call_model(action)
                 case CallTool():
                     await self._call_tools([action.call for action in actions if type(action) is CallTool])
+                case Check(text=text):
+                    self.record(Checked(_problem_with(text, self.run), self.now()))
                 case Finish() as end:
                     self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now()))
                     await self.keep()
@@ -219,18 +222,20 @@ class _Driver:
 
     # ---- models ------------------------------------------------------------------------------------------------------
 
-    async def _call_model(self, round: int, last: bool) -> None:
+    async def _call_model(self, action: CallModel) -> None:
         run = self.run
         plan = run.plan
-        self.record(ModelStarted(round, last, self.now()))
-        self.flush()
+        round, last, nudge = action.round, action.last, action.nudge
+        self.record(ModelStarted(round, last, nudge, self.now()))
+        if plan.stream:
+            self.flush()
         if self.turns is not run.turns and len(run.turns) > len(run.start.turns):
             # The input needed repair; what came after is ours and needs none.
             self.turns = [*repair(run.start.turns), *run.generated]
-        choice = NONE if last else plan.choice if round == 0 else _after_first(plan.choice)
-        request = ModelRequest(
-            self.turns, plan.tools, choice, plan.options, plan.stream, run.id, round, 1, self.scratch
-        )
+        turns = self.turns if nudge is None else [*self.turns, user(nudge)]
+        obliged = round == 0 or (nudge is not None and not run.tool_rounds)
+        choice = NONE if last else plan.choice if obliged else _after_first(plan.choice)
+        request = ModelRequest(turns, plan.tools, choice, plan.options, plan.stream, run.id, round, 1, self.scratch)
         try:
             finished = await self._try(request)
         except _Interrupted as broken:
@@ -331,7 +336,7 @@ class _Driver:
             return ToolResult(call.id, f"Error: Tool '{call.name}' failed: it was cancelled", failed=True)
         except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
             return ToolResult(call.id, f"Error: Tool '{call.name}' failed: {_said(error)}", failed=True)
-        return ToolResult(call.id, output.content, output.failed, output.attachments)
+        return ToolResult(call.id, _as_text(output.content), output.failed, output.attachments)
 
 
 _decode_arguments = msgspec.json.Decoder(dict[str, Any]).decode
@@ -348,6 +353,19 @@ def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
     return arguments
 
 
+def _problem_with(text: str, run: Run) -> str | None:
+    """What keeps an answer from being the JSON that was asked for."""
+    asked = run.plan.options.response_format
+    assert asked is not None
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError) as error:
+        return f"it is not JSON ({error})"
+    if asked.type == "json_object" or asked.schema == NULL:
+        return None if isinstance(value, dict) or asked.type == "json_schema" else "it is JSON, but not an object"
+    return validator_for(bytes(asked.schema)).explain(value)
+
+
 async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None) -> ToolOutput:
     if timeout is None:
         return await tool.run(arguments, context)
@@ -361,7 +379,14 @@ async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, 
 
 
 def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return _as_text(str(error)) or type(error).__name__
+
+
+def _as_text(said: str) -> str:
+    """Without lone surrogates, as odd file names have them: no journal and no provider could write them."""
+    if said.isascii():
+        return said
+    return said.encode("utf-8", "replace").decode()
 
 
 def _after_first(choice: ToolChoice) -> ToolChoice:

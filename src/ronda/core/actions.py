@@ -12,14 +12,24 @@ from ronda.core.parts import ToolCall
 
 
 class CallModel(Struct, frozen=True, gc=False):
-    """`last`: a limit was reached, so tools are off and whatever comes is the answer."""
+    """`last`: a limit was reached, so tools are off and whatever comes is the answer.
+
+    `nudge` is said to the model behind the conversation, this once: its last answer was not what was asked for.
+    """
 
     round: int
     last: bool = False
+    nudge: str | None = None
 
 
 class CallTool(Struct, frozen=True, gc=False):
     call: ToolCall
+
+
+class Check(Struct, frozen=True, gc=False):
+    """Somebody must look at the answer before it counts."""
+
+    text: str
 
 
 class Finish(Struct, frozen=True, gc=False):
@@ -29,4 +39,4 @@ class Finish(Struct, frozen=True, gc=False):
     answer: str | None = None
 
 
-Action: TypeAlias = CallModel | CallTool | Finish
+Action: TypeAlias = CallModel | CallTool | Check | Finish

@@ -63,6 +63,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):
     round: int
     last: bool = False  # the last one: a limit was reached, tools are off
+    nudge: str | None = None  # said to the model because its answer before was not what was asked for
     at: float = 0.0
 
 
@@ -114,6 +115,13 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     at: float = 0.0
 
 
+class Checked(Struct, frozen=True, gc=False, tag="checked", omit_defaults=True):
+    """The answer was looked at. A `problem` names the place and what is wrong there."""
+
+    problem: str | None = None
+    at: float = 0.0
+
+
 class Warned(Struct, frozen=True, gc=False, tag="warned", omit_defaults=True):
     """Something the caller should hear of that did not stop the run."""
 
@@ -144,6 +152,7 @@ Fact: TypeAlias = (
     | ModelFailed
     | ToolStarted
     | ToolFinished
+    | Checked
     | Warned
     | RunFinished
 )

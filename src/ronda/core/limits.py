@@ -53,6 +53,11 @@ class Retry(Struct, frozen=True, omit_defaults=True):
     retry_connection_errors: bool = True
     tries: int = 3
 
+    def __post_init__(self) -> None:
+        times = (self.initial_interval, self.max_interval, self.exponent, self.max_elapsed_time or 0.0)
+        if self.tries < 1 or not all(0 <= time < 1e9 for time in times):
+            raise ValueError("a Retry has at least one try, and times that are neither negative nor infinite")
+
     def wait(self, failures: int, jitter: float) -> float:
         """Seconds before the next try, after `failures` of them; `jitter` is a random number from 0 to 1."""
         wait = self.initial_interval * self.exponent ** (failures - 1)

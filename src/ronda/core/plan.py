@@ -87,10 +87,19 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     retry: Retry = Retry()
     parallel: bool = True
     stream: bool = False  # somebody is watching: ask the provider for deltas
+    format_is_enforced: bool = False  # the provider cannot but answer in `options.response_format`
     on_unknown_tool: Literal["tell", "raise"] = "tell"
     tool_calls: Literal["all", "first"] = "all"
 
     @property
     def runs_tools(self) -> bool:
-        """False in the ordinary client-side flow, where the caller runs the loop and we hand over what the model wrote."""
-        return self.on_unknown_tool == "raise" or any(tool.kind != "caller" for tool in self.tools)
+        """False in the ordinary client-side flow, where the caller runs the loop and we hand over what the model wrote.
+
+        A strict tool of the caller's is a promise of ours: its calls are checked before they are handed over.
+        """
+        return self.on_unknown_tool == "raise" or any(tool.kind != "caller" or tool.strict for tool in self.tools)
+
+    @property
+    def holds_text(self) -> bool:
+        """The answer must be JSON: what else is said on the way, or was said wrong, is not shown."""
+        return self.options.response_format is not None and (self.runs_tools or not self.format_is_enforced)

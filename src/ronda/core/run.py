@@ -19,15 +19,20 @@ One round is one model call and the tools it asked for:
     ModelInterrupted: the answer broke off after part of it was shown; asked again, three times in a row at the most
     ModelFailed:      no answer to be had; the run fails
 
+An answer that breaks an obligation (a call was required, JSON was asked for) does not count: the model is asked once more and
+told why, and if that does not help the run fails.
+
 A call is open from ModelFinished until it has a result. Results that nobody had to compute (a tool that does not exist, a
 turn that was cut) are made here, so that every call always has exactly one.
 """
 
 from __future__ import annotations
 
-from ronda.core.actions import Action, CallModel, CallTool, Finish
+from ronda.core.actions import Action, CallModel, CallTool, Check, Finish
+from ronda.core.arguments import canonical, recover
 from ronda.core.events import (
     PREVIEWS,
+    Checked,
     EndReason,
     Event,
     Fact,
@@ -59,13 +64,17 @@ _TOLD = "\n\n[You have made this very call {n} times with the same result. Do so
 class Run:
     __slots__ = (
         "_answer",
+        "_asked_again",
         "_breaks",
         "_busy",
+        "_checked",
         "_cut",
         "_end",
         "_executed",
         "_last",
         "_limit",
+        "_nudge",
+        "_obliged",
         "_open",
         "_partial",
         "_repeats",
@@ -102,6 +111,10 @@ class Run:
         self._busy = False
         self._last = False
         self._answer: AssistantTurn | None = None
+        self._obliged = start.plan.choice.mode == "required"
+        self._asked_again = False
+        self._nudge: str | None = None
+        self._checked = start.plan.options.response_format is None
         self._partial: AssistantTurn | None = None
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
@@ -112,7 +125,7 @@ class Run:
         self._cut = 0
         self._breaks = 0
         self._unknown = 0
-        self._repeats: dict[tuple[str, str, str], int] = {}
+        self._repeats: dict[tuple[str, bytes, str], int] = {}
 
     # ---- what the outside may ask ------------------------------------------------------------------------------------
 
@@ -161,6 +174,7 @@ class Run:
                 self._busy = True
                 self._last = event.last
                 self._partial = None
+                self._nudge = None
                 self.round = event.round + 1
             case ToolStarted():
                 self._tool_started(event.call_id)
@@ -171,6 +185,14 @@ class Run:
                 self.failure = event
             case RunFinished():
                 self._finish(event)
+            case Checked(problem=problem):
+                self._checked = True
+                if problem is not None:
+                    self.turns.pop()
+                    self._reject(
+                        f"Your answer is not what was asked for: {problem}. Answer again, with nothing but the JSON.",
+                        f"the model's answer is not what response_format asks for: {problem}",
+                    )
             case ModelRetried() | Warned():
                 pass
             case RunStarted():
@@ -187,8 +209,15 @@ class Run:
         self._busy = False
         self._breaks = 0
         self.usage = self.usage + event.usage
-        self.turns.append(turn)
         calls = turn.calls
+        if self._obliged and not self._last and not calls and turn.stop == "stop":
+            self._reject(
+                f"You must call a tool now: {self._callable_names()}. Answer with the call.",
+                "Tool choice was required but no tools were called.",
+            )
+            return
+        self._obliged = False
+        self.turns.append(turn)
         if not calls or self._last or not self.runs_tools:
             self._answer = turn
             if calls:
@@ -203,6 +232,20 @@ class Run:
         self._sort_out(turn, calls)
         self._close_turn_when_answered()
 
+    def _reject(self, nudge: str, message: str) -> None:
+        """The answer does not count. Once the model is asked again; then the run fails."""
+        self._answer = None
+        if self._asked_again:
+            self._end = Finish("failed", message=message)
+            return
+        self._asked_again = True
+        self._checked = self.plan.options.response_format is None
+        self._nudge = nudge
+
+    def _callable_names(self) -> str:
+        names = self.plan.choice.names or tuple(self.tools)
+        return ", ".join(f"'{name}'" for name in names)
+
     def _sort_out(self, turn: AssistantTurn, calls: tuple[ToolCall, ...]) -> None:
         """Answer at once what will not be run."""
         tokens = self.plan.limits.tokens
@@ -215,10 +258,8 @@ class Run:
             return
         if any(call.problem for call in calls):
             for call in calls:
-                problem = (
-                    f"Error: Invalid JSON in tool arguments: {call.problem}" if call.problem else _UNREADABLE_SIBLING
-                )
-                self._results[call.id] = ToolResult(call.id, problem, failed=True)
+                said = f"Error: {call.problem}" if call.problem else _UNREADABLE_SIBLING
+                self._results[call.id] = ToolResult(call.id, said, failed=True)
             self._cut += 1
             if self._cut > CUT_IN_A_ROW:
                 self._limit = "unreadable_calls"
@@ -298,7 +339,7 @@ class Run:
         if result.call_id not in self._executed:
             return result
         call = self._open[result.call_id]
-        same = (call.name, call.arguments, result.content)
+        same = (call.name, _canonical(call.arguments), result.content)
         count = self._repeats.get(same, 0) + 1
         self._repeats[same] = count
         if count < REPEATS_BEFORE_TOLD:
@@ -338,7 +379,7 @@ class Run:
         self.ended = event
         if self._busy:
             self._busy = False
-        if self._open and event.reason != "tool_calls":
+        if self._open and event.reason != "tool_calls" and self.runs_tools:
             why = "cancelled" if event.reason == "cancelled" else "ended"
             for id in self._open:
                 if id not in self._results:
@@ -363,6 +404,8 @@ class Run:
         if self.ended is not None or self._busy:
             return []
         if self._answer is not None:
+            if not self._checked and self._answer.stop == "stop" and not self._open and not self._answer.refusal:
+                return [Check(self._answer.text)]
             return [self._finish_with(self._answer)]
         if self._end is not None and not self._running:
             return [self._end]
@@ -370,7 +413,7 @@ class Run:
             return [Finish("failed", message=self.failure.reason)]
         if self._open:
             return self._calls_to_start()
-        return [CallModel(self.round, last=self._limit is not None)]
+        return [CallModel(self.round, last=self._limit is not None, nudge=self._nudge)]
 
     @property
     def _running(self) -> bool:
@@ -437,6 +480,11 @@ _END_OF: dict[str, EndReason] = {
     "content_filter": "content_filter",
     "interrupted": "failed",
 }
+
+
+def _canonical(arguments: str) -> bytes:
+    recovered = recover(arguments)
+    return arguments.encode() if recovered is None else canonical(recovered.value)
 
 
 def rebuild(events: list[Event]) -> Run:

@@ -12,6 +12,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
 
+_INVALID = "Invalid JSON in tool arguments: "
 NO_RESULT = (
     "Error: no result: this call was interrupted before its outcome was recorded. "
     "It may or may not have taken effect; check before calling again."
@@ -33,8 +34,9 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
     seen: set[str] = set()
     runs_tools = run.runs_tools
     keep = len(calls)
-    if run.in_last_call:
-        warnings.append("the model asked for tools after the last round; its calls were dropped")
+    if run.in_last_call or run.plan.choice.mode == "none":
+        when = "after the last round" if run.in_last_call else "although tool_choice is none"
+        warnings.append(f"the model asked for tools {when}; its calls were dropped")
         keep, keep_native = 0, False
     elif runs_tools and run.plan.tool_calls == "first" and len(calls) > 1:
         warnings.append(f"the model made {len(calls)} calls in one turn; only the first, '{calls[0].name}', is run")
@@ -64,9 +66,9 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
 
 
 def _is_callers(call: ToolCall, run: Run) -> bool:
-    """The caller gets what the model wrote, and judges it."""
+    """The caller gets what the model wrote, and judges it; unless it asked for strictness."""
     spec = run.tools.get(call.name)
-    return spec is not None and spec.kind == "caller"
+    return spec is not None and spec.kind == "caller" and not spec.strict
 
 
 def _readable(call: ToolCall, run: Run) -> ToolCall:
@@ -79,9 +81,9 @@ def _readable(call: ToolCall, run: Run) -> ToolCall:
         spec = run.tools.get(call.name)
         if spec is not None and spec.no_arguments_needed:
             return ToolCall(call.id, call.name, "{}", ("empty",), written=call.arguments)
-        return ToolCall(call.id, call.name, call.arguments, problem="the arguments are empty; send a JSON object")
+        return ToolCall(call.id, call.name, call.arguments, problem=_INVALID + "they are empty; send a JSON object")
     return ToolCall(
-        call.id, call.name, call.arguments, problem="not a JSON object, and no way was found to read it as one"
+        call.id, call.name, call.arguments, problem=_INVALID + "not an object, and no way was found to read it as one"
     )
 
 

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.agent import where_is
 from ronda.core.plan import Plan
@@ -24,6 +25,7 @@ from ronda.providers import open_provider
 from ronda.providers.fan import Fan, ManyProvider
 from ronda.server.chat import chat_completions
 from ronda.server.config import ServerConfig
+from ronda.server.exchange import Incoming, Json
 from ronda.server.models import Models, ServedModel
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
@@ -68,17 +70,60 @@ class Server:
         log.error("run %s broke down", run.id, exc_info=error)
 
 
-def create_app(server: Server) -> Starlette:
+def create_app(server: Server) -> ASGIApp:
+    """The doors in front, everything else behind them."""
+    return FrontDoors(server, {"/v1/chat/completions": chat_completions}, _everything_else(server))
+
+
+Door = Callable[[Server, Incoming], Awaitable[ASGIApp]]
+
+
+class FrontDoors:
+    """POSTs to the dialects' endpoints. Whatever happens in one, the client gets an answer in its dialect."""
+
+    def __init__(self, server: Server, doors: Mapping[str, Door], rest: ASGIApp) -> None:
+        self._server = server
+        self._doors = doors
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        door = self._doors.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if door is None:
+            await self._rest(scope, receive, send)
+            return
+        try:
+            answer = await door(self._server, Incoming(scope, receive))
+        except RondaError as error:
+            answer = _error(error)
+        except Exception as error:  # ours: told as such, with the rest in the log
+            log.error("%s broke down", scope["path"], exc_info=error)
+            answer = Json(write_error("the server broke down on this request; its log says why", "server_error"), 500)
+        await answer(scope, receive, send)
+
+
+def _everything_else(server: Server) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await server.runs.close()
 
+    async def models(request: Request) -> Response:
+        listed = [_described(server, name) for name in server.models.listed]
+        return _json(msgspec.json.encode({"object": "list", "data": listed}), 200)
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["name"]
+        server.models.find(name)
+        return _json(msgspec.json.encode(_described(server, name)), 200)
+
+    async def wrong_method(request: Request) -> Response:
+        raise HTTPException(405)
+
     return Starlette(
         routes=[
-            Route("/v1/chat/completions", _door(server, chat_completions), methods=["POST"]),
-            Route("/v1/models", _door(server, _models), methods=["GET"]),
-            Route("/v1/models/{name:path}", _door(server, _model), methods=["GET"]),
+            Route("/v1/chat/completions", wrong_method, methods=["GET", "PUT", "DELETE", "PATCH"]),
+            Route("/v1/models", models, methods=["GET"]),
+            Route("/v1/models/{name:path}", model, methods=["GET"]),
             Route("/health", _health, methods=["GET"]),
             Route("/", _health, methods=["GET"]),
         ],
@@ -87,43 +132,18 @@ def create_app(server: Server) -> Starlette:
     )
 
 
-Door = Callable[[Server, Request], Awaitable[Response]]
-
-
-def _door(server: Server, door: Door) -> Callable[[Request], Awaitable[Response]]:
-    async def handle(request: Request) -> Response:
-        try:
-            return await door(server, request)
-        except RondaError as error:
-            return await _ronda_error(request, error)
-
-    return handle
-
-
 async def _health(request: Request) -> Response:
     return PlainTextResponse("OK")
 
 
-async def _models(server: Server, request: Request) -> Response:
-    listed = [_described(server, name) for name in server.models.listed]
-    return _json(msgspec.json.encode({"object": "list", "data": listed}), 200)
-
-
-async def _model(server: Server, request: Request) -> Response:
-    name = request.path_params["name"]
-    server.models.find(name)
-    return _json(msgspec.json.encode(_described(server, name)), 200)
-
-
 def _described(server: Server, name: str) -> dict[str, Any]:
-    tools = server.toolbox.names
     return {
         "id": name,
         "object": "model",
         "created": 0,
         "owned_by": "local",
         "status": "loaded",
-        "tools_available": bool(tools),
+        "tools_available": bool(server.toolbox.names),
     }
 
 
@@ -134,11 +154,15 @@ def _json(body: bytes, status: int) -> Response:
 # ---- errors, in the shape clients of this dialect read -----------------------------------------------------------------
 
 
-async def _ronda_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RondaError)
+def _error(error: RondaError) -> Json:
     if isinstance(error, BadRequest):
-        return _json(write_error(str(error), "invalid_request_error", error.param, error.code), error.status_hint)
-    return _json(write_error(str(error), "server_error"), error.status_hint)
+        return Json(write_error(str(error), "invalid_request_error", error.param, error.code), error.status_hint)
+    return Json(write_error(str(error), "server_error"), error.status_hint)
+
+
+async def _ronda_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BadRequest)
+    return _json(write_error(str(error), "invalid_request_error", error.param, error.code), error.status_hint)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

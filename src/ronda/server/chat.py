@@ -7,18 +7,17 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from ronda.core.events import Event
 from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run
-from ronda.errors import BadRequest
-from ronda.server.bodies import read_body
+from ronda.errors import BadRequest, RondaError
+from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.follow import EventStream, Watch
-from ronda.server.runs import LiveRun, new_id
+from ronda.server.runs import LiveRun, Sink, new_id
 from ronda.wire.openai_chat.answer import ChatAnswer, write_error
 from ronda.wire.openai_chat.server import ChatRequest, check_choice, read_request
 
@@ -26,53 +25,108 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-async def chat_completions(server: Server, request: Request) -> Response:
-    asked = read_request(await read_body(request, server.config.max_body))
+async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
+    asked = read_request(await request.json_body(server.config.max_body))
     return await _Exchange(server, request, asked).answer()
 
 
-def owner_of(request: Request) -> str:
+def owner_of(request: Incoming) -> str:
     """Whose request it is. While no keys are configured any is accepted, but one bearer never finds another's runs."""
-    said = request.headers.get("authorization", "")
-    return hashlib.blake2b(said.encode(), digest_size=16).hexdigest() if said else ""
+    said = request.authorization
+    return hashlib.blake2b(said, digest_size=16).hexdigest() if said else ""
 
 
 class _Exchange:
     """One request and its answer: n runs side by side, one choice each."""
 
-    def __init__(self, server: Server, request: Request, asked: ChatRequest) -> None:
+    def __init__(self, server: Server, request: Incoming, asked: ChatRequest) -> None:
         self._server = server
         self._request = request
         self._asked = asked
         self._lives: list[LiveRun] = []
-        self._open = 0
         self._writer: ChatAnswer
-        self._stream: EventStream | None = None
-        self._all_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sink: Sink
+        self._client_left = False
 
-    async def answer(self) -> Response:
-        await self._start()
+    async def answer(self) -> ASGIApp:
+        await self._prepare()
         headers = [(b"x-request-id", self._lives[0].run.id.encode())]
         if self._asked.stream:
-            self._stream = EventStream(headers)
-            self._stream.gone = self._cancel
-            return self._stream
-        watch = Watch(self._request.receive, self._cancel)
+            return self._streamed(headers)
+        watch = Watch(self._request.receive, self._gone)
         try:
-            await self._all_over
+            await self._drive_all()
         except asyncio.CancelledError:
-            self._cancel()
-            raise
+            if not self._client_left:
+                raise
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
         finally:
             watch.stop()
         return self._plain(headers)
 
-    async def _start(self) -> None:
+    def _streamed(self, headers: Sequence[Header]) -> ASGIApp:
+        stream = EventStream(headers)
+        open_runs = len(self._lives)
+
+        def take(sibling: int, batch: Sequence[Event]) -> None:
+            if data := self._writer.feed(sibling, batch):
+                stream.put(data)
+
+        def finished(live: LiveRun) -> None:
+            nonlocal open_runs
+            open_runs -= 1
+            if live.error is not None:
+                stream.put(self._writer.broke_down(live.run.start.sibling))
+                self._server.report(live.error, live.run)
+            if not open_runs:
+                stream.end()
+
+        self._sink = take
+        for live in self._lives:
+            live.start(finished)
+        stream.gone = self._gone
+        return stream
+
+    async def _drive_all(self) -> None:
+        """One run is driven right here; several side by side."""
+        self._sink = self._writer.fold
+        if len(self._lives) == 1:
+            try:
+                await self._lives[0].drive()
+            except Exception as error:
+                raise self._broken(error, self._lives[0]) from error
+            return
+        done = asyncio.get_running_loop().create_future()
+        still = len(self._lives)
+
+        def finished(live: LiveRun) -> None:
+            nonlocal still
+            still -= 1
+            if not still and not done.done():
+                done.set_result(None)
+
+        for live in self._lives:
+            live.start(finished)
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._cancel()
+            raise
+        for live in self._lives:
+            if live.error is not None:
+                raise self._broken(live.error, live) from live.error
+
+    def _broken(self, error: BaseException, live: LiveRun) -> RondaError:
+        self._server.report(error, live.run)
+        return error if isinstance(error, RondaError) else RondaError("the run broke down; the server's log says why")
+
+    async def _prepare(self) -> None:
         server, asked = self._server, self._asked
         served = server.models.find(asked.model)
         rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
         offer = server.toolbox.offer(asked.tools, rounds)
-        check_choice(asked.choice, offer.names)
+        check_choice(asked.choice, offer.specs)
         owner = owner_of(self._request)
         turns, parent = await server.runs.rejoin(asked.turns, owner)
         _check_pairs(turns)
@@ -94,16 +148,14 @@ class _Exchange:
         )
         session = asked.session or new_id("sess")
         providers = server.providers_for(served, plan, asked.n)
-        self._open = asked.n
         for sibling, provider in enumerate(providers):
             self._lives.append(
-                server.runs.start(
+                server.runs.new(
                     plan,
                     turns,
                     provider=provider,
                     offer=offer,
                     sink=self._take,
-                    finished=self._finished,
                     owner=owner,
                     session=session,
                     parent=parent,
@@ -117,24 +169,12 @@ class _Exchange:
             warnings=[warning] if warning is not None else [],
         )
 
-    # ---- while it runs -----------------------------------------------------------------------------------------------
-
     def _take(self, sibling: int, batch: Sequence[Event]) -> None:
-        if not self._asked.stream:
-            self._writer.fold(sibling, batch)
-        elif (data := self._writer.feed(sibling, batch)) and self._stream is not None:
-            self._stream.put(data)
+        self._sink(sibling, batch)
 
-    def _finished(self, live: LiveRun) -> None:
-        self._open -= 1
-        if not live.task.cancelled() and (error := live.task.exception()) is not None:
-            self._server.report(error, live.run)
-        if self._open:
-            return
-        if self._stream is not None:
-            self._stream.end()
-        if not self._all_over.done():
-            self._all_over.set_result(None)
+    def _gone(self) -> None:
+        self._client_left = True
+        self._cancel()
 
     def _cancel(self) -> None:
         for live in self._lives:
@@ -142,30 +182,22 @@ class _Exchange:
 
     # ---- when it is over ---------------------------------------------------------------------------------------------
 
-    def _plain(self, headers: Sequence[tuple[bytes, bytes]]) -> Response:
+    def _plain(self, headers: Sequence[Header]) -> ASGIApp:
         for live in self._lives:
             if (failed := _failure(live.run)) is not None:
                 status, kind, message = failed
-                return _json(write_error(message, kind, code="upstream_error"), status, headers, [_DO_NOT_RETRY])
-        return _json(self._writer.body(), 200, headers)
+                return Json(write_error(message, kind, code="upstream_error"), status, [*headers, _DO_NOT_RETRY])
+        return Json(self._writer.body(), 200, headers)
 
 
 # The client's library would repeat a request that answered 5xx; we have tried often enough, and tools may have run.
 _DO_NOT_RETRY = (b"x-should-retry", b"false")
 
 
-def _json(body: bytes, status: int, *headers: Sequence[tuple[bytes, bytes]]) -> Response:
-    response = Response(body, status, media_type="application/json")
-    for more in headers:
-        response.raw_headers.extend(more)
-    return response
-
-
 def _failure(run: Run) -> tuple[int, str, str] | None:
     """Status, type and message of a run that has no answer."""
     end = run.ended
-    if end is None:
-        return 500, "server_error", "the run broke down; the server's log says why"
+    assert end is not None
     if end.reason == "cancelled":
         return 499, "server_error", "the run was cancelled"
     if end.reason != "failed":

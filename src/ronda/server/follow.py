@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS = 10.0
@@ -40,7 +39,11 @@ class Watch:
             self._task.cancel()
 
 
-class EventStream(Response):
+def _nobody_left() -> None:
+    """Said to nobody: whoever cared has been told, and is let go of."""
+
+
+class EventStream:
     """A stream that is written while it is read: `put` takes bytes from wherever, `end` closes it."""
 
     def __init__(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -53,8 +56,7 @@ class EventStream(Response):
             (b"x-accel-buffering", b"no"),
             *headers,
         ]
-        self.gone: Callable[[], None] = lambda: None
-        self.background = None
+        self.gone: Callable[[], None] = _nobody_left
 
     def put(self, data: bytes) -> None:
         self._pending.append(data)
@@ -89,7 +91,8 @@ class EventStream(Response):
             self._ended = True
             timer.cancel()
             watch.stop()
-            self.gone()
+            gone, self.gone = self.gone, _nobody_left
+            gone()
 
     def _keep_alive(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._ended:

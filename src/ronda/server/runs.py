@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from ronda.core.events import Event, RunStarted
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
-from ronda.drive import Provider, drive
+from ronda.drive import Provider, Tool, drive
 from ronda.journal import Journal
 from ronda.server.toolbox import Offer
 
@@ -23,39 +23,70 @@ Sink = Callable[[int, Sequence[Event]], None]
 
 
 class LiveRun:
-    """One run that is being driven here. `sink` sees every batch; `done` tells when it is over."""
+    """One run that is being driven here. `sink` sees every batch of its events."""
 
-    __slots__ = ("_finished", "_journal", "_sink", "run", "task")
+    __slots__ = ("_provider", "_runs", "_sink", "_tools", "run", "task")
 
-    def __init__(self, run: Run, journal: Journal, sink: Sink, finished: Callable[[LiveRun], None]) -> None:
+    def __init__(self, runs: Runs, run: Run, provider: Provider, tools: Mapping[str, Tool], sink: Sink) -> None:
         self.run = run
-        self._journal = journal
-        self._sink = sink
-        self._finished = finished
-        self.task: asyncio.Task[None]
+        self.task: asyncio.Task[Any] | None = None
+        self._runs = runs
+        self._provider = provider
+        self._tools = tools
+        self._sink: Sink | None = sink
 
-    def emit(self, batch: list[Event]) -> None:
-        self._journal.append(self.run.id, batch)
-        if self.run.ended is not None and self.run.ended.reason == "tool_calls" and self.run.runs_tools:
+    async def drive(self) -> None:
+        """Drive it to its end in this task. A request that waits for one run needs no second task for it."""
+        runs, run = self._runs, self.run
+        self.task = asyncio.current_task()
+        runs.live[run.id] = self
+        try:
+            await drive(
+                run,
+                provider=self._provider,
+                tools=self._tools,
+                emit=self._emit,
+                barrier=partial(runs.journal.barrier, run.id),
+                exclusive=runs.exclusive_in(run.start.session or run.id),
+            )
+        finally:
+            del runs.live[run.id]
+            runs.journal.release(run.id)
+            self._sink = None  # lets go of whoever followed: a cycle here would leave every request to the collector
+
+    def start(self, finished: Callable[[LiveRun], None]) -> None:
+        """Drive it in a task of its own."""
+        self.task = asyncio.create_task(self.drive())
+        self.task.add_done_callback(lambda task: finished(self))
+
+    def _emit(self, batch: list[Event]) -> None:
+        run, journal = self.run, self._runs.journal
+        journal.append(run.id, batch)
+        if run.ended is not None and run.ended.reason == "tool_calls" and run.runs_tools:
             # Half of this turn is ours: the caller's next request must find it.
-            self._journal.expect(self.run.start.owner, [call.id for call in self.run.open_calls], self.run.id)
-        self._sink(self.run.start.sibling, batch)
-
-    def over(self, task: asyncio.Task[None]) -> None:
-        self._journal.release(self.run.id)
-        self._finished(self)
+            journal.expect(run.start.owner, [call.id for call in run.open_calls], run.id)
+        if self._sink is not None:
+            self._sink(run.start.sibling, batch)
 
     def cancel(self) -> None:
-        self.task.cancel()
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What broke in us, if something did: not what went wrong with a model or a tool, which is in the run."""
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            return None
+        return self.task.exception()
 
 
 class Runs:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._live: dict[str, LiveRun] = {}
+        self.live: dict[str, LiveRun] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    def start(
+    def new(
         self,
         plan: Plan,
         turns: tuple[Turn, ...],
@@ -63,36 +94,17 @@ class Runs:
         provider: Provider,
         offer: Offer,
         sink: Sink,
-        finished: Callable[[LiveRun], None],
         owner: str = "",
         session: str = "",
         parent: tuple[str, int] | None = None,
         sibling: int = 0,
     ) -> LiveRun:
-        """Journal the input, then drive. The sink is called from the first event after that on, never from in here."""
+        """A run whose input is journaled, and which nobody drives yet."""
         started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling)
-        run = Run(started)
-        live = LiveRun(run, self.journal, sink, finished)
-        self.journal.append(run.id, [started])
-        self._live[run.id] = live
-        live.task = asyncio.create_task(
-            drive(
-                run,
-                provider=provider,
-                tools=offer.handlers,
-                emit=live.emit,
-                barrier=partial(self.journal.barrier, run.id),
-                exclusive=self._exclusive_in(session or run.id),
-            )
-        )
-        live.task.add_done_callback(lambda task: self._over(live, task))
-        return live
+        self.journal.append(started.run, [started])
+        return LiveRun(self, Run(started), provider, offer.handlers, sink)
 
-    def _over(self, live: LiveRun, task: asyncio.Task[None]) -> None:
-        self._live.pop(live.run.id, None)
-        live.over(task)
-
-    def _exclusive_in(self, session: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
+    def exclusive_in(self, session: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
         def lock(key: str) -> asyncio.Lock:
             found = self._locks.get((session, key))
             if found is None:
@@ -140,7 +152,7 @@ class Runs:
 
     async def close(self) -> None:
         """Cancel what is under way, wait until it has said so, keep everything."""
-        tasks = [live.task for live in self._live.values()]
+        tasks = [live.task for live in self.live.values() if live.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -23,10 +23,6 @@ class Offer(msgspec.Struct, frozen=True):
     specs: tuple[ToolSpec, ...]
     handlers: Mapping[str, Tool]
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(spec.name for spec in self.specs)
-
 
 class Toolbox:
     def __init__(

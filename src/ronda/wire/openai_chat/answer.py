@@ -30,6 +30,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.output import final_text
 from ronda.core.parts import NULL, Image, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
 from ronda.wire.openai_chat.client import join_logprobs
@@ -79,7 +80,7 @@ class _Stretch:
 class _Choice:
     """One run, seen as one choice: the fold of its events."""
 
-    __slots__ = ("_calls", "_handed", "index", "live_calls", "logprobs", "records", "refused", "round", "run", "said",
+    __slots__ = ("_calls", "_handed", "held", "index", "live_calls", "logprobs", "records", "refused", "round", "run", "said",
                  "text_started", "thought", "warnings")  # fmt: skip
 
     def __init__(self, index: int, run: Run) -> None:
@@ -93,7 +94,8 @@ class _Choice:
         self.records: list[tuple[int, int, dict[str, Any]]] = []
         self.warnings: list[str] = []
         self.text_started = False
-        self.live_calls = not run.runs_tools
+        self.live_calls = not run.runs_tools and run.plan.choice.mode != "none"
+        self.held = run.plan.holds_text  # shown when the run is over, and only the answer
         self._calls: dict[str, ToolCall] = {}
         self._handed: dict[int, _Handed] = {}
 
@@ -198,14 +200,7 @@ class ChatAnswer:
         self._warnings = list(warnings)
         self._choices = [_Choice(index, run) for index, run in enumerate(runs)]
         self._open = len(runs)
-        self._head = (
-            b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"system_fingerprint":"ronda"'
-            % (
-                encode(self._id),
-                int(start.at),
-                encode(model),
-            )
-        )
+        self._head = b""  # of every chunk; written with the first
 
     @property
     def _id(self) -> str:
@@ -216,9 +211,20 @@ class ChatAnswer:
     def feed(self, index: int, batch: Sequence[Event]) -> bytes:
         """Bytes for one batch of events of one run; one ASGI message per upstream read."""
         choice = self._choices[index]
+        if not self._head:
+            self._head = (
+                b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"system_fingerprint":"ronda"'
+                % (
+                    encode(self._id),
+                    int(self._start.at),
+                    encode(self._model),
+                )
+            )
         out: list[bytes] = []
         for event in batch:
             if type(event) is TextDelta:
+                if choice.held:
+                    continue
                 out.append(self._content(choice, b"content", choice.said.add(event.text)))
             else:
                 self._write(choice, event, out)
@@ -252,7 +258,7 @@ class ChatAnswer:
         turn = event.turn
         if rest := choice.thought.rest(turn.reasoning):
             out.append(self._content(choice, b"reasoning_content", rest))
-        if rest := choice.said.rest(turn.text):
+        if not choice.held and (rest := choice.said.rest(turn.text)):
             out.append(self._content(choice, b"content", rest))
         if rest := choice.refused.rest(turn.refusal):
             out.append(self._content(choice, b"refusal", rest))
@@ -342,9 +348,8 @@ class ChatAnswer:
 
     def _end(self, choice: _Choice, event: RunFinished) -> bytes:
         out: list[bytes] = []
-        if event.answer is not None:
-            choice.said.begin_round()
-            out.append(self._content(choice, b"content", choice.said.add(event.answer)))
+        if (answer := self._answer_at_the_end(choice, event)) is not None:
+            out.append(self._content(choice, b"content", answer))
         if event.reason == "tool_calls" and not choice.live_calls:
             for index, call in enumerate(choice.run.open_calls):
                 out.append(self._announce(choice, index, call.id, call.name, call.as_written))
@@ -360,6 +365,23 @@ class ChatAnswer:
                 out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(_said_usage(self.usage))))
             out.append(DONE)
         return b"".join(out)
+
+    def broke_down(self, index: int) -> bytes:
+        """Something of ours broke before the run could end: the stream ends properly all the same."""
+        return self._end(
+            self._choices[index], RunFinished("failed", message="the run broke down; the server's log says why")
+        )
+
+    @staticmethod
+    def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str | None:
+        """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
+        answer = event.answer
+        if answer is None and choice.held and event.reason in ("stop", "length", "content_filter", "limit"):
+            answer = final_text(choice.run)
+        if not answer:
+            return None
+        choice.said.begin_round()
+        return choice.said.add(answer)
 
     @staticmethod
     def _error(event: RunFinished) -> dict[str, Any]:
@@ -377,13 +399,18 @@ class ChatAnswer:
         choice = self._choices[index]
         for event in batch:
             match event:
-                case ModelFinished():
-                    self._write_rest(choice, event, [])
+                case ModelFinished(turn=turn):
+                    choice.thought.rest(turn.reasoning)
+                    if not choice.held:
+                        choice.said.rest(turn.text)
+                    choice.refused.rest(turn.refusal)
+                    choice.remember(turn.calls)
+                    if event.logprobs != NULL:
+                        choice.logprobs.append(event.logprobs)
                 case ToolFinished():
                     choice.record(event.result)
-                case RunFinished(answer=str(answer)):
-                    choice.said.begin_round()
-                    choice.said.add(answer)
+                case RunFinished():
+                    self._answer_at_the_end(choice, event)
                 case _:
                     _fold(choice, event)
 

@@ -29,10 +29,11 @@ class CallPiece(Struct, frozen=True, gc=False):
 
 
 class _Record:
-    __slots__ = ("arguments", "extra", "id", "name")
+    __slots__ = ("arguments", "extra", "id", "index", "name")
 
     def __init__(self) -> None:
         self.id = ""
+        self.index: int | None = None  # the one it began with
         self.name = ""
         self.arguments: list[str] = []
         self.extra: Raw = NULL
@@ -64,6 +65,8 @@ class CallAssembler:
             self._by_id[piece.id] = at
         if piece.index is not None:
             self._by_index[piece.index] = at
+            if record.index is None:
+                record.index = piece.index
         if name and name != record.name:
             record.name += name
         if piece.extra_content != NULL:
@@ -75,7 +78,7 @@ class CallAssembler:
 
     def _find(self, piece: CallPiece, name: str) -> int:
         if piece.id and (known := self._by_id.get(piece.id)) is not None:
-            return known
+            return self._new() if self._id_is_used_again(piece, name, known) else known
         if piece.index is not None:
             candidate = self._by_index.get(piece.index)
         else:
@@ -88,6 +91,13 @@ class CallAssembler:
         if name and record.arguments and (name != record.name or record.is_whole):
             return self._new()  # a name after arguments: the next call, under an index used again
         return candidate
+
+    def _id_is_used_again(self, piece: CallPiece, name: str, known: int) -> bool:
+        """One id for every call (Mistral's "null"): told by another index, and a name where one call is said already."""
+        record = self.records[known]
+        if not name or piece.index is None or record.index is None or piece.index == record.index:
+            return False
+        return name != record.name or record.is_whole
 
     def _new(self) -> int:
         self.records.append(_Record())

@@ -8,7 +8,8 @@ same parts. It knows the dialect and its many speakers' habits, not who is at th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import is_
+from typing import Any, TypeGuard
 
 import msgspec
 from msgspec import Raw, Struct
@@ -360,6 +361,7 @@ class _ChoiceReader:
                 out.append(TextDelta(part.text))
             elif type(part) is Reasoning:
                 self.thought.append(part.text)
+                self.thought_as = "content"  # Mistral, which refuses a message with any name for it beside content
                 out.append(ReasoningDelta(part.text))
 
     def finish(self, usage: Usage) -> ModelFinished:
@@ -383,8 +385,14 @@ class _ChoiceReader:
         if not self.thought and not self.details and not any(record.extra != NULL for record in records):
             return None
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
-        if self.thought:
+        if self.thought and self.thought_as == "content":
+            thinking = [{"type": "text", "text": turn.reasoning}]
+            said = [{"type": "text", "text": turn.text}] if self.said else []
+            message["content"] = [{"type": "thinking", "thinking": thinking}, *said]
+        elif self.thought:
             message[self.thought_as] = turn.reasoning
+        if self.refused:
+            message["refusal"] = turn.refusal
         if self.details:
             message["reasoning_details"] = self.details
         if calls := turn.calls:
@@ -505,12 +513,11 @@ class Body:
     Messages come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
     """
 
-    __slots__ = ("_buffer", "_last", "_tail", "_tail_of", "_written")
+    __slots__ = ("_buffer", "_tail", "_tail_of", "_written")
 
     def __init__(self) -> None:
         self._buffer = bytearray(b'{"messages":[')
-        self._written = 0
-        self._last: Turn | None = None
+        self._written: list[Turn] = []
         self._tail = b""
         self._tail_of: tuple[object, ...] = ()
 
@@ -518,17 +525,17 @@ class Body:
         turns = request.turns
         written = self._written
         buffer = self._buffer
-        if written and (written > len(turns) or turns[written - 1] is not self._last):
+        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
+        if len(written) > len(turns) or not all(map(is_, written, turns)):
             buffer = self._buffer = bytearray(b'{"messages":[')
-            written = 0
-        for turn in turns[written:]:
+            written = self._written = []
+        for turn in turns[len(written) :]:
             said = write_turn(turn)
             if said:
                 if buffer[-1] != _OPEN:
                     buffer += b","
                 buffer += said
-        self._written = len(turns)
-        self._last = turns[-1] if turns else None
+            written.append(turn)
         tail_of = (model, request.tools, request.choice, request.options, request.stream)
         if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
             self._tail = write_tail(model, request.tools, request.choice, request.options, request.stream)
@@ -620,14 +627,14 @@ def write_turn(turn: Turn) -> bytes:
     match turn:
         case ToolTurn(results=results):
             said = [write_result(result) for result in results]
-            if attached := [item for result in results for item in result.attachments]:
+            if attached := [item for result in results if not _is_ours(result.native) for item in result.attachments]:
                 # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
                 said.append(
                     encode({"role": "user", "content": [_TOOL_ATTACHMENTS, *[_part(item) for item in attached]]})
                 )
             return b",".join(said)
         case AssistantTurn():
-            if turn.native is not None and turn.native.api == API:
+            if _is_ours(turn.native):
                 return bytes(turn.native.payload)
             message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
             if refusal := turn.refusal:
@@ -638,7 +645,7 @@ def write_turn(turn: Turn) -> bytes:
                 return b""
             return encode(message)
         case UserTurn():
-            if turn.native is not None and turn.native.api == API:
+            if _is_ours(turn.native):
                 return bytes(turn.native.payload)
             content = turn.parts[0].text if len(turn.parts) == 1 and type(turn.parts[0]) is Text else None
             message = {"role": "user", "content": content if content is not None else [_part(p) for p in turn.parts]}
@@ -646,9 +653,13 @@ def write_turn(turn: Turn) -> bytes:
                 message["name"] = turn.name
             return encode(message)
         case SystemTurn():
-            if turn.native is not None and turn.native.api == API:
+            if _is_ours(turn.native):
                 return bytes(turn.native.payload)
             return encode({"role": turn.role, "content": turn.text})
+
+
+def _is_ours(native: Native | None) -> TypeGuard[Native]:
+    return native is not None and native.api == API
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -656,7 +667,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def write_result(result: ToolResult) -> bytes:
-    if result.native is not None and result.native.api == API:
+    if _is_ours(result.native):
         return bytes(result.native.payload)
     return encode({"role": "tool", "tool_call_id": result.call_id, "content": result.content})
 
