@@ -39,7 +39,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.output import fold
-from ronda.core.parts import NULL, Attachment, ToolCall, ToolResult, user
+from ronda.core.parts import NULL, AssistantPart, AssistantTurn, Attachment, ToolCall, ToolResult, user
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
@@ -108,6 +108,7 @@ class _Driver:
         "barrier",
         "emit",
         "exclusive",
+        "is_strict",
         "jitter",
         "now",
         "pending",
@@ -144,6 +145,7 @@ class _Driver:
         self.pending: list[Event] = []
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
         self.scratch: dict[str, Any] = {}
+        self.is_strict = any(spec.strict for spec in run.plan.tools)
         self.turns = repair(run.turns)  # what the model is shown; the stored copy stays as it was
 
     # ---- telling the world -------------------------------------------------------------------------------------------
@@ -245,6 +247,9 @@ class _Driver:
             self.record(ModelFailed(failed.reason, failed.status, failed.tries, self.now()))
         else:
             finished, warnings = settle(finished, run)
+            if self.is_strict and finished.turn.calls:
+                finished, more = _fitted(finished, run)
+                warnings += more
             self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now()))
             for warning in warnings:
                 self.record(Warned(warning, self.now()))
@@ -351,6 +356,24 @@ def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
     if problem is not None:
         raise ValueError(f"the arguments do not fit: {problem}")
     return arguments
+
+
+def _fitted(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
+    """Calls of strict tools satisfy their schema from here on, or say why not."""
+    from ronda.schema.strict import fit  # where nothing is strict, nothing of it is loaded
+
+    parts: list[AssistantPart] = []
+    warnings: list[str] = []
+    for part in finished.turn.parts:
+        spec = run.tools.get(part.name) if type(part) is ToolCall else None
+        if type(part) is ToolCall and spec is not None and spec.strict and part.problem is None:
+            fitting = fit(part, spec)
+            if len(fitting.repairs) > len(part.repairs):
+                warnings.append(f"the arguments of '{part.name}' were repaired: {', '.join(fitting.repairs)}")
+            part = fitting
+        parts.append(part)
+    turn = AssistantTurn(tuple(parts), finished.turn.stop, finished.turn.native)
+    return ModelFinished(turn, finished.usage, finished.logprobs, finished.at), warnings
 
 
 def _problem_with(text: str, run: Run) -> str | None:

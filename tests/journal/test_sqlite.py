@@ -19,7 +19,6 @@ import pytest
 from msgspec import Raw
 
 from ronda.core.events import Event, Fact, ModelFinished, ModelStarted, RunStarted, ToolFinished, Warned
-from ronda.core.limits import Retry
 from ronda.core.parts import AssistantTurn, Native, Text, ToolResult, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.journal import JournalConflict, Unfinished
@@ -317,7 +316,7 @@ CUT = Native("openai", Raw(b'{"cut":'))
         ModelFinished(AssistantTurn((), native=CUT)),
         ModelFinished(AssistantTurn((Text("long " * 20_000),), native=CUT)),
         ToolFinished(ToolResult("call_1", "long " * 20_000, native=CUT)),
-        RunStarted("a", Plan("model", retry=Retry(max_interval=inf)), (user("hi"),)),
+        RunStarted("a", Plan("model"), (user("hi"),), at=inf),
         RunStarted("a", Plan("model"), (user("half a \ud800 pair" * 1000),)),
         RunStarted("a", Plan("model"), (user("long " * 1000), AssistantTurn((), native=CUT))),
         RunStarted("a", Plan("model", (ToolSpec("tool", "long " * 1000, CUT.payload),)), (user("hi"),)),

@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from ronda.agent import Agent, stream_agent
-from ronda.core.events import ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
+from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
 from ronda.errors import BadConfig, RunEnded
 
 
@@ -39,8 +39,9 @@ async def _run(agent: Agent, prompt: str, asked: argparse.Namespace) -> None:
             match event:
                 case TextDelta(text=text) if asked.stream:
                     print(text, end="", flush=True)
+                case ModelFinished(turn=turn):
+                    names |= {call.id: call.name for call in turn.calls}
                 case ToolStarted(call_id=id):
-                    names |= {call.id: call.name for call in events.run.open_calls}
                     _note(f"[{names.get(id, id)} …]", asked.stream)
                 case ToolFinished(result=result):
                     state = "failed" if result.failed else "done"

@@ -66,7 +66,15 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
     gc.set_threshold(
         20_000, 20, 20
     )  # requests leave no cycles; looking for some every 700 objects took a quarter of them
-    await uvicorn.Server(settings).serve([listener])
+
+    class Stopping(uvicorn.Server):
+        """Runs are cancelled before their connections are waited for, so that streams end properly."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await server.runs.stop()
+            await super().shutdown(sockets)
+
+    await Stopping(settings).serve([listener])
     return 0
 
 
@@ -79,6 +87,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(2048)  # from here on nobody is refused: who comes before the server is up waits
     except OSError as error:
         raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
     listener.set_inheritable(True)
@@ -125,6 +134,8 @@ def read_config(asked: argparse.Namespace) -> ServerConfig:
         config = msgspec.convert(settings, ServerConfig)
     except msgspec.ValidationError as error:
         raise BadConfig(f"the settings do not fit: {error}") from error
+    if config.tool_dispatch_url is not None and not config.tool_dispatch_url.startswith(("http://", "https://")):
+        raise BadConfig(f"--tool-dispatch-url is {config.tool_dispatch_url!r}; it must begin with http:// or https://")
     for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
         value = getattr(config, name)
         if value is not None and value < 0:

@@ -39,7 +39,7 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     on_limit: Literal["answer", "error"] = "answer"
 
 
-class Retry(Struct, frozen=True, omit_defaults=True):
+class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """When a model call fails before anything was shown. Times in seconds.
 
     The wait before try n+1 is initial_interval × exponent^n with jitter, at most max_interval. A provider's Retry-After wins;
@@ -67,7 +67,7 @@ class Retry(Struct, frozen=True, omit_defaults=True):
 NO_RETRY = Retry(tries=1)
 
 
-class Timeouts(Struct, frozen=True, omit_defaults=True):
+class Timeouts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Of a model call, in seconds: to connect, until the answer begins, and between two pieces of it."""
 
     connect: float = 10.0

@@ -57,7 +57,7 @@ class _Exchange:
         try:
             await self._drive_all()
         except asyncio.CancelledError:
-            if not self._client_left:
+            if not self._client_left and not self._server.runs.stopping:
                 raise
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
@@ -199,7 +199,7 @@ def _failure(run: Run) -> tuple[int, str, str] | None:
     end = run.ended
     assert end is not None
     if end.reason == "cancelled":
-        return 499, "server_error", "the run was cancelled"
+        return 503, "server_error", "the run was cancelled: the server is stopping"
     if end.reason != "failed":
         return None
     message = end.message or "the run failed"

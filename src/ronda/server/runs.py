@@ -84,6 +84,7 @@ class Runs:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.live: dict[str, LiveRun] = {}
+        self.stopping = False
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def new(
@@ -151,13 +152,17 @@ class Runs:
         return None
 
     async def close(self) -> None:
-        """Cancel what is under way, wait until it has said so, keep everything."""
+        await self.stop()
+        await self.journal.close()
+
+    async def stop(self) -> None:
+        """Cancel what is under way and wait until it has said so; its clients hear of it."""
+        self.stopping = True
         tasks = [live.task for live in self.live.values() if live.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self.journal.close()
 
 
 def new_id(kind: str) -> str:

@@ -60,6 +60,8 @@ class _Stretch:
 
     def add(self, text: str) -> str:
         """Take a piece; what of it is to be shown, paragraph break included."""
+        if not text:
+            return ""
         if self.shown == 0 and self._said_before:
             self.shown = len(text)
             text = _PARAGRAPH + text
@@ -223,7 +225,7 @@ class ChatAnswer:
         out: list[bytes] = []
         for event in batch:
             if type(event) is TextDelta:
-                if choice.held:
+                if choice.held or not event.text:
                     continue
                 out.append(self._content(choice, b"content", choice.said.add(event.text)))
             else:
@@ -232,12 +234,12 @@ class ChatAnswer:
 
     def _write(self, choice: _Choice, event: Event, out: list[bytes]) -> None:
         match event:
-            case ReasoningDelta():
+            case ReasoningDelta() if event.text:
                 out.append(self._content(choice, b"reasoning_content", choice.thought.add(event.text)))
             case CallDelta():
                 if choice.live_calls:
                     out.extend(self._live_call(choice, event))
-            case RefusalDelta():
+            case RefusalDelta() if event.text:
                 out.append(self._content(choice, b"refusal", choice.refused.add(event.text)))
             case LogprobsDelta():
                 choice.logprobs.append(event.logprobs)

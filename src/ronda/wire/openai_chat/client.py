@@ -248,6 +248,7 @@ class _SaidError(Struct, frozen=True):
     """Inside an answer that began with 200, the true status has three names: Azure's, Groq's, OpenRouter's."""
 
     message: str | None = None
+    type: str | None = None
     status: str | int | None = None
     status_code: str | int | None = None
     code: str | int | None = None
@@ -267,6 +268,8 @@ def said_error(raw: bytes, status: int | None = None, retry_after: float | None 
         message = said if type(said) is str else said.message if said is not None else None
         if status is None and type(said) is _SaidError:
             status = said.http_status
+            if status is None and said.type == "invalid_request_error":
+                status = 400
     except UNREADABLE:
         message = None
     text = message or raw[:500].decode("utf-8", "replace") or "no reason given"
@@ -595,8 +598,15 @@ def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = tool.parameters
-    if tool.strict is not None:
-        function["strict"] = tool.strict
+    if tool.strict:
+        from ronda.schema.lower import lowered
+        from ronda.schema.lower_rules import OPENAI
+
+        # A schema that does not qualify would fail the whole request; it is sent as it is, and checked by the loop.
+        if lowered(bytes(tool.parameters), OPENAI).strict:
+            function["strict"] = True
+    elif tool.strict is not None:
+        function["strict"] = False
     return {"type": "function", "function": function}
 
 

@@ -122,6 +122,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 _decode_known = msgspec.json.Decoder(list[_KnownMessage]).decode
+_decode_one_known = msgspec.json.Decoder(_KnownMessage).decode
 
 
 def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
@@ -133,10 +134,12 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
     natives: list[Raw] | None = None
     try:
         messages: Sequence[_Message] = _decode_known(raw)
+        if any(_says_more(message) for message in messages):
+            natives = decode_field(raw, list[Raw], "messages")
     except (msgspec.ValidationError, RecursionError):
         # Something unknown or something wrong: the second is an error, the first is kept as it came.
         messages = decode_field(raw, list[_Message], "messages")
-        natives = msgspec.json.decode(raw, type=list[Raw])
+        natives = decode_field(raw, list[Raw], "messages")
     except (msgspec.DecodeError, UnicodeError):
         messages = decode_field(raw, list[_Message], "messages")
     if not messages:
@@ -157,13 +160,19 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
+def _says_more(message: _Message) -> bool:
+    """Things we understand and could not write again: thoughts some upstreams want back, names of other roles."""
+    thoughts = message.reasoning_content or message.reasoning
+    return bool(thoughts) or (message.name is not None and message.role not in ("user", "tool"))
+
+
 def _native(raw: Raw) -> Native | None:
-    """The message as it came, where it says more than we understand."""
+    """The message as it came, where it says more than we would write."""
     try:
-        msgspec.json.decode(raw, type=_KnownMessage)
+        message = _decode_one_known(raw)
     except msgspec.ValidationError:
         return Native(API, raw.copy())
-    return None
+    return Native(API, raw.copy()) if _says_more(message) else None
 
 
 def _read_message(message: _Message, at: int, native: Native | None) -> Turn:

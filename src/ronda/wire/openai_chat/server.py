@@ -166,6 +166,8 @@ def _read_options(fields: dict[str, Raw]) -> Options:
     extra = {name: value.copy() for name, value in fields.items() if name not in _READ}
     if newer_limit is not None:  # newer models know this name alone, older servers the other: say what the caller said
         extra["max_completion_tokens"] = fields["max_completion_tokens"].copy()
+        if limit is not None:
+            extra["max_tokens"] = fields["max_tokens"].copy()
     stop: str | list[str] = _field(fields, "stop", str | list[str], [])
     return Options(
         max_tokens=newer_limit if newer_limit is not None else limit,
@@ -180,14 +182,14 @@ def _read_options(fields: dict[str, Raw]) -> Options:
     )
 
 
-class _JsonSchema(Struct, frozen=True):
+class _JsonSchema(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = "answer"
     schema: Raw = NULL
     strict: bool | None = None
     description: str | None = None
 
 
-class _Format(Struct, frozen=True):
+class _Format(Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: _JsonSchema | None = None
 

@@ -1,0 +1,212 @@
+"""`ronda run`, and what all commands share: versions, help, errors that say what to do."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ronda
+from ronda.cli.main import main
+
+TOOLS = '''
+from ronda import tool
+
+@tool
+async def lookup(q: str) -> str:
+    """Look something up."""
+    return f"found {q}"
+
+@tool
+def broken() -> str:
+    """Fail."""
+    raise ValueError("no luck")
+'''
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> str:
+    file = tmp_path / "my_tools.py"
+    file.write_text(TOOLS)
+    return str(file)
+
+
+def script(folder: Path, *turns: Any) -> str:
+    file = folder / "script.json"
+    file.write_text(json.dumps(turns))
+    return f"script:{file}"
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """What a command prints, and how it ends."""
+    try:
+        code = main(list(arguments))
+    except SystemExit as ended:  # argparse's way to say it
+        code = int(ended.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# ---- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "--version") == (0, f"ronda {ronda.__version__}\n", "")
+
+
+def test_the_installed_command_is_the_same() -> None:
+    command = Path(sys.executable).parent / "ronda"
+    for start in ([str(command)], [sys.executable, "-m", "ronda"]):
+        done = subprocess.run([*start, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        assert done.stdout == f"ronda {ronda.__version__}\n"
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = shown(capsys, "--help")
+
+    assert code == 0
+    assert "serve" in out
+    assert "run" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (
+            "serve",
+            ["--model", "--base-url", "--host", "--port", "--tools", "--tool-dispatch-url", "--max-tool-rounds",
+             "--max-tool-rounds-ceiling", "--tool-calls", "--data-dir", "--config"],
+        ),
+        ("run", ["--model", "--base-url", "--tools", "--stream", "prompt"]),
+    ],
+)  # fmt: skip
+def test_help_of_a_command_names_its_flags(capsys: pytest.CaptureFixture[str], command: str, flags: list[str]) -> None:
+    code, out, _ = shown(capsys, command, "--help")
+
+    assert code == 0
+    assert [flag for flag in flags if flag not in out] == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["run", "--dance"], ["serve", "--port", "many"]])
+def test_what_is_no_command_is_exit_2_with_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    code, out, err = shown(capsys, *arguments)
+
+    assert (code, out) == (2, "")
+    assert "usage: ronda" in err
+
+
+# ---- run -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_answer_is_printed_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str) -> None:
+    model = script(tmp_path, {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]}, "It is there.")
+
+    assert shown(capsys, "run", "--model", model, "--tools", tools, "where?") == (0, "It is there.\n", "")
+
+
+def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str
+) -> None:
+    model = script(
+        tmp_path,
+        {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]},
+        {"calls": [{"name": "broken"}]},
+        "It is there.",
+    )
+
+    code, out, err = shown(capsys, "run", "--model", model, "--tools", tools, "--stream", "where?")
+
+    assert (code, out) == (0, "It is there.\n")
+    assert err == "[lookup …]\n[lookup done]\n[broken …]\n[broken failed]\n"
+
+
+def test_the_prompt_may_come_from_standard_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("where?\n"))
+
+    assert shown(capsys, "run", "--model", script(tmp_path, "There."))[:2] == (0, "There.\n")
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n"])
+def test_nothing_to_ask_is_a_clear_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prompt: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(prompt))
+    code, out, err = shown(capsys, "run", "--model", script(tmp_path, "There."))
+
+    assert (code, out) == (2, "")
+    assert "nothing to ask" in err
+
+
+@pytest.mark.parametrize("command", ["run", "serve"])
+def test_no_model_is_a_clear_error(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, err = shown(capsys, command, *(["hi"] if command == "run" else []))
+
+    assert (code, out) == (2, "")
+    assert "--model" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [("gpt-5", "gpt-5"), ("nobody:gpt-5", "nobody:gpt-5"), ("script:/no/such.json", "/no/such.json")],
+)
+def test_a_model_that_is_none_is_a_clear_error(capsys: pytest.CaptureFixture[str], model: str, named: str) -> None:
+    code, out, err = shown(capsys, "run", "--model", model, "hi")
+
+    assert (code, out) == (2, "")
+    assert named in err
+
+
+BAD_TOOLS: dict[str, tuple[str | None, str]] = {
+    "missing": (None, "there is no tools file"),
+    "syntax": ("def (:", "SyntaxError"),
+    "import": ("import no_such_module", "no_such_module"),
+    "raises": ("raise ValueError('no luck')", "no luck"),
+    "no tools": ("x = 1", "has no tools"),
+    "no schema": ("from ronda import tool\n@tool(bindings={'x': 'y'})\ndef f() -> str: ...", "binds 'x'"),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), BAD_TOOLS.values(), ids=BAD_TOOLS.keys())
+def test_a_bad_tools_file_is_a_clear_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None, reason: str
+) -> None:
+    file = tmp_path / "bad_tools.py"
+    if text is not None:
+        file.write_text(text)
+    code, out, err = shown(capsys, "run", "--model", script(tmp_path, "hi"), "--tools", str(file), "hi")
+
+    assert (code, out) == (2, "")
+    assert "bad_tools.py" in err
+    assert reason in err
+
+
+def test_a_run_without_an_answer_is_exit_1_and_says_why(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str
+) -> None:
+    model = script(tmp_path, {"error": "the model is on fire", "status": 400})
+
+    for how in ([], ["--stream"]):
+        code, out, err = shown(capsys, "run", "--model", model, *how, "hi")
+        assert (code, out.strip()) == (1, "")
+        assert "the model is on fire" in err
+
+
+def test_a_limit_is_exit_1_and_says_which(capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str) -> None:
+    model = script(tmp_path, {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]})
+
+    code, _, err = shown(capsys, "run", "--model", model, "--tools", tools, "--max-iterations", "2", "hi")
+
+    assert code == 1
+    assert "Agent loop exceeded 2 iterations" in err
+
+
+def test_instructions_are_heard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert shown(capsys, "run", "--model", script(tmp_path, "Yes."), "--instructions", "Be brief.", "hi")[0] == 0

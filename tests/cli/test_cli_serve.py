@@ -1,0 +1,359 @@
+"""`ronda serve` as a process of its own, with the official SDK in front of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+TOOLS = '''
+import asyncio
+from ronda import tool
+
+there = {"left": asyncio.Event(), "right": asyncio.Event()}
+
+@tool
+async def left() -> str:
+    """Wait for the right one."""
+    there["left"].set()
+    await there["right"].wait()
+    return "L"
+
+@tool
+async def right() -> str:
+    """Wait for the left one."""
+    there["right"].set()
+    await there["left"].wait()
+    return "R"
+
+@tool
+async def endless() -> str:
+    """Never end."""
+    await asyncio.Event().wait()
+    return "never"
+'''
+
+MIXED = [
+    {"text": "Let me see.", "calls": [
+        {"name": "left", "id": "l"}, {"name": "ask_user", "id": "u", "arguments": {"q": "why?"}}, {"name": "right", "id": "r"},
+    ]},
+    "All three are here.",
+]  # fmt: skip
+ASK: Any = {
+    "type": "function",
+    "function": {
+        "name": "ask_user",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+    },
+}
+
+
+class Served:
+    """A server that runs, and the folder it was started in."""
+
+    def __init__(self, process: subprocess.Popen[str], cwd: Path, state: Path) -> None:
+        self.process = process
+        self.cwd = cwd
+        self.state = state
+        assert process.stderr is not None
+        self.banner = process.stderr.readline()
+        assert "http://" in self.banner, self.banner + process.stderr.read()
+        self.url = self.banner.split("on ")[1].split()[0]
+        self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="test", max_retries=0, timeout=20)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """Ask it to end; its exit code and what it said since its first line."""
+        self.client.close()
+        self.process.send_signal(how)
+        _, err = self.process.communicate(timeout=20)
+        return self.process.returncode, err
+
+
+class Started:
+    def __init__(self, folder: Path) -> None:
+        self.cwd = folder / "work"
+        self.state = folder / "state"
+        self.cwd.mkdir()
+        self.script = folder / "script.json"
+        self.tools = folder / "the_tools.py"
+        self.script.write_text(json.dumps(MIXED))
+        self.tools.write_text(TOOLS)
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
+        return kept | {"XDG_STATE_HOME": str(self.state), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "ronda", "serve", *arguments]
+
+    @contextmanager
+    def serving(self, *arguments: str) -> Iterator[Served]:
+        process = subprocess.Popen(
+            self.command("--port", "0", *arguments),
+            cwd=self.cwd, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        served = None
+        try:
+            served = Served(process, self.cwd, self.state)
+            yield served
+        finally:
+            if served is not None:
+                served.client.close()
+            process.kill()
+            process.communicate(timeout=20)
+
+    def fails(self, *arguments: str) -> tuple[int, str]:
+        """What a server that cannot start says. One that starts all the same is ended."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.cwd,
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        said = process.stderr.readline()  # an error, or the line that says it serves
+        if "http://" in said:
+            process.kill()
+        _, rest = process.communicate(timeout=20)
+        return process.returncode, said + rest
+
+    @property
+    def model(self) -> list[str]:
+        return ["--model", f"script:{self.script}", "--tools", str(self.tools)]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Started:
+    return Started(tmp_path)
+
+
+def turn(served: Served, stream: bool, messages: list[Any]) -> tuple[str, list[tuple[str, str, str]], str | None]:
+    """Text, the caller's calls and why it stopped, through the official SDK."""
+    create: Any = served.client.chat.completions.create
+    if not stream:
+        choice = create(model="default", messages=messages, tools=[ASK]).choices[0]
+        found = [(call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
+        return choice.message.content or "", found, choice.finish_reason
+    text, found, finish = "", [], None
+    for chunk in create(model="default", messages=messages, tools=[ASK], stream=True):
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            finish = choice.finish_reason or finish
+            for call in choice.delta.tool_calls or []:
+                found.append((call.id, call.function.name, call.function.arguments))
+    return text, found, finish
+
+
+USER = {"role": "user", "content": "go"}
+BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_two_parallel_tools_and_one_of_the_callers_through_the_official_sdk(start: Started, stream: bool) -> None:
+    with start.serving(*start.model) as served:
+        first = turn(served, stream, [USER])
+        second = turn(served, stream, [BECAUSE])
+        code, err = served.end()
+
+    assert first == ("Let me see.", [("u", "ask_user", '{"q":"why?"}')], "tool_calls")
+    assert second == ("All three are here.", [], "stop")
+    assert "Traceback" not in err
+    assert code in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+def test_our_half_is_found_after_a_restart(start: Started) -> None:
+    with start.serving(*start.model) as served:
+        first = turn(served, False, [USER])
+        served.end()
+    with start.serving(*start.model) as served:
+        second = turn(served, False, [BECAUSE])
+
+    assert first[2] == "tool_calls"
+    assert second == ("All three are here.", [], "stop")
+
+
+def test_the_working_directory_stays_as_it_was_and_the_journal_is_in_the_state_folder(start: Started) -> None:
+    with start.serving(*start.model) as served:
+        turn(served, False, [USER])
+        served.end()
+
+    assert list(start.cwd.iterdir()) == []
+    assert (start.state / "ronda" / "journal.db").is_file()
+
+
+def test_memory_keeps_nothing(start: Started) -> None:
+    with start.serving(*start.model, "--data-dir", ":memory:") as served:
+        turn(served, False, [USER])
+        served.end()
+
+    assert list(start.cwd.iterdir()) == []
+    assert not start.state.exists()
+
+
+def test_a_data_dir_is_made_where_it_is_said(start: Started, tmp_path: Path) -> None:
+    with start.serving(*start.model, "--data-dir", str(tmp_path / "a" / "b")) as served:
+        turn(served, False, [USER])
+        served.end()
+
+    assert (tmp_path / "a" / "b" / "journal.db").is_file()
+    assert not start.state.exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(start: Started, how: signal.Signals) -> None:
+    with start.serving(*start.model) as served:
+        code, err = served.end(how)
+
+    assert "Traceback" not in err
+    assert code in (0, -how, 128 + how)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_middle_of_a_stream_ends_the_stream_and_says_so_in_the_journal(
+    start: Started, how: signal.Signals
+) -> None:
+    start.script.write_text(json.dumps([{"calls": [{"name": "endless", "id": "e"}]}]))
+    phases: list[str] = []
+    began = threading.Event()
+    errors: list[str] = []
+
+    with start.serving(*start.model) as served:
+
+        def read() -> None:
+            create: Any = served.client.chat.completions.create
+            try:
+                for chunk in create(model="default", messages=[USER], stream=True):
+                    phases.append(getattr(chunk, "phase", ""))
+                    began.set()
+            except openai.APIError as error:
+                errors.append(str(error))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert began.wait(20)
+        served.process.send_signal(how)
+        reader.join(20)
+        _, err = served.process.communicate(timeout=20)
+
+    with sqlite3.connect(start.state / "ronda" / "journal.db") as database:
+        kept = " ".join(str(row) for table in _tables(database) for row in database.execute(f"select * from {table}"))
+    database.close()
+    assert "the run was cancelled" in kept
+    assert not reader.is_alive()
+    assert phases[0] == "calling"
+    assert errors == ["the run was cancelled"]
+    assert "Traceback" not in err
+    assert served.process.returncode in (0, -how, 128 + how)
+
+
+def _tables(database: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+
+
+def test_it_can_be_reached_as_soon_as_it_says_so(start: Started) -> None:
+    with start.serving(*start.model) as served:
+        host, port = served.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=5):
+            pass
+
+
+def test_the_first_line_says_where_it_is_and_what_it_has(start: Started) -> None:
+    with start.serving(*start.model) as served:
+        banner = served.banner
+
+    assert f"script:{start.script}" in banner
+    assert "left, right, endless" in banner
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_is_a_clear_error(start: Started) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, err = start.fails(*start.model, "--port", str(port))
+
+    assert code == 2
+    assert f"127.0.0.1:{port}" in err
+    assert "--port" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", "script:/no/such.json"], "/no/such.json"),
+        (["--model", "gpt-5"], "gpt-5"),
+        (["--tools", "/no/such.py"], "/no/such.py"),
+        (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
+        (["--max-tool-rounds", "-1"], "--max-tool-rounds"),
+        (["--data-dir", "/dev/null/x"], "--data-dir"),
+        (["--config", "/no/such.toml"], "/no/such.toml"),
+    ],
+)
+def test_a_bad_flag_is_a_clear_error(start: Started, arguments: list[str], said: str) -> None:
+    code, err = start.fails(*start.model, "--port", "0", *arguments)
+
+    assert code == 2, err
+    assert said in err
+    assert "Traceback" not in err
+
+
+# ---- a file of settings ----------------------------------------------------------------------------------------------
+
+
+def test_settings_come_from_a_file_with_paths_meant_from_there(start: Started, tmp_path: Path) -> None:
+    (tmp_path / "ronda.toml").write_text(
+        f'model = "script:{start.script}"\ntools = ["the_tools.py"]\nport = 0\nmax-tool-rounds = 1\ndata-dir = ":memory:"\n'
+    )
+    with start.serving("--config", str(tmp_path / "ronda.toml")) as served:
+        first = turn(served, False, [USER])
+
+    assert first[2] == "tool_calls"
+
+
+def test_flags_win_over_the_file(start: Started, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('["from the flag"]')
+    (tmp_path / "ronda.toml").write_text(f'model = "script:{start.script}"\nport = 1\n')
+
+    with start.serving("--config", str(tmp_path / "ronda.toml"), "--model", f"script:{other}") as served:
+        assert turn(served, False, [USER]) == ("from the flag", [], "stop")
+
+
+BAD_SETTINGS: dict[str, tuple[str, str]] = {
+    "an unknown key": ("max_tool_round = 5", "max_tool_round"),
+    "a wrong type": ('port = "many"', "port"),
+    "no TOML": ("port = = 5", "ronda.toml"),
+    "a bad choice": ('tool_calls = "some"', "tool_calls"),
+    "negative rounds": ("max_tool_rounds = -5", "max-tool-rounds"),
+    "an unknown key in a table": ("[retry]\ntrys = 5", "trys"),
+}
+
+
+@pytest.mark.parametrize(("text", "named"), BAD_SETTINGS.values(), ids=BAD_SETTINGS.keys())
+def test_a_bad_setting_is_named(start: Started, tmp_path: Path, text: str, named: str) -> None:
+    (tmp_path / "ronda.toml").write_text(text)
+
+    code, err = start.fails(*start.model, "--config", str(tmp_path / "ronda.toml"))
+
+    assert code == 2, err
+    assert named in err
+    assert "Traceback" not in err

@@ -1,0 +1,55 @@
+"""Run every part over a folder of recorded data; say what was found; end with 0 only if nothing failed."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.conformance import (
+    openai_chat_answers,
+    openai_chat_errors,
+    openai_chat_followups,
+    openai_chat_requests,
+    openai_chat_streams,
+)
+from tests.conformance.report import PartResult
+
+# One line per part, in the order they are run.
+PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
+    ("openai-chat answers", openai_chat_answers.run),
+    ("openai-chat streams", openai_chat_streams.run),
+    ("openai-chat requests", openai_chat_requests.run),
+    ("openai-chat follow-ups", openai_chat_followups.run),
+    ("openai-chat errors", openai_chat_errors.run),
+]
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
+        print("usage: python -m tests.conformance [DATA_DIR]", file=sys.stderr)
+        return 2
+    data = Path(arguments[0] if arguments else "../shared/data")
+    if not data.is_dir():
+        print(f"{data} is not there: every part is skipped")
+    total = PartResult()
+    for name, run in PARTS:
+        began = time.perf_counter()
+        try:
+            result = run(data)
+        except Exception as error:  # one part's trouble leaves the others alone
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+            result = PartResult(failed=1, notes=(f"FAILED to run: {said}",))
+        print(f"{name}: {result.counts} ({time.perf_counter() - began:.1f} s)", flush=True)
+        for note in result.notes:
+            print(f"    {note}", flush=True)
+        total = total + result
+    print(total.counts)
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,201 @@
+"""Every recorded second request, made by us out of the first request and its answer: the same conversation in meaning.
+
+A follow-up is a request whose messages are those of an earlier one, then what that one was answered, then tool results or
+what the user said. We read the earlier request and its answer, add the rest, and write it. Where several answers are
+recorded to the same messages, the ids of the calls (or the text) tell which one it was, read the naive way; where a recording
+was made again and the ids are new, the same calls with the same arguments do.
+
+A rule may excuse words the recorded client changed. It never excuses calls or results: those are compared all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from msgspec import Struct
+from tests.conformance import meaning, naive
+from tests.conformance.naive import Said
+from tests.conformance.openai_chat_answers import read as read_answer
+from tests.conformance.openai_chat_requests import acceptable, model_request, read
+from tests.conformance.recordings import Exchange, Json, chat_exchanges
+from tests.conformance.report import Excepted, PartResult, Tally, absent, same
+
+from ronda.core.events import ModelFinished, RunStarted
+from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
+from ronda.core.plan import Plan
+from ronda.core.run import Run
+from ronda.core.transcript import settle
+from ronda.wire.openai_chat.client import Body
+
+EXCEPTIONS_IN_100 = 3
+
+
+class FollowUp(Struct):
+    """`at` is where the answer of `before` stands in the messages of `exchange`."""
+
+    exchange: Exchange
+    before: Exchange
+    at: int
+
+    @property
+    def is_tool_round(self) -> bool:
+        return "tool_calls" in meaning.message(self.exchange.request["messages"][self.at])
+
+
+def run(data: Path) -> PartResult:
+    exchanges = [exchange for exchange in chat_exchanges(data) if isinstance(exchange.request, dict)]
+    followups, others = find(exchanges)
+    if not followups:
+        return absent("a recorded chat completion that goes on from another")
+    tally = Tally()
+    for followup in followups:
+        kind = "tool rounds" if followup.is_tool_round else "further questions"
+        tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
+    for why, count in others.items():
+        tally.note(f"not follow-ups: {count} {why}")
+    result = tally.result()
+    allowed = -(-len(followups) * EXCEPTIONS_IN_100 // 100)
+    if result.skipped > allowed:
+        tally.failed("exceptions", f"{result.skipped} of {len(followups)}", f"at most {allowed} are allowed")
+    return tally.result()
+
+
+def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
+    """The follow-ups, and why other requests with an assistant's words in them are none."""
+    cassettes = defaultdict(list)
+    for exchange in exchanges:
+        cassettes[exchange.file, exchange.cassette].append(exchange)
+    found: list[FollowUp] = []
+    others: Counter[str] = Counter()
+    for cassette in cassettes.values():
+        cassette.sort(key=lambda exchange: exchange.index)
+        # By meaning, since a client may spell its own history differently the second time.
+        starts = defaultdict(list)
+        for exchange in cassette:
+            if naive.is_answer(exchange):
+                starts[_key(exchange.request.get("messages"))].append(exchange)
+        for exchange in cassette:
+            messages = exchange.request.get("messages")
+            said = [n for n, one in enumerate(messages) if one["role"] == "assistant"] if type(messages) is list else []
+            pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
+            if followup := next((pair for pair in pairs if pair is not None), None):
+                found.append(followup)
+            elif any(starts[_key(messages[:at])] for at in said):
+                others["whose beginning has other answers than this in the recording"] += 1
+            elif said:
+                others["whose beginning was never asked, or was answered with an error"] += 1
+    return found, others
+
+
+def _pair(exchange: Exchange, at: int, asked: list[Exchange]) -> FollowUp | None:
+    message = exchange.request["messages"][at]
+    asked = [before for before in asked if before is not exchange]
+    found = [before for before in asked if _is_answer(message, naive.read(before)[0])]
+    found = found or [before for before in asked if _asks_the_same(message, naive.read(before)[0])]
+    # The last one before it; a recording made again may have its order lost.
+    found = [before for before in found if before.index < exchange.index] or found
+    return FollowUp(exchange, found[-1], at) if found else None
+
+
+def _key(messages: Json) -> str:
+    return json.dumps(meaning.messages(messages or []), sort_keys=True)
+
+
+def _is_answer(message: Json, said: Said) -> bool:
+    """Known by the ids of its calls; by how many there are if the server gave none; by the text if there are no calls."""
+    calls = message.get("tool_calls") or []
+    if calls or said.calls:
+        names = [(call.get("function") or {}).get("name") for call in calls]
+        ids = [call.get("id") or "" for call in calls]
+        blank = not any(call[0] for call in said.calls)
+        return names == [call[1] for call in said.calls] and (blank or ids == [call[0] for call in said.calls])
+    return bool(_without_thoughts(message, said) == said.text)
+
+
+def _asks_the_same(message: Json, said: Said) -> bool:
+    calls = meaning.message(message).get("tool_calls") or []
+    recorded = [(call[1], meaning.arguments(call[2])) for call in said.calls]
+    return bool(calls) and [(call["function"]["name"], call["function"]["arguments"]) for call in calls] == recorded
+
+
+def _without_thoughts(message: Json, said: Said) -> Json:
+    """Some clients put the reasoning into the text, between tags: one more place where it may stand or not."""
+    content = meaning.message(message).get("content", "")
+    thought = f"<think>\n{said.reasoning}\n</think>"
+    if said.reasoning and isinstance(content, str) and content.startswith(thought):
+        return content.removeprefix(thought).removeprefix("\n\n")
+    return content
+
+
+def _compare(followup: FollowUp) -> None:
+    recorded = followup.exchange.request["messages"]
+    said = naive.read(followup.before)[0]
+    answer = recorded[followup.at]
+    start = read(acceptable(followup.before)[0])
+    turn = _settled(read_answer(followup.before)[0], start.model)
+    rest = _rest(recorded, followup.at)
+    ours = _call_ids_of(turn, answer)
+    turns: tuple[Turn, ...] = (*start.turns, turn, *[_renamed(turn, ours) for turn in rest])
+
+    # One body for both requests, as in a run: what the first wrote is not written again.
+    body = Body()
+    request = model_request(start)
+    body.write(start.model, request)
+    request.turns = turns
+    written = body.write(start.model, request)
+    same(written, Body().write(start.model, request), "written with what was written before")
+
+    theirs = {our: their for their, our in ours.items()}
+    got = [_with_ids(one, theirs) for one in meaning.messages(json.loads(written)["messages"])]
+    expected = meaning.messages([*recorded[: followup.at], _in_place(answer, said), *recorded[followup.at + 1 :]])
+    dropped = "tool_calls" in answer and said.text and not meaning.message(answer).get("content")
+    if dropped:
+        at = len(meaning.messages(recorded[: followup.at]))
+        got[at].pop("content", None)
+    same(got, expected, "messages")
+    if dropped:
+        raise Excepted("the recorded client left out the text that came with the calls; calls and results are the same")
+
+
+def _in_place(answer: Json, said: Said) -> Json:
+    return {**answer, "content": _without_thoughts(answer, said)}
+
+
+def _settled(finished: ModelFinished, model: str) -> AssistantTurn:
+    """As the loop would store it: every call with an id of its own."""
+    run = Run(RunStarted("run", Plan(model), ()))
+    run.round = 1
+    return settle(finished, run)[0].turn
+
+
+def _rest(recorded: list[Json], at: int) -> tuple[Turn, ...]:
+    rest = recorded[at + 1 :]
+    return read({"messages": rest}).turns if rest else ()
+
+
+def _call_ids_of(turn: AssistantTurn, answer: Json) -> dict[str, str]:
+    """The recorded client's id of a call → ours. They differ where the server gave none, or was asked again."""
+    calls = answer.get("tool_calls") or []
+    return {theirs["id"]: ours.id for theirs, ours in zip(calls, turn.calls, strict=True)}
+
+
+def _renamed(turn: Turn, ours: dict[str, str]) -> Turn:
+    if type(turn) is not ToolTurn:
+        return turn
+    return ToolTurn(
+        tuple(
+            ToolResult(ours.get(result.call_id, result.call_id), result.content, result.failed, result.attachments)
+            for result in turn.results
+        )
+    )
+
+
+def _with_ids(message: Json, theirs: dict[str, str]) -> Json:
+    if "tool_calls" in message:
+        calls = [{**call, "id": theirs.get(call.get("id"), call.get("id"))} for call in message["tool_calls"]]
+        return {**message, "tool_calls": calls}
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": theirs.get(message["tool_call_id"], message["tool_call_id"])}
+    return message

@@ -1,0 +1,110 @@
+"""Every recorded request, read by our server's reader and written by our client's writer: the same request in meaning.
+
+Messages, tools, the choice of a tool, the form of the answer, sampling, and fields we do not know. What Ronda does itself
+instead of passing it on is left out of the comparison; what it refuses by design is excepted, by the rule that refused it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import NoReturn
+
+from tests.conformance import meaning
+from tests.conformance.recordings import Exchange, Json, chat_exchanges
+from tests.conformance.report import Excepted, PartResult, Tally, absent, same
+
+from ronda.core.request import ModelRequest
+from ronda.errors import BadRequest
+from ronda.wire.openai_chat.client import write_request
+from ronda.wire.openai_chat.server import ChatRequest, read_request
+
+# Done by Ronda, per run, so never part of what it asks of a model.
+OURS = {
+    "n": "several choices are several runs",
+    "stream_options": "usage is always asked for; the caller's wish is about our own stream",
+    "session_id": "sessions are ours",
+    "max_tool_rounds": "limits are ours",
+    "on_disconnect": "it is about the caller's connection",
+}
+
+# A field the server refuses, by design → the reason. The rest of the request must pass without it.
+REFUSED_BY_DESIGN = {
+    "functions": "functions are deprecated in favour of tools",
+    "function_call": "functions are deprecated in favour of tools",
+    "web_search_options": "hosted tools are not run by this server",
+    "tools[].type": "hosted tools are not run by this server",
+    "audio": "this server answers with text",
+    "modalities": "this server answers with text",
+    "max_tokens": "a limit of 0 tokens is an error (agentic-http.md)",
+    "max_completion_tokens": "a limit of 0 tokens is an error (agentic-http.md)",
+}
+
+
+def run(data: Path) -> PartResult:
+    exchanges = chat_exchanges(data)
+    if not exchanges:
+        return absent("a recorded chat completion request")
+    tally = Tally()
+    for exchange in exchanges:
+
+        def survives(exchange: Exchange = exchange) -> None:
+            recorded, refused = acceptable(exchange)
+            written = json.loads(write(read(recorded)))
+            same(meaning.messages(written["messages"]), meaning.messages(recorded["messages"]), "messages")
+            ours, theirs = meaning.request(written), meaning.request(recorded)
+            for name in sorted((ours.keys() | theirs.keys()) - OURS.keys()):
+                same(ours.get(name), theirs.get(name), name)
+            if refused is not None:
+                raise Excepted(f"{refused}; the rest is the same")
+
+        tally.check("read and written again", exchange.id, survives)
+    return tally.result()
+
+
+def acceptable(exchange: Exchange) -> tuple[Json, str | None]:
+    """A recorded request without what is refused by design, and the reason if there was something."""
+    request, reason = exchange.request, None
+    if request is None:
+        raise Excepted("the recording lost the request")
+    for _ in range(len(REFUSED_BY_DESIGN)):
+        try:
+            read(request)
+        except BadRequest as error:
+            field = re.sub(r"\[\d+\]", "[]", error.param or "")
+            if field not in REFUSED_BY_DESIGN:
+                raise_by_rule(exchange, error)
+            reason = REFUSED_BY_DESIGN[field]
+            request = {name: value for name, value in request.items() if name != field}
+            if field == "tools[].type":
+                request["tools"] = [tool for tool in request["tools"] if tool.get("type", "function") == "function"]
+        else:
+            break
+    return request, f"refused by design: {reason}" if reason is not None else None
+
+
+def raise_by_rule(exchange: Exchange, error: BadRequest) -> NoReturn:
+    """Refused because of its messages, which cannot be taken out: excepted if it should be refused, else as it is."""
+    for said in exchange.request["messages"]:
+        if said["role"] == "function" or said.get("function_call"):
+            raise Excepted("refused by design: functions are deprecated in favour of tools") from error
+        if said["role"] == "assistant" and said.get("audio"):
+            raise Excepted("refused by design: this server answers with text") from error
+    if 400 <= exchange.status < 500:
+        raise Excepted("refused by the upstream as well") from error
+    raise error
+
+
+def read(request: Json) -> ChatRequest:
+    return read_request(json.dumps(request).encode())
+
+
+def write(request: ChatRequest) -> bytes:
+    return write_request(request.model, model_request(request))
+
+
+def model_request(request: ChatRequest) -> ModelRequest:
+    return ModelRequest(
+        request.turns, request.tools, request.choice, request.options, request.stream, "run", 0, 1, scratch={}
+    )

@@ -1,0 +1,188 @@
+"""Every recorded stream under every way to cut it: the same previews, the same turn; and cut short, never half a turn.
+
+Previews are compared one by one, and folded they must come to the finished turn. Streams are shared out over the cores.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from msgspec import Struct
+from tests.conformance import naive
+from tests.conformance.recordings import Exchange, chat_exchanges
+from tests.conformance.report import PartResult, Tally, absent
+
+from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.parts import AssistantTurn
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.openai_chat.client import Reader
+
+SMALLEST = 40  # of these every byte is tried …
+EVERY = 10  # … and of every tenth of the rest, ordered by size,
+LARGEST = 16 * 1024  # unless it is larger than this: the work grows with the square of the size
+RANDOM_CUTS = 5
+
+
+class Outcome(Struct):
+    """What came of reading a stream in some way: previews per choice, and the turns or the error."""
+
+    previews: list[list[Preview]]
+    finished: list[ModelFinished] | None
+    error: str | None
+
+
+def run(data: Path) -> PartResult:
+    streams = [exchange for exchange in chat_exchanges(data) if exchange.sse is not None and exchange.status < 400]
+    if not streams:
+        return absent("a recorded stream of a chat completion")
+    streams.sort(key=lambda exchange: (len(exchange.raw), exchange.id))
+    distinct = list({stream.raw: stream for stream in streams}.values())
+    thorough = distinct[:SMALLEST] + [stream for stream in distinct[SMALLEST::EVERY] if len(stream.raw) <= LARGEST]
+    chosen = {stream.id for stream in thorough}
+    # The largest first, so that no core is left with one at the end.
+    jobs = sorted(streams, key=lambda stream: (stream.id in chosen) * len(stream.raw) ** 2 + len(stream.raw))[::-1]
+    tally = Tally()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(_check_stream, jobs, [stream.id in chosen for stream in jobs]):
+            for kind, who, problem in found:
+                if problem is None:
+                    tally.passed(kind)
+                else:
+                    tally.failed(kind, who, problem)
+    tally.note(f"{len(streams)} streams, {len(chosen)} of them cut at every byte")
+    return tally.result()
+
+
+def _check_stream(exchange: Exchange, thorough: bool) -> list[tuple[str, str, str | None]]:
+    found: list[tuple[str, str, str | None]] = []
+    stream = exchange.raw
+    try:
+        choices = naive.choices(exchange)
+        whole = _read([stream], choices)
+    except Exception as error:
+        return [("read whole", exchange.id, f"{type(error).__name__}: {error}")]
+    dice = random.Random(zlib.crc32(exchange.id.encode()))
+    lines = stream.replace(b"\r\n", b"\n")
+    ways: list[tuple[str, Iterable[list[bytes]]]] = [
+        ("byte by byte", [_bytes_of(stream)]),
+        ("random cuts", [_cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
+        ("with CRLF", [[crlf := lines.replace(b"\n", b"\r\n")], _bytes_of(crlf), _cut_at_random(crlf, dice)]),
+        ("with CR", [[cr := lines.replace(b"\n", b"\r")], _cut_at_random(cr, dice)]),
+        ("without the last line end", [[bare := stream.rstrip(b"\r\n")], _cut_at_random(bare, dice)]),
+    ]
+    if thorough:
+        ways.append(("cut in two at every byte", _in_two(stream)))
+        if len(stream) <= 5000:
+            ways.append(("cut in two at every byte, with CRLF", _in_two(crlf)))
+    for kind, ways_to_cut in ways:
+        found.append((kind, exchange.id, _first_difference(whole, ways_to_cut, choices)))
+    found.append(("previews fold to the turn", exchange.id, _fold_problem(whole)))
+    if thorough:
+        found.append(
+            ("cut short at every byte", exchange.id, _cut_short_problem(stream, whole, choices, range(len(stream))))
+        )
+    else:
+        some = sorted(dice.sample(range(len(stream)), min(200, len(stream))))
+        found.append(("cut short at some bytes", exchange.id, _cut_short_problem(stream, whole, choices, some)))
+    return found
+
+
+def _read(pieces: Iterable[bytes], choices: int) -> Outcome:
+    reader = Reader(choices=choices)
+    outcome = Outcome([[] for _ in range(choices)], None, None)
+    for piece in pieces:
+        outcome.previews[0] += reader.feed(piece)
+    outcome.previews[0] += reader.close()
+    for previews, aside in zip(outcome.previews[1:], reader.take_aside(), strict=True):
+        previews += aside
+    try:
+        outcome.finished = reader.finish_all()
+    except UpstreamError as error:
+        outcome.error = f"{type(error).__name__}: {error}"
+    return outcome
+
+
+def _first_difference(whole: Outcome, ways: Iterable[list[bytes]], choices: int) -> str | None:
+    for pieces in ways:
+        other = _read(pieces, choices)
+        if other == whole:
+            continue
+        sizes = [len(piece) for piece in pieces[:3]]
+        what = "the finished turn" if other.previews == whole.previews else "the previews"
+        return f"{what} differ when read in {len(pieces)} pieces of {sizes}… bytes; {other.error or ''}"
+    return None
+
+
+def _fold_problem(outcome: Outcome) -> str | None:
+    if outcome.finished is None:
+        return None if outcome.error is not None else "neither a turn nor an error"
+    for previews, finished in zip(outcome.previews, outcome.finished, strict=True):
+        folded, turn = fold(previews), finished.turn
+        said = (turn.text, turn.reasoning, turn.refusal, [(call.id, call.name, call.arguments) for call in turn.calls])
+        if folded != said:
+            return f"folded {folded!r}, finished {said!r}"
+    return None
+
+
+def fold(previews: list[Preview]) -> tuple[str, str, str, list[tuple[str, str, str]]]:
+    """What somebody who saw only previews knows: text, reasoning, refusal, and (id, name, arguments) of the calls."""
+    text, reasoning, refusal = "", "", ""
+    calls: dict[int, tuple[str, str, str]] = {}
+    for preview in previews:
+        match preview:
+            case TextDelta(text=more):
+                text += more
+            case ReasoningDelta(text=more):
+                reasoning += more
+            case RefusalDelta(text=more):
+                refusal += more
+            case CallDelta(index=index, id=id, name=name, arguments=arguments):
+                calls[index] = (id, name, calls.get(index, ("", "", ""))[2] + arguments)
+    return text, reasoning, refusal, [call for _, call in sorted(calls.items()) if call[1]]
+
+
+def _cut_short_problem(stream: bytes, whole: Outcome, choices: int, places: Iterable[int]) -> str | None:
+    turns = _turns(whole)
+    for at in places:
+        reader = Reader(choices=choices)
+        try:
+            reader.feed(stream[:at])
+            reader.close()
+            got = [finished.turn for finished in reader.finish_all()]
+        except UpstreamBroken:
+            continue
+        except UpstreamError as error:
+            if whole.error is None:
+                return f"cut after {at} bytes: {type(error).__name__}: {error}"
+            continue
+        if got != turns:
+            return f"cut after {at} of {len(stream)} bytes the turn passed for complete: {got!r}"
+    return None
+
+
+def _turns(outcome: Outcome) -> list[AssistantTurn]:
+    return [finished.turn for finished in outcome.finished or []]
+
+
+def _bytes_of(stream: bytes) -> list[bytes]:
+    return [stream[at : at + 1] for at in range(len(stream))]
+
+
+def _in_two(stream: bytes) -> Iterator[list[bytes]]:
+    return ([stream[:at], stream[at:]] for at in range(1, len(stream)))
+
+
+def _cut_at_random(stream: bytes, dice: random.Random) -> list[bytes]:
+    """Some reads tiny, some holding many frames."""
+    pieces, at = [], 0
+    while at < len(stream):
+        size = dice.choice((1, 2, 7, 40, 300, 2000, 9000))
+        size = dice.randint(1, size)
+        pieces.append(stream[at : at + size])
+        at += size
+    return pieces

@@ -1,0 +1,567 @@
+"""What the interaction tests share: our server on a real socket, official clients in front of it, scripted servers behind it.
+
+Everything lives on one event loop with the tests, so a test can wait for an `asyncio.Event` that a tool, an upstream or a
+client sets: nothing here sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+import aiohttp
+import msgspec
+import openai
+import pytest
+import uvicorn
+from pytest_asyncio import is_async_test
+from starlette.types import Receive, Scope, Send
+
+from ronda.core.events import Event, RunFinished
+from ronda.core.limits import Retry
+from ronda.drive import Provider, Tool
+from ronda.journal import Journal
+from ronda.journal.memory import MemoryJournal
+from ronda.server.app import Server, create_app
+from ronda.server.config import ServerConfig
+
+PATIENCE = 10.0  # a guard for tests that would hang; never what a test measures
+QUICK = Retry(initial_interval=0.0, max_interval=0.01)
+
+Json: TypeAlias = dict[str, Any]
+
+
+def on_one_loop(items: Iterable[pytest.Item], folder: Path) -> None:
+    """Run the async tests of a folder on the session's loop, where its server is."""
+    for item in items:
+        if item.path.is_relative_to(folder) and is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+def soon() -> asyncio.Timeout:
+    """Bounds a wait."""
+    return asyncio.timeout(PATIENCE)
+
+
+# ---- our server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Said:
+    """An answer of ours as a client reads it, plain or streamed: equal when they say the same."""
+
+    content: str = ""
+    reasoning: str = ""
+    refusal: str = ""
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    finish_reason: str | None = None
+    usage: tuple[int, int] | None = None
+    limit: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    records: list[Json] = field(default_factory=list)
+    session: str = field(default="", compare=False)
+    progress: list[Json] = field(default_factory=list, compare=False)
+    message: Json = field(default_factory=dict, compare=False)  # to be sent back as the assistant's
+
+
+def _read_plain(answer: Json, choice: int = 0) -> Said:
+    said = Said()
+    chosen = answer["choices"][choice]
+    message = chosen["message"]
+    said.content = message.get("content") or ""
+    said.reasoning = message.get("reasoning_content") or ""
+    said.refusal = message.get("refusal") or ""
+    for call in message.get("tool_calls") or ():
+        said.calls.append((call["id"], call["function"]["name"], call["function"]["arguments"]))
+    said.finish_reason = chosen["finish_reason"]
+    said.message = {key: value for key, value in message.items() if value is not None}
+    _read_top(answer, said)
+    said.records = [record for record in answer.get("agentic_tool_calls", []) if record.get("choice", 0) == choice]
+    return said
+
+
+def _read_top(part: Json, said: Said) -> None:
+    if usage := part.get("usage"):
+        said.usage = (usage["prompt_tokens"], usage["completion_tokens"])
+    said.limit = part.get("limit", said.limit)
+    said.warnings = part.get("warnings", said.warnings)
+    said.session = part.get("session_id", said.session)
+
+
+def fold_chunks(chunks: Iterable[Json], choice: int = 0) -> Said:
+    """Add up a stream as clients do."""
+    said = Said()
+    calls: dict[int, list[str]] = {}
+    for chunk in chunks:
+        _read_top(chunk, said)
+        mine = [part for part in chunk["choices"] if part["index"] == choice]
+        if chunk.get("type") == "agentic_tool_call_progress":
+            if mine:
+                said.progress.append(chunk)
+                _record(chunk, choice, said)
+            continue
+        for part in mine:
+            delta = part["delta"]
+            said.content += delta.get("content") or ""
+            said.reasoning += delta.get("reasoning_content") or ""
+            said.refusal += delta.get("refusal") or ""
+            for piece in delta.get("tool_calls") or ():
+                call = calls.setdefault(piece["index"], ["", "", ""])
+                function = piece.get("function") or {}
+                call[0] += piece.get("id") or ""
+                call[1] += function.get("name") or ""
+                call[2] += function.get("arguments") or ""
+            said.finish_reason = part["finish_reason"] or said.finish_reason
+    said.calls = [(call[0], call[1], call[2]) for _, call in sorted(calls.items())]
+    said.message = {"role": "assistant", "content": said.content or None}
+    if said.calls:
+        said.message["tool_calls"] = [
+            {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for id, name, arguments in said.calls
+        ]
+    return said
+
+
+def _record(chunk: Json, choice: int, said: Said) -> None:
+    """What a plain answer would have recorded of a call whose end a stream showed."""
+    data = chunk["data"]
+    if chunk["phase"] != "complete":
+        return
+    record = {
+        "round": chunk["round"],
+        "tool_call_id": chunk["tool_call_id"],
+        "name": chunk["tool_name"],
+        "arguments": data["arguments"],
+        "result_content": data["content"],
+    }
+    if data.get("failed"):
+        record["failed"] = True
+    if choice:
+        record["choice"] = choice
+    said.records.append(record)
+
+
+class Served:
+    """A server of ours and the clients that talk to it."""
+
+    def __init__(self, server: Server, door: Door) -> None:
+        self.server = server
+        self.url = door.url
+        self.http = door.http
+        self._door = door
+
+    def client(self, key: str = "test") -> openai.AsyncOpenAI:
+        return self._door.client(key)
+
+    async def ask(
+        self, messages: str | Sequence[Mapping[str, Any]] = "go", *, stream: bool, key: str = "test", **request: Any
+    ) -> Said:
+        """Ask through the official SDK."""
+        return (await self.ask_for(messages, stream=stream, key=key, **request))[0]
+
+    async def ask_for(
+        self, messages: str | Sequence[Mapping[str, Any]] = "go", *, stream: bool, key: str = "test", **request: Any
+    ) -> list[Said]:
+        """All choices of an answer."""
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        extra = {name: request.pop(name) for name in _NOT_OF_THE_SDK & request.keys()}
+        create: Any = self.client(key).chat.completions.create
+        async with soon():
+            answer = await create(model="default", messages=messages, stream=stream, extra_body=extra, **request)
+            if not stream:
+                whole = answer.to_dict()
+                return [_read_plain(whole, choice["index"]) for choice in whole["choices"]]
+            chunks = [chunk.to_dict() async for chunk in answer]
+        return [fold_chunks(chunks, choice) for choice in range(request.get("n", 1))]
+
+    async def post(
+        self, body: Json | bytes, shown: asyncio.Event | None = None, headers: Mapping[str, str] | None = None
+    ) -> Raw:
+        """Ask without a client library, and keep every byte. `shown` is set when the first of them are here."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"content-type": "application/json", **(headers or {})}
+        async with soon(), self.http.post(f"{self.url}/chat/completions", data=data, headers=sent) as answer:
+            received = {name.lower(): said for name, said in answer.headers.items()}
+            first = await answer.content.readany()
+            if shown is not None:
+                shown.set()
+            return Raw(answer.status, received, first + await answer.read())
+
+    @property
+    async def events(self) -> list[list[Event]]:
+        """What the journal has of every run, in the order they started."""
+        journal = self.server.runs.journal
+        assert isinstance(journal, Remembering)
+        return [await journal.read(run) for run in journal.runs]
+
+    @property
+    async def ends(self) -> list[RunFinished]:
+        """How every run ended."""
+        last = [events[-1] for events in await self.events]
+        return [event for event in last if isinstance(event, RunFinished)]
+
+    async def all_over(self) -> None:
+        """Wait until no run is under way."""
+        async with soon():
+            tasks = [live.task for live in self.server.runs.live.values() if live.task is not None]
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+_NOT_OF_THE_SDK = {"max_tool_rounds", "session_id", "on_disconnect", "tool_dispatch_url", "top_k"}
+
+
+@dataclass(frozen=True)
+class Raw:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def frames(self) -> list[str]:
+        """The data of every event, the named ones too."""
+        return [data for _, data in self.events]
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        found = []
+        for block in self.body.decode().split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
+            if fields:
+                found.append((fields.get("event", "message"), fields["data"]))
+        return found
+
+    @property
+    def chunks(self) -> list[Json]:
+        assert self.frames[-1] == "[DONE]", self.body
+        return [json.loads(frame) for frame in self.frames[:-1]]
+
+    @property
+    def said(self) -> Said:
+        if self.headers["content-type"].startswith("text/event-stream"):
+            return fold_chunks(self.chunks)
+        return _read_plain(self.json)
+
+    @property
+    def error(self) -> Json:
+        """The error of a plain answer, or of the last chunk that has one; always in OpenAI's shape."""
+        if self.headers["content-type"].startswith("text/event-stream"):
+            errors = [chunk["error"] for chunk in self.chunks if "error" in chunk]
+            assert len(errors) == 1, self.body
+            error = errors[0]
+        else:
+            assert list(self.json) == ["error"], self.body
+            error = self.json["error"]
+        assert sorted(error) == ["code", "message", "param", "type"]
+        return dict(error)
+
+
+class Remembering(MemoryJournal):
+    """A journal that knows the order of its runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: list[str] = []
+        self._awaited: defaultdict[type, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def append(self, run: str, events: Sequence[Event]) -> None:
+        if run not in self.runs:
+            self.runs.append(run)
+        super().append(run, events)
+        for event in events:
+            self._awaited[type(event)].set()
+
+    async def until(self, kind: type) -> None:
+        """Wait for the first event of a kind."""
+        async with soon():
+            await self._awaited[kind].wait()
+
+
+class Door:
+    """One socket for a whole session. Each test puts a server of its own behind it."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self.http = http
+        self.url = ""
+        self._app: Any = None
+        self._clients: dict[str, openai.AsyncOpenAI] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._app is not None, "nobody serves"
+        await self._app(scope, receive, send)
+
+    def client(self, key: str) -> openai.AsyncOpenAI:
+        if key not in self._clients:
+            self._clients[key] = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=PATIENCE)
+        return self._clients[key]
+
+    @contextlib.asynccontextmanager
+    async def serving(
+        self,
+        model: Provider | str,
+        *tools: Tool,
+        callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        journal: Journal | None = None,
+        **config: Any,
+    ) -> AsyncIterator[Served]:
+        """A server with this model (or the address of an upstream) and these tools, as long as the block lasts."""
+        if isinstance(model, str):
+            settings = {"model": "openai-chat:gpt-test", "base_url": model, **config}
+        else:
+            settings = {"model": "script:test", **config}
+        server = Server(
+            ServerConfig(**{"retry": QUICK, **settings}),
+            journal or Remembering(),
+            provider=None if isinstance(model, str) else model,
+            tools=tools,
+            tool_callbacks=callbacks,
+        )
+        self._app = create_app(server)
+        try:
+            yield Served(server, self)
+        finally:
+            self._app = None
+            async with soon():
+                await server.runs.close()
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # signals are pytest's
+
+
+@contextlib.asynccontextmanager
+async def open_door() -> AsyncIterator[Door]:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
+        door = Door(http)
+        door.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        server = _Uvicorn(uvicorn.Config(door, lifespan="off", log_level="critical", ws="none", http="httptools"))
+        task = asyncio.create_task(server.serve([listener]))
+        try:
+            yield door
+        finally:
+            await door.close()
+            server.should_exit = True
+            async with soon():
+                await task
+
+
+# ---- scripted servers behind ours ------------------------------------------------------------------------------------
+
+
+Frame: TypeAlias = Json | str | EllipsisType  # `...` waits until the client has seen what came before
+
+
+class Exchange:
+    """One request to a scripted server, and the means to answer it."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: Json, body: bytes, shown: asyncio.Event
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.shown = shown
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def json(self) -> Json:
+        said: Json = json.loads(self.body)
+        return said
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def answer(self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str) -> None:
+        more = "".join(f"{name.replace('_', '-')}: {said}\r\n" for name, said in headers.items())
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+        await self.write(f"{head}{more}\r\n".encode() + body)
+
+    async def begin_stream(self) -> None:
+        await self.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        )
+
+    async def send(self, *frames: Frame) -> None:
+        for frame in frames:
+            if isinstance(frame, EllipsisType):
+                await self.shown.wait()
+                continue
+            data = f"data: {frame if isinstance(frame, str) else json.dumps(frame)}\n\n".encode()
+            await self.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def end_stream(self) -> None:
+        await self.write(b"0\r\n\r\n")
+
+    async def until_gone(self) -> None:
+        """Wait until the other side has closed its connection."""
+        with contextlib.suppress(ConnectionError):
+            await self._reader.read()
+
+
+Act: TypeAlias = Callable[[Exchange], Awaitable[None]]
+
+
+class Upstream:
+    """A server that answers each request with the next act, and remembers what it was asked."""
+
+    def __init__(self, *acts: Act) -> None:
+        self._acts = list(acts)
+        self._server: asyncio.Server
+        self._handlers: set[asyncio.Task[None]] = set()
+        self.heads: list[Json] = []
+        self.bodies: list[bytes] = []
+        self.shown = asyncio.Event()  # set by a test when its client has seen the beginning
+        self.url = ""
+
+    @property
+    def requests(self) -> list[Json]:
+        return [json.loads(body) for body in self.bodies]
+
+    async def __aenter__(self) -> Upstream:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in list(self._handlers):
+            task.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handlers.add(task)
+        try:
+            lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            head = {name.lower(): said for name, said in (line.split(": ", 1) for line in lines[1:] if line)}
+            body = await reader.readexactly(int(head.get("content-length", "0")))
+            at = len(self.bodies)
+            self.heads.append(head)
+            self.bodies.append(body)
+            act = self._acts[at] if at < len(self._acts) else refuses(500, "the script of this upstream is over")
+            await act(Exchange(reader, writer, head, body, self.shown))
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass  # the other side is gone, or the test is over
+        finally:
+            self._handlers.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+def call(name: str, id: str = "call_1", **arguments: Any) -> Json:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def completes(text: str | None = None, *calls: Json, tokens: tuple[int, int] = (10, 5), **message: Any) -> Act:
+    """A good answer, streamed or plain as the request wants it."""
+    finish = "tool_calls" if calls else "stop"
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+
+    async def act(exchange: Exchange) -> None:
+        if not exchange.json.get("stream"):
+            whole: Json = {"role": "assistant", "content": text, **message}
+            if calls:
+                whole["tool_calls"] = list(calls)
+            choice = {"index": 0, "message": whole, "finish_reason": finish}
+            body = {"id": "up", "object": "chat.completion", "choices": [choice], "usage": usage}
+            await exchange.answer(json.dumps(body).encode())
+            return
+        await exchange.begin_stream()
+        await exchange.send(delta(role="assistant", content=text, **message))
+        for at, asked in enumerate(calls):
+            await exchange.send(delta(tool_calls=[{"index": at, **asked}]))
+        await exchange.send(delta(finish=finish), {"choices": [], "usage": usage}, "[DONE]")
+        await exchange.end_stream()
+
+    return act
+
+
+def delta(finish: str | None = None, **said: Any) -> Json:
+    choice = {"index": 0, "delta": said, "finish_reason": finish}
+    return {"id": "up", "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def refuses(status: int, message: str, **headers: str) -> Act:
+    """An error in OpenAI's shape."""
+    body = {"error": {"message": message, "type": "some_error", "param": None, "code": None}}
+
+    async def act(exchange: Exchange) -> None:
+        await exchange.answer(json.dumps(body).encode(), status, **headers)
+
+    return act
+
+
+def answers(body: bytes, status: int = 200, kind: str = "application/json", **headers: str) -> Act:
+    """These bytes, whatever they mean."""
+
+    async def act(exchange: Exchange) -> None:
+        await exchange.answer(body, status, kind, **headers)
+
+    return act
+
+
+def streams(*frames: Frame, ended: bool = True) -> Act:
+    """These frames; not `ended`, the connection is cut behind them."""
+
+    async def act(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.send(*frames)
+        if ended:
+            await exchange.end_stream()
+
+    return act
+
+
+# ---- tools of a caller -----------------------------------------------------------------------------------------------
+
+
+def declared(name: str, **properties: str) -> Json:
+    """A caller's tool, as it stands in a request. All its parameters are required."""
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in properties.items()},
+        "required": list(properties),
+    }
+    return {"type": "function", "function": {"name": name, "description": f"{name}s", "parameters": schema}}
+
+
+def result(id: str, content: str) -> Json:
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def encoded(value: Any) -> Any:
+    """A value of ours as plain JSON, for comparing."""
+    return msgspec.to_builtins(value)
+
+
+def python() -> str:
+    return sys.executable

@@ -1,0 +1,273 @@
+"""One turn may ask for our tools and the caller's: ours run, theirs go out, and their results find our half again."""
+
+from __future__ import annotations
+
+import openai
+import pytest
+from tests.interaction.doors import Door, Said, declared, result, user
+
+from ronda import tool
+from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn, Turn
+from ronda.core.parts import user as says_user
+from ronda.core.transcript import NO_RESULT
+from ronda.providers.script import Call, Line, ScriptedModel, calls, says
+
+
+@tool
+async def lookup(q: str) -> str:
+    """Look something up."""
+    return f"found {q}"
+
+
+ASK = declared("ask_user", question="string")
+PICK = declared("pick", color="string")
+
+MIXED = Line(
+    calls=(
+        Call("lookup", {"q": "a"}, "c1"),
+        Call("ask_user", {"question": "why?"}, "c2"),
+        Call("lookup", {"q": "b"}, "c3"),
+    )
+)
+MIXED_TURN = AssistantTurn(
+    (
+        ToolCall("c1", "lookup", '{"q":"a"}'),
+        ToolCall("c2", "ask_user", '{"question":"why?"}'),
+        ToolCall("c3", "lookup", '{"q":"b"}'),
+    ),
+    "tool_calls",
+)
+WHOLE: list[Turn] = [
+    says_user("go"),
+    MIXED_TURN,
+    ToolTurn((ToolResult("c1", "found a"), ToolResult("c2", "because"), ToolResult("c3", "found b"))),
+]
+
+
+def in_order(said: Said) -> Said:
+    """Calls that run side by side are recorded as they end; which is first is nobody's business here."""
+    said.records.sort(key=lambda record: (record["round"], record["tool_call_id"]))
+    return said
+
+
+async def test_ours_run_and_the_callers_go_out(door: Door, stream: bool) -> None:
+    async with door.serving(ScriptedModel(MIXED), lookup) as served:
+        said = await served.ask(stream=stream, tools=[ASK])
+
+    assert in_order(said) == Said(
+        calls=[("c2", "ask_user", '{"question":"why?"}')],
+        finish_reason="tool_calls",
+        usage=(10, 5),
+        records=[
+            {"round": 0, "tool_call_id": "c1", "name": "lookup", "arguments": '{"q":"a"}', "result_content": "found a"},
+            {"round": 0, "tool_call_id": "c3", "name": "lookup", "arguments": '{"q":"b"}', "result_content": "found b"},
+        ],
+    )
+
+
+async def test_the_callers_results_find_our_half_again(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        said = await served.ask([user("go"), first.message, result("c2", "because")], stream=stream, tools=[ASK])
+
+    assert said == Said("done", finish_reason="stop", usage=(10, 5))
+    assert model.heard[1] == WHOLE
+
+
+async def test_the_results_alone_are_enough(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        await served.ask(stream=stream, tools=[ASK])
+        said = await served.ask([result("c2", "because")], stream=stream, tools=[ASK])
+
+    assert said.content == "done"
+    assert model.heard[1] == WHOLE
+
+
+async def test_the_results_may_come_without_the_assistants_message(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        await served.ask(stream=stream, tools=[ASK])
+        said = await served.ask([user("go"), result("c2", "because")], stream=stream, tools=[ASK])
+
+    assert said.content == "done"
+    assert model.heard[1] == WHOLE
+
+
+async def test_another_key_does_not_find_the_run_by_a_result_alone(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        await served.ask(stream=stream, key="alice", tools=[ASK])
+        with pytest.raises(openai.BadRequestError, match="c2") as refused:
+            await served.ask([result("c2", "because")], stream=stream, key="mallory", tools=[ASK])
+
+    assert refused.value.type == "invalid_request_error"
+    assert len(model.heard) == 1
+
+
+async def test_another_key_sees_nothing_of_our_half(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, key="alice", tools=[ASK])
+        conversation = [user("go"), first.message, result("c2", "because")]
+        await served.ask(conversation, stream=stream, key="mallory", tools=[ASK])
+
+    assert model.heard[1] == [
+        says_user("go"),
+        AssistantTurn((ToolCall("c2", "ask_user", '{"question":"why?"}'),), "tool_calls"),
+        ToolTurn((ToolResult("c2", "because"),)),
+    ]
+
+
+async def test_rounds_the_caller_never_saw_are_found_too(door: Door, stream: bool) -> None:
+    alone = Line("First this.", calls=(Call("lookup", {"q": "x"}, "c0"),))
+    model = ScriptedModel(alone, MIXED, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        await served.ask([user("go"), first.message, result("c2", "because")], stream=stream, tools=[ASK])
+
+    assert first.content == "First this."
+    assert model.heard[2] == [
+        says_user("go"),
+        AssistantTurn((Text("First this."), ToolCall("c0", "lookup", '{"q":"x"}')), "tool_calls"),
+        ToolTurn((ToolResult("c0", "found x"),)),
+        *WHOLE[1:],
+    ]
+
+
+async def test_a_conversation_with_two_mixed_turns_is_whole_at_the_end(door: Door, stream: bool) -> None:
+    again = Line(calls=(Call("ask_user", {"question": "sure?"}, "d1"), Call("lookup", {"q": "z"}, "d2")))
+    model = ScriptedModel(MIXED, again, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        conversation = [user("go"), first.message, result("c2", "because")]
+        second = await served.ask(conversation, stream=stream, tools=[ASK])
+        conversation += [second.message, result("d1", "yes")]
+        third = await served.ask(conversation, stream=stream, tools=[ASK])
+
+    assert third.content == "done"
+    assert model.heard[2] == [
+        *WHOLE,
+        AssistantTurn(
+            (ToolCall("d1", "ask_user", '{"question":"sure?"}'), ToolCall("d2", "lookup", '{"q":"z"}')), "tool_calls"
+        ),
+        ToolTurn((ToolResult("d1", "yes"), ToolResult("d2", "found z"))),
+    ]
+
+
+async def test_two_mixed_turns_answered_with_results_alone_are_whole_at_the_end(door: Door, stream: bool) -> None:
+    again = Line(calls=(Call("ask_user", {"question": "sure?"}, "d1"), Call("lookup", {"q": "z"}, "d2")))
+    model = ScriptedModel(MIXED, again, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        await served.ask(stream=stream, tools=[ASK])
+        await served.ask([result("c2", "because")], stream=stream, tools=[ASK])
+        await served.ask([result("d1", "yes")], stream=stream, tools=[ASK])
+
+    assert model.heard[2][:3] == WHOLE
+    assert model.heard[2][-1] == ToolTurn((ToolResult("d1", "yes"), ToolResult("d2", "found z")))
+
+
+async def test_results_in_any_order_are_heard_in_the_models_order(door: Door, stream: bool) -> None:
+    asks = Line(
+        calls=(
+            Call("pick", {"color": "red"}, "p1"),
+            Call("lookup", {"q": "a"}, "p2"),
+            Call("ask_user", {"question": "why?"}, "p3"),
+        )
+    )
+    model = ScriptedModel(asks, says("done"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK, PICK])
+        conversation = [user("go"), first.message, result("p3", "because"), result("p1", "picked")]
+        await served.ask(conversation, stream=stream, tools=[ASK, PICK])
+
+    assert [id for id, _, _ in first.calls] == ["p1", "p3"]
+    assert model.heard[1][-1] == ToolTurn(
+        (ToolResult("p1", "picked"), ToolResult("p2", "found a"), ToolResult("p3", "because"))
+    )
+
+
+async def test_a_result_the_caller_does_not_bring_is_said_to_be_missing(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("pick", {"color": "red"}, "p1"), Call("lookup", {"q": "a"}, "p2"),
+                                Call("pick", {"color": "blue"}, "p3")), says("done"))  # fmt: skip
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[PICK])
+        await served.ask([user("go"), first.message, result("p3", "picked")], stream=stream, tools=[PICK])
+
+    assert model.heard[1][-1] == ToolTurn(
+        (ToolResult("p1", NO_RESULT, failed=True), ToolResult("p2", "found a"), ToolResult("p3", "picked"))
+    )
+
+
+async def test_the_callers_question_can_be_answered_twice(door: Door, stream: bool) -> None:
+    """A client that lost our answer sends the same request again."""
+    model = ScriptedModel(MIXED, says("done"), says("done again"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        conversation = [user("go"), first.message, result("c2", "because")]
+        await served.ask(conversation, stream=stream, tools=[ASK])
+        again = await served.ask(conversation, stream=stream, tools=[ASK])
+
+    assert again.content == "done again"
+    assert model.heard[2] == WHOLE
+
+
+async def test_a_conversation_goes_on_after_a_mixed_turn(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"), says("bye"))
+
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        conversation = [user("go"), first.message, result("c2", "because")]
+        second = await served.ask(conversation, stream=stream, tools=[ASK])
+        third = await served.ask([*conversation, second.message, user("thanks")], stream=stream, tools=[ASK])
+
+    assert third.content == "bye"
+    assert model.heard[2] == [*WHOLE, AssistantTurn((Text("done"),)), says_user("thanks")]
+
+
+@pytest.mark.parametrize("written", ['{"question": "why?",}', '```json\n{"question": "why?"}\n```', "why?", ""])
+async def test_a_callers_call_is_handed_over_as_the_model_wrote_it(door: Door, stream: bool, written: str) -> None:
+    model = ScriptedModel(calls(Call("ask_user", written, "c1"), Call("lookup", {"q": "a"}, "c2")), says("done"))
+
+    async with door.serving(model, lookup) as served:
+        said = await served.ask(stream=stream, tools=[ASK])
+
+    assert (said.calls, said.finish_reason) == ([("c1", "ask_user", written)], "tool_calls")
+    assert [record["result_content"] for record in said.records] == ["found a"]
+
+
+@pytest.mark.parametrize("written", ['{"question": "why?",}', "why?", ""])
+async def test_without_server_tools_a_call_is_handed_over_as_the_model_wrote_it(
+    door: Door, stream: bool, written: str
+) -> None:
+    async with door.serving(ScriptedModel(calls(Call("ask_user", written, "c1")))) as served:
+        said = await served.ask(stream=stream, tools=[ASK])
+
+    assert said == Said(calls=[("c1", "ask_user", written)], finish_reason="tool_calls", usage=(10, 5))
+
+
+async def test_without_server_tools_the_caller_runs_the_loop(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("ask_user", {"question": "why?"}, "c1")), says("done"))
+
+    async with door.serving(model) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        second = await served.ask([user("go"), first.message, result("c1", "because")], stream=stream, tools=[ASK])
+
+    assert second == Said("done", finish_reason="stop", usage=(10, 5))
+    assert model.heard[1] == [
+        says_user("go"),
+        AssistantTurn((ToolCall("c1", "ask_user", '{"question":"why?"}'),), "tool_calls"),
+        ToolTurn((ToolResult("c1", "because"),)),
+    ]

@@ -1,0 +1,230 @@
+"""All forms of `tool_choice`: what reaches the upstream, round by round, and which are refused before anything is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+from tests.interaction.doors import Door, Upstream, call, completes, declared
+
+from ronda import tool
+from ronda.core.parts import ToolResult, ToolTurn
+from ronda.providers.script import Call, ScriptedModel, calls, says
+
+
+@tool
+async def lookup(q: str) -> str:
+    """Look something up."""
+    return f"found {q}"
+
+
+@tool
+async def erase(q: str) -> str:
+    """Erase something."""
+    raise AssertionError("must never run here")
+
+
+A, B = declared("a"), declared("b")
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [named(name) for name in names]}}
+
+
+def allowed_flat(mode: str | None, *names: str) -> dict[str, Any]:
+    flat = {"type": "allowed_tools", "tools": [{"type": "function", "name": name} for name in names]}
+    return flat if mode is None else {**flat, "mode": mode}
+
+
+FORMS: dict[str, tuple[Any, Any]] = {
+    "none": ("none", "none"),
+    "auto": ("auto", "auto"),
+    "required": ("required", "required"),
+    "named": (named("a"), named("a")),
+    "named flat": ({"type": "function", "name": "a"}, named("a")),
+    "allowed": (allowed("auto", "a"), allowed("auto", "a")),
+    "allowed required": (allowed("required", "a", "b"), allowed("required", "a", "b")),
+    "allowed flat": (allowed_flat("auto", "b"), allowed("auto", "b")),
+    "allowed flat required": (allowed_flat("required", "b"), allowed("required", "b")),
+    "allowed flat without a mode": (allowed_flat(None, "b"), allowed("auto", "b")),
+    "allowed twice": (allowed("auto", "a", "a"), allowed("auto", "a")),
+}
+
+
+async def sent(door: Door, stream: bool, tool_choice: Any, *tools: Any) -> list[dict[str, Any]]:
+    async with Upstream(completes(None, call("a"))) as upstream, door.serving(upstream.url) as served:
+        asked = {} if tool_choice is None else {"tool_choice": tool_choice}
+        await served.ask(stream=stream, tools=list(tools), **asked)
+    return upstream.requests
+
+
+@pytest.mark.parametrize(("said", "written"), FORMS.values(), ids=FORMS.keys())
+async def test_every_form_reaches_the_upstream(door: Door, stream: bool, said: Any, written: Any) -> None:
+    [request] = await sent(door, stream, said, A, B)
+
+    assert request.get("tool_choice", "auto") == written
+    assert request["tools"] == [A, B], "definitions stay in the prompt"
+
+
+async def test_no_choice_is_auto(door: Door, stream: bool) -> None:
+    [request] = await sent(door, stream, None, A)
+
+    assert request.get("tool_choice", "auto") == "auto"
+
+
+# ---- round by round --------------------------------------------------------------------------------------------------
+
+OBLIGATIONS: dict[str, tuple[Any, Any, Any]] = {
+    "required": ("required", "required", "auto"),
+    "named": (named("lookup"), named("lookup"), "auto"),
+    "allowed required": (allowed("required", "lookup"), allowed("required", "lookup"), allowed("auto", "lookup")),
+    "allowed": (allowed("auto", "lookup"), allowed("auto", "lookup"), allowed("auto", "lookup")),
+    "auto": ("auto", "auto", "auto"),
+}
+
+
+@pytest.mark.parametrize(("said", "first", "later"), OBLIGATIONS.values(), ids=OBLIGATIONS.keys())
+async def test_an_obligation_binds_the_first_round_only(
+    door: Door, stream: bool, said: Any, first: Any, later: Any
+) -> None:
+    acts = [completes(None, call("lookup", f"c{n}", q=str(n))) for n in range(2)]
+
+    async with Upstream(*acts, completes("done")) as upstream, door.serving(upstream.url, lookup, erase) as served:
+        answer = await served.ask(stream=stream, tool_choice=said)
+
+    assert answer.content == "done"
+    assert [request.get("tool_choice", "auto") for request in upstream.requests] == [first, later, later]
+    assert [len(request["tools"]) for request in upstream.requests] == [2, 2, 2]
+
+
+async def test_a_tool_that_is_not_allowed_does_not_run(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("erase", {"q": "all"}, "e1")), says("sorry"))
+
+    async with door.serving(model, lookup, erase) as served:
+        said = await served.ask(stream=stream, tool_choice=allowed("auto", "lookup"))
+
+    assert said.content == "sorry"
+    assert said.records == []
+    assert model.heard[1][-1] == ToolTurn(
+        (ToolResult("e1", "Error: Tool 'erase' is not available; this agent has 'lookup'.", failed=True),)
+    )
+
+
+async def test_a_callers_tool_that_is_not_allowed_is_not_handed_out(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("a", {}, "a1")), says("sorry"))
+
+    async with door.serving(model, lookup) as served:
+        said = await served.ask(stream=stream, tools=[A], tool_choice=allowed("auto", "lookup"))
+
+    assert (said.content, said.calls, said.finish_reason) == ("sorry", [], "stop")
+
+
+async def test_none_runs_no_tool_even_if_the_model_asks_for_one(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("erase", {"q": "all"}, "e1"), text="Erasing."), says("sorry"), says("sorry"))
+
+    async with door.serving(model, erase) as served:
+        said = await served.ask(stream=stream, tool_choice="none")
+
+    assert said.records == []
+
+
+async def test_none_stays_in_every_round(door: Door, stream: bool) -> None:
+    async with Upstream(completes("hi")) as upstream, door.serving(upstream.url, lookup) as served:
+        await served.ask(stream=stream, tool_choice="none")
+
+    [request] = upstream.requests
+    assert request["tool_choice"] == "none"
+    assert [entry["function"]["name"] for entry in request["tools"]] == ["lookup"]
+
+
+async def test_a_tool_of_the_server_can_be_named(door: Door, stream: bool) -> None:
+    acts = [completes(None, call("lookup", q="x")), completes("hi")]
+
+    async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup) as served:
+        await served.ask(stream=stream, tools=[A], tool_choice=named("lookup"))
+
+    assert upstream.requests[0]["tool_choice"] == named("lookup")
+
+
+async def test_a_model_that_does_not_call_though_it_must_is_asked_once_more(door: Door, stream: bool) -> None:
+    model = ScriptedModel(says("I would rather talk."), calls(Call("lookup", {"q": "x"}, "c1")), says("done"))
+
+    async with door.serving(model, lookup) as served:
+        said = await served.ask(stream=stream, tool_choice="required")
+
+    assert [record["tool_call_id"] for record in said.records] == ["c1"]
+    assert said.finish_reason == "stop"
+    assert said.content.endswith("done")
+
+
+async def test_a_model_that_never_calls_though_it_must_is_an_error_that_says_so(door: Door, stream: bool) -> None:
+    model = ScriptedModel(*[says("I would rather talk.")] * 9)
+
+    async with door.serving(model, lookup) as served:
+        answer = await served.post({"messages": "go", "stream": stream, "tool_choice": "required"})
+        [end] = await served.ends
+
+    assert "Tool choice was required but no tools were called." in answer.error["message"]
+    assert (end.reason, end.message) == ("failed", "Tool choice was required but no tools were called.")
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[Any, list[Any], str]] = {
+    "unknown name": (named("x"), [A], "tool_choice references unknown function tool `x`."),
+    "unknown name flat": ({"type": "function", "name": "x"}, [A], "tool_choice references unknown function tool `x`."),
+    "unknown allowed": (allowed("auto", "a", "x"), [A], "tool_choice references unknown function tool `x`."),
+    "required without tools": ("required", [], 'tool_choice="required" requires at least one tool.'),
+    "named without tools": (named("a"), [], "tool_choice"),
+    "allowed nobody": (allowed("auto"), [A], "tool_choice.allowed_tools requires at least one tool."),
+    "allowed nobody flat": (allowed_flat("auto"), [A], "tool_choice.allowed_tools requires at least one tool."),
+    "allowed hosted": (
+        {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]},
+        [A],
+        "tool_choice.allowed_tools contains hosted tool `web_search`; hosted tool forcing/filtering is not supported.",
+    ),
+    "hosted web_search": (
+        {"type": "web_search"},
+        [A],
+        "tool_choice forcing hosted tool `web_search` is not supported.",
+    ),
+    "hosted preview": (
+        {"type": "web_search_preview"},
+        [A],
+        "tool_choice forcing hosted tool `web_search_preview` is not supported.",
+    ),
+    "hosted code": (
+        {"type": "code_interpreter"},
+        [A],
+        "tool_choice forcing hosted tool `code_interpreter` is not supported.",
+    ),
+    "hosted shell": ({"type": "shell"}, [A], "tool_choice forcing hosted tool `shell` is not supported."),
+    "another word": ("sometimes", [A], "tool_choice"),
+    "another type": ({"type": "magic"}, [A], "tool_choice"),
+    "no type": ({"name": "a"}, [A], "tool_choice"),
+    "no name": ({"type": "function"}, [A], "tool_choice"),
+    "a number": (5, [A], "tool_choice"),
+    "a list": ([named("a")], [A], "tool_choice"),
+    "another mode": (allowed("never", "a"), [A], "tool_choice"),
+}
+
+
+@pytest.mark.parametrize(("said", "tools", "text"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_choice_that_makes_no_sense_is_refused_before_the_model_is_called(
+    door: Door, stream: bool, said: Any, tools: list[Any], text: str
+) -> None:
+    model = ScriptedModel(says("never said"))
+
+    async with door.serving(model) as served:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await served.ask(stream=stream, tools=tools, tool_choice=said)
+
+    assert text in str(refused.value)
+    assert refused.value.type == "invalid_request_error"
+    assert str(refused.value.param).startswith("tool_choice")
+    assert model.heard == []

@@ -1,0 +1,325 @@
+"""An upstream that is down, slow, answers garbage or cuts the stream: a clear error, an ended stream, a record that says why."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from tests.interaction.doors import (
+    Act,
+    Door,
+    Exchange,
+    Json,
+    Raw,
+    Served,
+    Upstream,
+    answers,
+    call,
+    completes,
+    delta,
+    refuses,
+    streams,
+    user,
+)
+
+from ronda import tool
+from ronda.core.events import ModelFailed, ModelInterrupted, ModelRetried
+from ronda.core.limits import NO_RETRY, Timeouts
+
+
+@tool
+async def lookup(q: str) -> str:
+    """Look something up."""
+    return f"found {q}"
+
+
+async def post(served: Served, stream: bool, shown: asyncio.Event | None = None, **more: Any) -> Raw:
+    return await served.post({"messages": [user("go")], "stream": stream, **more}, shown)
+
+
+def ended_properly(answer: Raw) -> None:
+    """A stream has a final chunk before [DONE]; a plain answer is a JSON error."""
+    if answer.headers["content-type"].startswith("text/event-stream"):
+        last = answer.chunks[-1]
+        assert last["choices"][0]["finish_reason"] is not None
+        assert last["object"] == "chat.completion.chunk"
+    else:
+        assert answer.error["message"]
+
+
+async def why(served: Served) -> str:
+    """What the run's record says."""
+    [end] = await served.ends
+    assert end.reason == "failed"
+    assert end.message is not None
+    return end.message
+
+
+async def check(door: Door, stream: bool, *acts: Act, status: int = 502, says: str, asked: int, **config: Any) -> Raw:
+    """Every way to fail, seen the same way: by the client, by the upstream, in the record."""
+    async with Upstream(*acts) as upstream, door.serving(upstream.url, **config) as served:
+        answer = await post(served, stream, upstream.shown)
+        reason = await why(served)
+    ended_properly(answer)
+    assert says in answer.error["message"]
+    assert says in reason
+    assert answer.status == (200 if stream else status)
+    assert len(upstream.bodies) == asked
+    return answer
+
+
+# ---- nothing came ----------------------------------------------------------------------------------------------------
+
+
+async def test_nobody_there(door: Door, stream: bool) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take it meanwhile
+        port = taken.getsockname()[1]
+        async with door.serving(f"http://127.0.0.1:{port}/v1") as served:
+            answer = await post(served, stream)
+            reason = await why(served)
+            [events] = await served.events
+
+    ended_properly(answer)
+    assert answer.status == (200 if stream else 502)
+    assert f"cannot reach the model's server at http://127.0.0.1:{port}" in answer.error["message"]
+    assert reason in answer.error["message"]
+    assert [event.attempt for event in events if isinstance(event, ModelRetried)] == [2, 3]
+    assert [event.tries for event in events if isinstance(event, ModelFailed)] == [3]
+
+
+async def test_an_answer_that_does_not_begin(door: Door, stream: bool) -> None:
+    async def waits(exchange: Exchange) -> None:
+        await exchange.until_gone()
+
+    await check(
+        door, stream, waits, waits, waits,
+        says="it did not begin to answer within 0.05 seconds", asked=3, timeouts=Timeouts(first_byte=0.05),
+    )  # fmt: skip
+
+
+async def test_a_connection_that_closes_without_an_answer(door: Door, stream: bool) -> None:
+    async def hangs_up(exchange: Exchange) -> None:
+        return
+
+    await check(door, stream, hangs_up, hangs_up, hangs_up, says="cannot reach the model's server", asked=3)
+
+
+# ---- something else came ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"garbage", b"", b"[]", b"{}", b'{"choices": []}', b'{"choices": [{}]}', b"\xff\xfe"])
+async def test_garbage(door: Door, stream: bool, body: bytes) -> None:
+    act = answers(body)
+    await check(door, stream, act, act, act, says="the model's", asked=3)
+
+
+async def test_an_html_page_with_status_500(door: Door, stream: bool) -> None:
+    act = answers(b"<html><h1>Bad Gateway</h1></html>", 500, "text/html")
+    await check(
+        door, stream, act, act, act, says="the model's server answered 500: <html><h1>Bad Gateway</h1></html>", asked=3
+    )
+
+
+async def test_an_html_page_with_status_200(door: Door, stream: bool) -> None:
+    act = answers(b"<html>Please log in</html>", 200, "text/html")
+    await check(door, stream, act, act, act, says="not a chat completion", asked=3)
+
+
+async def test_a_redirect_is_not_followed(door: Door, stream: bool) -> None:
+    async with Upstream(completes("stolen")) as other:
+        act = answers(b"", 307, location=other.url)
+        await check(door, stream, act, says="307", asked=1)
+
+    assert other.bodies == []
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 529])
+async def test_a_server_error_is_tried_three_times(door: Door, stream: bool, status: int) -> None:
+    act = refuses(status, "overloaded")
+    answer = await check(door, stream, act, act, act, says=f"answered {status}: overloaded", asked=3)
+    assert answer.error["type"] == "server_error"
+
+
+async def test_rate_limits_pass_on_as_429(door: Door, stream: bool) -> None:
+    act = refuses(429, "slow down")
+    answer = await check(door, stream, act, act, act, status=429, says="answered 429: slow down", asked=3)
+    if not stream:
+        assert answer.error["type"] == "rate_limit_error"
+
+
+async def test_400_passes_on_as_400_and_is_not_tried_again(door: Door, stream: bool) -> None:
+    act = refuses(400, "temperature is too hot")
+    answer = await check(door, stream, act, status=400, says="answered 400: temperature is too hot", asked=1)
+    if not stream:
+        assert answer.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_our_own_key_being_refused_is_not_the_callers_fault(door: Door, stream: bool, status: int) -> None:
+    await check(door, stream, refuses(status, "no such key"), says="no such key", asked=1)
+
+
+async def test_a_client_library_is_told_not_to_repeat_the_request(door: Door) -> None:
+    act = refuses(500, "overloaded")
+    answer = await check(door, False, act, act, act, says="overloaded", asked=3)
+    assert answer.headers["x-should-retry"] == "false"
+
+
+async def test_no_retry_means_one_try(door: Door, stream: bool) -> None:
+    await check(door, stream, refuses(500, "overloaded"), says="overloaded", asked=1, retry=NO_RETRY)
+
+
+async def test_a_plain_answer_that_is_cut(door: Door) -> None:
+    async def cuts(exchange: Exchange) -> None:
+        await exchange.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"choi')
+
+    await check(door, False, cuts, cuts, cuts, says="broke off", asked=3)
+
+
+# ---- streams that go wrong -------------------------------------------------------------------------------------------
+
+HEL: Json = delta(role="assistant", content="Hel")
+
+
+async def mid_chunk(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    await exchange.send(HEL, ...)
+    await exchange.write(b'100\r\ndata: {"choices": [{"index": 0, "delta": {"con')
+
+
+async def goes_silent(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    await exchange.send(HEL)
+    await exchange.until_gone()
+
+
+BREAKS: dict[str, tuple[Act, str]] = {
+    "cut between chunks": (streams(HEL, ..., ended=False), "broke off"),
+    "cut inside a chunk": (mid_chunk, "broke off"),
+    "no finish": (streams(HEL, ...), "ended before it was complete"),
+    "error chunk": (streams(HEL, ..., {"error": {"message": "out of memory", "code": 500}}), "out of memory"),
+    "error string": (streams(HEL, ..., {"error": "out of memory"}), "out of memory"),
+    "garbage chunk": (streams(HEL, ..., "garbage"), "cannot be read"),
+    "wrong shape": (streams(HEL, ..., '{"choices": "none"}'), "cannot be read"),
+    "silence": (goes_silent, "fell silent"),
+    "finish says error": (streams(HEL, ..., delta("error"), "[DONE]"), "error"),
+}
+
+
+@pytest.mark.parametrize(("act", "said"), BREAKS.values(), ids=BREAKS.keys())
+async def test_a_stream_that_breaks_off_ends_with_what_was_shown_and_why(door: Door, act: Act, said: str) -> None:
+    answer = await check(door, True, act, says=said, asked=1, timeouts=Timeouts(silence=0.05))
+
+    assert answer.said.content == "Hel"
+
+
+@pytest.mark.parametrize(("act", "said"), BREAKS.values(), ids=BREAKS.keys())
+async def test_what_was_shown_is_kept_in_the_record(door: Door, act: Act, said: str) -> None:
+    async with Upstream(act) as upstream, door.serving(upstream.url, timeouts=Timeouts(silence=0.05)) as served:
+        await post(served, True, upstream.shown)
+        [events] = await served.events
+
+    [broken] = [event for event in events if isinstance(event, ModelInterrupted)]
+    assert (broken.turn.text, broken.turn.stop) == ("Hel", "interrupted")
+    assert said in broken.reason
+
+
+async def test_a_stream_that_says_nothing_after_its_head_is_tried_again(door: Door) -> None:
+    async def says_nothing(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.until_gone()
+
+    async with (
+        Upstream(says_nothing, completes("Hello")) as upstream,
+        door.serving(upstream.url, timeouts=Timeouts(silence=0.05)) as served,
+    ):
+        answer = await post(served, True)
+
+    assert answer.said.content == "Hello"
+
+
+async def test_a_stream_that_breaks_before_anything_was_shown_is_tried_again(door: Door) -> None:
+    acts = [streams(ended=False), streams({"error": {"message": "busy", "code": 503}}), completes("Hello")]
+
+    async with Upstream(*acts) as upstream, door.serving(upstream.url) as served:
+        answer = await post(served, True)
+
+    assert (answer.said.content, answer.said.finish_reason) == ("Hello", "stop")
+    assert len(upstream.bodies) == 3
+
+
+async def test_where_the_server_runs_the_loop_a_broken_answer_is_asked_for_again(door: Door) -> None:
+    acts = [completes(None, call("lookup", q="a")), streams(HEL, ..., ended=False), completes("Hello")]
+
+    async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup) as served:
+        answer = await post(served, True, upstream.shown)
+        [end] = await served.ends
+
+    assert (answer.said.content, answer.said.finish_reason) == ("Hel\n\nHello", "stop")
+    assert end.reason == "stop"
+    [warning] = answer.said.warnings
+    assert warning.startswith("the model's answer broke off: ")
+
+
+async def test_an_answer_that_breaks_off_again_and_again_is_asked_for_three_more_times(door: Door) -> None:
+    cut = streams(HEL, ..., ended=False)
+
+    async with Upstream(*[cut] * 9) as upstream, door.serving(upstream.url, lookup) as served:
+        answer = await post(served, True, upstream.shown)
+        reason = await why(served)
+
+    ended_properly(answer)
+    assert len(upstream.bodies) == 4
+    assert reason in answer.error["message"]
+
+
+async def test_calls_of_a_turn_that_broke_off_are_not_run(door: Door) -> None:
+    half: Json = delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "lookup", "arguments": '{"q":"a"}'}}])
+    acts = [streams(HEL, half, ..., ended=False), completes("without it")]
+
+    async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup) as served:
+        answer = await post(served, True, upstream.shown)
+
+    assert answer.said.progress == []
+    assert answer.said.content == "Hel\n\nwithout it"
+
+
+async def test_a_finished_stream_without_done_is_a_good_answer(door: Door) -> None:
+    async with Upstream(streams(HEL, delta("stop", content="lo"))) as upstream, door.serving(upstream.url) as served:
+        answer = await post(served, True, upstream.shown)
+
+    assert (answer.said.content, answer.said.finish_reason) == ("Hello", "stop")
+
+
+async def test_a_server_that_ignores_stream_is_read_all_the_same(door: Door) -> None:
+    body = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}'
+
+    async with Upstream(answers(body)) as upstream, door.serving(upstream.url) as served:
+        answer = await post(served, True, upstream.shown)
+
+    assert (answer.said.content, answer.said.finish_reason) == ("Hello", "stop")
+
+
+# ---- and with usage asked for ----------------------------------------------------------------------------------------
+
+
+async def test_a_failed_stream_still_has_its_usage_chunk_when_asked(door: Door) -> None:
+    act = completes(None, call("lookup", q="a"), tokens=(7, 3))
+    bad = refuses(400, "too long")
+
+    async with Upstream(act, bad) as upstream, door.serving(upstream.url, lookup) as served:
+        answer = await post(served, True, stream_options={"include_usage": True})
+
+    assert answer.said.usage == (7, 3)
+    assert answer.chunks[-1]["choices"] == []
+    assert answer.chunks[-2]["choices"][0]["finish_reason"] is not None
+
+
+async def test_the_official_sdk_raises_what_a_stream_says_went_wrong(door: Door, stream: bool) -> None:
+    act = refuses(500, "overloaded")
+    async with Upstream(act, act, act) as upstream, door.serving(upstream.url) as served:
+        with pytest.raises(Exception, match="answered 500: overloaded"):
+            await served.ask(stream=stream)

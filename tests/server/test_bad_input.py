@@ -1,0 +1,610 @@
+"""Bad input is a 4xx in OpenAI's error shape that names field and reason, before any model is called."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.interaction.doors import Door, Json, Raw, call, declared, result, user
+
+from ronda import tool
+from ronda.core.events import ModelFinished, TextDelta
+from ronda.core.parts import AssistantTurn, Text, Usage
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+
+
+class Nodding:
+    """A model that says the same to anything, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.asked += 1
+        if request.stream:
+            show([TextDelta("{}")])
+        return ModelFinished(AssistantTurn((Text("{}"),)), Usage(1, 1))
+
+
+@tool
+async def lookup(q: str) -> str:
+    """Look something up."""
+    return q
+
+
+async def refused(door: Door, body: Json | bytes, headers: dict[str, str] | None = None) -> Raw:
+    """Send what must not reach the model."""
+    model = Nodding()
+    async with door.serving(model, max_body=100_000) as served:
+        answer = await served.post(body, headers=headers)
+    assert model.asked == 0
+    assert 400 <= answer.status < 500, answer.body
+    assert answer.error["type"] == "invalid_request_error"
+    return answer
+
+
+def says(*messages: Any, **fields: Any) -> Json:
+    return {"messages": list(messages) or [user("hi")], **fields}
+
+
+# ---- what is not JSON ------------------------------------------------------------------------------------------------
+
+NOT_A_REQUEST: dict[str, bytes] = {
+    "nothing": b"",
+    "half an object": b'{"messages": [',
+    "a comma too many": b'{"messages": [],}',
+    "text": b"hello",
+    "a list": b"[]",
+    "null": b"null",
+    "a string": b'"messages"',
+    "NaN": b'{"messages": NaN}',
+    "two objects": b"{}{}",
+    "not UTF-8": b'{"messages": [{"role": "user", "content": "\xff"}]}',
+    "a control character": b'{"messages": [{"role": "user", "content": "\x01"}]}',
+    "UTF-16": '{"messages": "hi"}'.encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("body", NOT_A_REQUEST.values(), ids=NOT_A_REQUEST.keys())
+async def test_a_body_that_is_no_json_object_is_refused(door: Door, body: bytes) -> None:
+    answer = await refused(door, body)
+
+    assert answer.status == 400
+    assert answer.error["message"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+async def test_another_content_type_is_a_415(door: Door, kind: str) -> None:
+    answer = await refused(door, says(), {"content-type": kind})
+
+    assert answer.status == 415
+    assert kind in answer.error["message"]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "application/vnd.api+json"])
+async def test_json_by_any_name_is_read(door: Door, kind: str) -> None:
+    async with door.serving(Nodding()) as served:
+        assert (await served.post(says(), headers={"content-type": kind})).status == 200
+
+
+async def test_a_body_over_the_limit_is_a_413(door: Door) -> None:
+    answer = await refused(door, says(user("x" * 100_000)))
+
+    assert answer.status == 413
+    assert "100000" in answer.error["message"]
+
+
+async def test_a_body_over_the_limit_that_does_not_say_its_length_is_a_413(door: Door) -> None:
+    async def pieces() -> Any:
+        for _ in range(20):
+            yield b" " * 10_000
+
+    model = Nodding()
+    async with door.serving(model, max_body=100_000) as served:
+        headers = {"content-type": "application/json"}
+        async with served.http.post(f"{served.url}/chat/completions", data=pieces(), headers=headers) as answer:
+            status, body = answer.status, await answer.json()
+
+    assert (status, model.asked) == (413, 0)
+    assert "100000" in body["error"]["message"]
+
+
+async def test_the_limit_is_50_mib_unless_set(door: Door) -> None:
+    model = Nodding()
+    async with door.serving(model) as served:
+        headers = {"content-type": "application/json", "content-length": str(50 * 1024 * 1024 + 1)}
+        async with served.http.post(f"{served.url}/chat/completions", data=b"{}", headers=headers) as answer:
+            assert answer.status == 413
+    assert model.asked == 0
+
+
+# ---- fields ----------------------------------------------------------------------------------------------------------
+
+FIELDS: dict[str, tuple[Json, str]] = {
+    "messages missing": ({}, "messages"),
+    "messages null": ({"messages": None}, "messages"),
+    "messages empty": ({"messages": []}, "messages"),
+    "messages a number": ({"messages": 5}, "messages"),
+    "messages an object": ({"messages": user("hi")}, "messages"),
+    "message a string": (says("hi"), "messages[0]"),
+    "message null": (says(None), "messages[0]"),
+    "role missing": (says({"content": "hi"}), "messages[0]"),
+    "role a number": (says({"role": 1, "content": "hi"}), "messages[0].role"),
+    "role unknown": (says(user("hi"), {"role": "wizard", "content": "hi"}), "messages[1].role"),
+    "role function": (says({"role": "function", "name": "f", "content": "hi"}), "messages[0].role"),
+    "content missing": (says({"role": "user"}), "messages[0].content"),
+    "content null": (says({"role": "user", "content": None}), "messages[0].content"),
+    "content a number": (says({"role": "user", "content": 5}), "messages[0].content"),
+    "content no parts": (says({"role": "user", "content": []}), "messages[0].content"),
+    "system without content": (says({"role": "system"}, user("hi")), "messages[0].content"),
+    "assistant without content": (says(user("hi"), {"role": "assistant"}), "messages[1].content"),
+    "system with a picture": (
+        says({"role": "system", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}),
+        "messages[0].content[0]",
+    ),
+    "part unknown": (
+        says({"role": "user", "content": [{"type": "smell", "smell": "rose"}]}),
+        "messages[0].content[0].type",
+    ),
+    "part without its content": (
+        says({"role": "user", "content": [{"type": "image_url"}]}),
+        "messages[0].content[0].image_url",
+    ),
+    "part a string": (says({"role": "user", "content": ["hi"]}), "messages[0].content[0]"),
+    "file_url": (
+        says({"role": "user", "content": [{"type": "file", "file": {"file_url": "http://x/"}}]}),
+        "messages[0].content[0].file.file_url",
+    ),
+    "tool without an id": (says(user("hi"), {"role": "tool", "content": "x"}), "messages[1].tool_call_id"),
+    "tool without content": (says(user("hi"), {"role": "tool", "tool_call_id": "c"}), "messages[1].content"),
+    "calls a string": (says(user("hi"), {"role": "assistant", "tool_calls": "x"}), "messages[1].tool_calls"),
+    "call without a function": (
+        says(user("hi"), {"role": "assistant", "tool_calls": [{"id": "c"}]}),
+        "messages[1].tool_calls[0]",
+    ),
+    "call without a name": (
+        says(user("hi"), {"role": "assistant", "tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}),
+        "messages[1].tool_calls[0].function",
+    ),
+    "two calls with one id": (
+        says(user("hi"), {"role": "assistant", "tool_calls": [call("a", "c"), call("b", "c")]}, result("c", "x")),
+        "messages[1].tool_calls[1].id",
+    ),
+    "model a number": (says(model=5), "model"),
+    "stream a string": (says(stream="yes"), "stream"),
+    "stream_options without stream": (says(stream_options={"include_usage": True}), "stream_options"),
+    "stream_options a list": (says(stream=True, stream_options=[]), "stream_options"),
+    "include_usage a string": (
+        says(stream=True, stream_options={"include_usage": "y"}),
+        "stream_options.include_usage",
+    ),
+    "n zero": (says(n=0), "n"),
+    "n nine": (says(n=9), "n"),
+    "n a string": (says(n="2"), "n"),
+    "n huge": (says(n=10**30), "n"),
+    "max_tokens zero": (says(max_tokens=0), "max_tokens"),
+    "max_tokens negative": (says(max_tokens=-5), "max_tokens"),
+    "max_tokens a string": (says(max_tokens="5"), "max_tokens"),
+    "max_completion_tokens zero": (says(max_completion_tokens=0), "max_completion_tokens"),
+    "temperature a string": (says(temperature="hot"), "temperature"),
+    "top_p a list": (says(top_p=[1]), "top_p"),
+    "stop a number": (says(stop=5), "stop"),
+    "stop numbers": (says(stop=[5]), "stop[0]"),
+    "seed a string": (says(seed="5"), "seed"),
+    "seed a fraction": (says(seed=1.5), "seed"),
+    "parallel_tool_calls a string": (says(parallel_tool_calls="no"), "parallel_tool_calls"),
+    "reasoning_effort a number": (says(reasoning_effort=5), "reasoning_effort"),
+    "response_format a string": (says(response_format="json"), "response_format"),
+    "response_format unknown": (says(response_format={"type": "xml"}), "response_format.type"),
+    "response_format without a schema": (
+        says(response_format={"type": "json_schema"}),
+        "response_format.json_schema",
+    ),
+    "response_format no schema": (
+        says(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "thing"}}}),
+        "response_format.json_schema.schema",
+    ),
+    "tools an object": (says(tools={}), "tools"),
+    "tool a string": (says(tools=["lookup"]), "tools[0]"),
+    "tool without a name": (says(tools=[{"type": "function", "function": {}}]), "tools[0].function.name"),
+    "tool without a name, flat": (says(tools=[{"type": "function"}]), "tools[0].name"),
+    "tool with an empty name": (says(tools=[declared("")]), "tools[0].function.name"),
+    "tool with a long name": (says(tools=[declared("x" * 65)]), "tools[0].function.name"),
+    "tool with a name of words": (says(tools=[declared("look up")]), "tools[0].function.name"),
+    "tool named twice": (says(tools=[declared("a"), declared("b"), declared("a")]), "tools[2]"),
+    "tool of another type": (says(tools=[{"type": "telepathy"}]), "tools[0].type"),
+    "tool hosted": (says(tools=[{"type": "web_search"}]), "tools[0].type"),
+    "schema a string": (
+        says(tools=[{"type": "function", "function": {"name": "a", "parameters": "object"}}]),
+        "tools[0].function.parameters",
+    ),
+    "schema a list": (
+        says(tools=[{"type": "function", "function": {"name": "a", "parameters": []}}]),
+        "tools[0].function.parameters",
+    ),
+    "schema of no type": (
+        says(tools=[{"type": "function", "function": {"name": "a", "parameters": {"type": "thing"}}}]),
+        "tools[0].function.parameters",
+    ),
+    "schema with wrong properties": (
+        says(tools=[{"type": "function", "function": {"name": "a", "parameters": {"properties": 5}}}]),
+        "tools[0].function.parameters",
+    ),
+    "schema with wrong required": (
+        says(tools=[{"type": "function", "function": {"name": "a", "parameters": {"required": "q"}}}]),
+        "tools[0].function.parameters",
+    ),
+    "schema with a broken reference": (
+        says(tools=[{"type": "function", "function": {"name": "a", "parameters": {"$ref": "#/nowhere"}}}]),
+        "tools[0].function.parameters",
+    ),
+    "schema with a broken pattern": (
+        says(
+            tools=[
+                {
+                    "type": "function",
+                    "function": {"name": "a", "parameters": {"properties": {"q": {"pattern": "("}}}},
+                }
+            ]
+        ),
+        "tools[0].function.parameters",
+    ),
+    "choice unknown": (says(tools=[declared("a")], tool_choice={"type": "function", "name": "x"}), "tool_choice"),
+    "choice without tools": (says(tool_choice="required"), "tool_choice"),
+    "max_tool_rounds negative": (says(max_tool_rounds=-1), "max_tool_rounds"),
+    "session_id empty": (says(session_id=""), "session_id"),
+    "session_id a number": (says(session_id=5), "session_id"),
+    "session_id long": (says(session_id="x" * 257), "session_id"),
+    "session_id with a newline": (says(session_id="a\nb"), "session_id"),
+    "on_disconnect": (says(on_disconnect="detach"), "on_disconnect"),
+    "tool_dispatch_url": (says(tool_dispatch_url="http://x/"), "tool_dispatch_url"),
+    "functions": (says(functions=[{"name": "a"}]), "functions"),
+    "function_call": (says(function_call="auto"), "function_call"),
+    "web_search_options": (says(web_search_options={}), "web_search_options"),
+    "files": (says(files=[{"name": "a.csv"}]), "files"),
+    "audio": (says(modalities=["text", "audio"]), "modalities"),
+    "grammar": (says(grammar={"type": "regex", "value": "a"}), "grammar"),
+}
+
+
+@pytest.mark.parametrize(("body", "field"), FIELDS.values(), ids=FIELDS.keys())
+async def test_the_field_is_named(door: Door, body: Json, field: str) -> None:
+    answer = await refused(door, body)
+
+    assert answer.status == 400
+    assert answer.error["param"] == field
+    assert field.split(".")[-1].split("[")[0] in answer.error["message"]
+
+
+@pytest.mark.parametrize(("body", "field"), FIELDS.values(), ids=FIELDS.keys())
+async def test_a_stream_is_refused_the_same_way(door: Door, body: Json, field: str) -> None:
+    if "stream" in body or field == "stream_options":
+        return
+    plain = await refused(door, body)
+    stream = await refused(door, {**body, "stream": True})
+
+    assert (stream.status, stream.json) == (plain.status, plain.json)
+
+
+async def test_max_tokens_zero_has_the_references_text(door: Door) -> None:
+    assert (await refused(door, says(max_tokens=0))).error["message"] == "max_tokens must be at least 1."
+
+
+HOSTED = {
+    "web_search": 'tools[].type="web_search" is only supported by the Responses API; '
+    "use web_search_options with Chat Completions",
+    "shell": 'tools[].type="shell" is only supported by the Responses API.',
+    "namespace": 'tools[].type="namespace" is only supported by the Responses API.',
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), HOSTED.items(), ids=HOSTED.keys())
+async def test_hosted_tools_have_the_references_texts(door: Door, kind: str, text: str) -> None:
+    assert (await refused(door, says(tools=[{"type": kind}]))).error["message"] == text
+
+
+# ---- results nobody asked for ----------------------------------------------------------------------------------------
+
+ASKED = {"role": "assistant", "content": None, "tool_calls": [call("a", "c1")]}
+ORPHANS: dict[str, list[Json]] = {
+    "alone": [result("c1", "x")],
+    "after a user": [user("hi"), result("c1", "x")],
+    "after another call": [user("hi"), ASKED, result("c2", "x")],
+    "beside the right one": [user("hi"), ASKED, result("c1", "x"), result("c2", "y")],
+    "too late": [user("hi"), ASKED, result("c1", "x"), user("and"), result("c1", "x")],
+    "too early": [user("hi"), result("c1", "x"), ASKED],
+}
+
+
+@pytest.mark.parametrize("messages", ORPHANS.values(), ids=ORPHANS.keys())
+async def test_a_result_nobody_asked_for_is_refused(door: Door, messages: list[Json]) -> None:
+    answer = await refused(door, {"messages": messages})
+
+    assert answer.status == 400
+    assert answer.error["param"].startswith("messages")
+    assert "c1" in answer.error["message"] or "c2" in answer.error["message"]
+
+
+async def test_a_call_without_a_result_is_repaired(door: Door) -> None:
+    async with door.serving(Nodding()) as served:
+        assert (await served.post(says(user("hi"), ASKED, user("never mind")))).status == 200
+
+
+# ---- text and depth --------------------------------------------------------------------------------------------------
+
+LONE = b'"\\ud800"'
+SURROGATES: dict[str, bytes] = {
+    "content": b'{"messages": [{"role": "user", "content": %b}]}',
+    "text part": b'{"messages": [{"role": "user", "content": [{"type": "text", "text": %b}]}]}',
+    "messages": b'{"messages": %b}',
+    "role": b'{"messages": [{"role": %b, "content": "hi"}]}',
+    "model": b'{"messages": "hi", "model": %b}',
+    "tool name": b'{"messages": "hi", "tools": [{"type": "function", "function": {"name": %b}}]}',
+    "schema": b'{"messages": "hi", "tools": [{"type": "function", "function": {"name": "a", "parameters": {"title": %b}}}]}',
+    "response schema": b'{"messages": "hi", "response_format": '
+    b'{"type": "json_schema", "json_schema": {"schema": {"title": %b}}}}',
+    "session_id": b'{"messages": "hi", "session_id": %b}',
+    "stop": b'{"messages": "hi", "stop": %b}',
+    "unknown field": b'{"messages": "hi", "user": %b}',
+    "unknown field, deep": b'{"messages": "hi", "metadata": {"a": [%b]}}',
+    "unknown member of a message": b'{"messages": [{"role": "user", "content": "hi", "mood": %b}]}',
+    "arguments": b'{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": '
+    b'[{"id": "c", "function": {"name": "a", "arguments": %b}}]}, {"role": "tool", "tool_call_id": "c", "content": ""}]}',
+    "key": b'{"messages": "hi", %b: 1}',
+}
+
+
+@pytest.mark.parametrize("body", SURROGATES.values(), ids=SURROGATES.keys())
+async def test_a_lone_surrogate_is_refused(door: Door, body: bytes) -> None:
+    assert (await refused(door, body % LONE)).status == 400
+
+
+@pytest.mark.parametrize("body", SURROGATES.values(), ids=SURROGATES.keys())
+async def test_bytes_that_are_no_utf8_are_refused(door: Door, body: bytes) -> None:
+    assert (await refused(door, body % b'"\xc3("')).status == 400
+
+
+DEEP: dict[str, bytes] = {
+    "body": b"%b",
+    "messages": b'{"messages": %b}',
+    "content": b'{"messages": [{"role": "user", "content": %b}]}',
+    "unknown field": b'{"messages": "hi", "metadata": %b}',
+    "unknown member of a message": b'{"messages": [{"role": "user", "content": "hi", "mood": %b}]}',
+    "tools": b'{"messages": "hi", "tools": %b}',
+    "schema": b'{"messages": "hi", "tools": [{"type": "function", "function": {"name": "a", "parameters": {"x": %b}}}]}',
+    "response schema": b'{"messages": "hi", "response_format": {"type": "json_schema", "json_schema": {"schema": {"x": %b}}}}',
+    "tool_choice": b'{"messages": "hi", "tool_choice": %b}',
+}
+
+
+@pytest.mark.parametrize("depth", [1_000, 20_000])
+@pytest.mark.parametrize("body", DEEP.values(), ids=DEEP.keys())
+async def test_deep_nesting_is_refused(door: Door, body: bytes, depth: int) -> None:
+    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+        nested = opening * depth + b"1" + closing * depth
+        if len(nested) < 100_000:
+            assert (await refused(door, body % nested)).status == 400
+
+
+@pytest.mark.parametrize("depth", [50, 200, 500])
+async def test_a_deep_schema_is_answered_one_way_or_the_other(door: Door, depth: int) -> None:
+    nested = b'{"properties":{"a":' * depth + b"{}" + b"}}" * depth
+    body = b'{"messages": "hi", "tools": [{"type": "function", "function": {"name": "a", "parameters": %b}}]}'
+
+    async with door.serving(Nodding()) as served:
+        assert (await served.post(body % nested)).status in (200, 400)
+
+
+# ---- places and names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/nothing", "/v1/chat", "/v1/chat/completions/more", "/v1/responses"])
+async def test_an_unknown_place_is_a_404_in_openais_shape(door: Door, path: str) -> None:
+    async with door.serving(Nodding()) as served, served.http.post(served.url.removesuffix("/v1") + path) as answer:
+        body = await answer.json()
+
+    assert answer.status == 404
+    assert sorted(body["error"]) == ["code", "message", "param", "type"]
+    assert path in body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/chat/completions"), ("DELETE", "/v1/chat/completions"), ("POST", "/v1/models"), ("POST", "/health")],
+)
+async def test_another_method_is_a_405_in_openais_shape(door: Door, method: str, path: str) -> None:
+    async with (
+        door.serving(Nodding()) as served,
+        served.http.request(method, served.url.removesuffix("/v1") + path) as answer,
+    ):
+        body = await answer.json()
+
+    assert answer.status == 405
+    assert sorted(body["error"]) == ["code", "message", "param", "type"]
+    assert method in body["error"]["message"]
+
+
+async def test_an_unknown_model_is_a_404_that_names_it(door: Door) -> None:
+    answer = await refused(door, says(model="gpt-nothing"))
+
+    assert answer.status == 404
+    assert (answer.error["param"], answer.error["code"]) == ("model", "model_not_found")
+    assert "gpt-nothing" in answer.error["message"]
+
+
+@pytest.mark.parametrize("named", [{}, {"model": None}, {"model": "default"}, {"model": "test"}])
+async def test_default_or_none_names_the_servers_model(door: Door, named: Json) -> None:
+    async with door.serving(Nodding()) as served:
+        answer = await served.post(says(**named))
+
+    assert (answer.status, answer.json["model"]) == (200, "test")
+
+
+@pytest.mark.parametrize("key", [None, "Bearer anything", "Basic xyz", "nonsense"])
+async def test_any_authorization_is_accepted_while_no_key_is_configured(door: Door, key: str | None) -> None:
+    async with door.serving(Nodding()) as served:
+        answer = await served.post(says(), headers=None if key is None else {"authorization": key})
+
+    assert answer.status == 200
+
+
+async def test_models_are_listed_with_the_default_first(door: Door) -> None:
+    async with door.serving(Nodding(), lookup) as served:
+        listed = [model.to_dict() async for model in served.client().models.list()]
+        one = (await served.client().models.retrieve("default")).to_dict()
+
+    assert [model["id"] for model in listed] == ["default", "test"]
+    assert one == listed[0]
+    assert (one["object"], one["owned_by"], one["tools_available"]) == ("model", "local", True)
+
+
+@pytest.mark.parametrize("path", ["/health", "/"])
+async def test_health_is_ok(door: Door, path: str) -> None:
+    async with (
+        door.serving(Nodding()) as served,
+        served.http.get(served.url.removesuffix("/v1") + path) as answer,
+    ):
+        assert (answer.status, await answer.text()) == (200, "OK")
+
+
+# ---- anything at all -------------------------------------------------------------------------------------------------
+
+VALID: Json = {
+    "model": "default",
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": [{"type": "text", "text": "Really."}]},
+        {
+            "role": "user",
+            "name": "ann",
+            "content": [
+                {"type": "text", "text": "hi"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}},
+                {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+                {"type": "file", "file": {"file_data": "data:,x", "filename": "x.txt"}},
+            ],
+        },
+        {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": [call("a", "c1", q=1)]},
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "found"}]},
+        {"role": "assistant", "content": "there", "refusal": None},
+        {"role": "user", "content": "and now?"},
+    ],
+    "tools": [declared("a", q="integer"), {"type": "function", "name": "b", "parameters": {"type": "object"}}],
+    "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"name": "a"}]}},
+    "stream": False,
+    "n": 2,
+    "max_tokens": 100,
+    "max_completion_tokens": 100,
+    "temperature": 0.5,
+    "top_p": 1,
+    "stop": ["x"],
+    "seed": 7,
+    "parallel_tool_calls": True,
+    "reasoning_effort": "low",
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "x", "schema": {"type": "object"}, "strict": True},
+    },
+    "max_tool_rounds": 3,
+    "session_id": "s1",
+    "on_disconnect": "cancel",
+    "metadata": {"any": ["thing"]},
+}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from places(inner, (*path, key))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from places(inner, (*path, at))
+
+
+def changed(value: Any, path: tuple[Any, ...], change: Any) -> Any:
+    """A copy with one place replaced, or taken out when there is nothing to put there."""
+    if not path:
+        return None if change is REMOVE else change
+    made = copy.copy(value)
+    if change is REMOVE and len(path) == 1:
+        del made[path[0]]
+    else:
+        made[path[0]] = changed(value[path[0]], path[1:], change)
+    return made
+
+
+REMOVE = object()
+_text = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
+_leaf = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.sampled_from([10**400, -(2**63), 2**64, 0, -1]), st.floats(), _text,
+    st.sampled_from(["user", "tool", "assistant", "function", "auto", "required", "a", "c1", "text", "object"]),
+)  # fmt: skip
+_json = st.recursive(
+    _leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3), max_leaves=6
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    body: Any = VALID
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from(list(places(body))))
+        body = changed(body, path, draw(st.just(REMOVE) | _json))
+    if isinstance(body, dict) and draw(st.booleans()):
+        body = {**body, draw(_text): draw(_json)}
+    return json.dumps(body).encode()
+
+
+def is_proper(answer: Raw, asked: int) -> None:
+    """An answer, or a 4xx in OpenAI's shape before the model was asked."""
+    if answer.status == 200:
+        assert answer.said.finish_reason == "stop"
+        return
+    if asked and "response_format" in answer.error["message"]:
+        return  # the model's mistake: what it says does not fit a schema that has become another one
+    assert 400 <= answer.status < 500, answer.body
+    assert answer.error["message"]
+    assert asked == 0
+
+
+async def test_the_valid_request_is_answered(door: Door, stream: bool) -> None:
+    model = Nodding()
+    async with door.serving(model) as served:
+        answer = await served.post({**VALID, "stream": stream})
+
+    assert (answer.status, answer.said.content, model.asked) == (200, "{}", 2)
+
+
+@given(body=requests())
+async def test_no_change_of_a_good_request_breaks_the_server(door: Door, body: bytes) -> None:
+    model = Nodding()
+    async with door.serving(model) as served:
+        answer = await served.post(body)
+
+    is_proper(answer, model.asked)
+
+
+@given(body=requests())
+async def test_no_change_of_a_good_request_breaks_a_server_with_tools(door: Door, body: bytes) -> None:
+    model = Nodding()
+    async with door.serving(model, lookup) as served:
+        answer = await served.post(body)
+
+    is_proper(answer, model.asked)
+
+
+@given(at=st.integers(0, len(json.dumps(VALID))), put=st.binary(max_size=4), cut=st.integers(0, 4))
+async def test_no_change_of_a_byte_breaks_the_server(door: Door, at: int, put: bytes, cut: int) -> None:
+    body = json.dumps(VALID).encode()
+    model = Nodding()
+    async with door.serving(model) as served:
+        answer = await served.post(body[:at] + put + body[at + cut :])
+
+    is_proper(answer, model.asked)
