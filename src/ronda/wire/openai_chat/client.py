@@ -598,7 +598,7 @@ def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = tool.parameters
-    if tool.strict:
+    if tool.strict and tool.kind in ("builtin", "function", "mcp"):
         from ronda.schema.lower import lowered
         from ronda.schema.lower_rules import OPENAI
 
@@ -606,7 +606,7 @@ def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
         if lowered(bytes(tool.parameters), OPENAI).strict:
             function["strict"] = True
     elif tool.strict is not None:
-        function["strict"] = False
+        function["strict"] = tool.strict  # the caller's own word, which its upstream may judge
     return {"type": "function", "function": function}
 
 
