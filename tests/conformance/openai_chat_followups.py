@@ -20,7 +20,7 @@ from tests.conformance.naive import Said
 from tests.conformance.openai_chat_answers import read as read_answer
 from tests.conformance.openai_chat_requests import acceptable, model_request, read
 from tests.conformance.recordings import Exchange, Json, chat_exchanges
-from tests.conformance.report import Excepted, PartResult, Tally, absent, same
+from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished, RunStarted
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
@@ -150,13 +150,11 @@ def _compare(followup: FollowUp) -> None:
     theirs = {our: their for their, our in ours.items()}
     got = [_with_ids(one, theirs) for one in meaning.messages(json.loads(written)["messages"])]
     expected = meaning.messages([*recorded[: followup.at], _in_place(answer, said), *recorded[followup.at + 1 :]])
-    dropped = "tool_calls" in answer and said.text and not meaning.message(answer).get("content")
-    if dropped:
+    # A client may leave out the text that came with the calls: nothing of ours is lost by it, and all else must be the same.
+    if "tool_calls" in answer and said.text and not meaning.message(answer).get("content"):
         at = len(meaning.messages(recorded[: followup.at]))
         got[at].pop("content", None)
     same(got, expected, "messages")
-    if dropped:
-        raise Excepted("the recorded client left out the text that came with the calls; calls and results are the same")
 
 
 def _in_place(answer: Json, said: Said) -> Json:
