@@ -1,0 +1,359 @@
+"""A 2020-12 schema and a provider's rules → the same schema in the words the provider knows, or a looser one.
+
+The one promise: whatever fits the schema fits the result. So what has no word is left out (and said in the description,
+where the model may read it), and where looser would mean tighter, inside `not`, `if` and `oneOf`, the whole is left out
+or turned into `anyOf`. References are written out where the provider takes none; one that leads back to itself is cut
+to its bare type.
+
+Work is bounded: schemas are whoever's, and references double with every level.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+import msgspec
+
+from ronda.schema.bounds import escape
+from ronda.schema.lower_draft import ANNOTATIONS, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS, Schema, direct, follow
+from ronda.schema.lower_merge import both
+from ronda.schema.lower_rules import Rules
+
+MAX_NODES: Final = 5_000  # subschemas of the result
+MAX_DEPTH: Final = 60  # of the result, in subschemas: references may add to what the schema has itself
+MAX_NOTE: Final = 300  # characters of what is said in a description instead of in keywords
+
+_IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
+BASE: Final = "http://ronda.invalid/schema"  # a scheme that relative addresses are defined for
+_CONSTRAINTS: Final = (
+    frozenset({*SCHEMA_MAPS, *SCHEMA_LISTS, *SCHEMAS, "$ref", "$dynamicRef", "type", "enum", "const", "format"})
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"}
+    | {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"}
+    | {"required", "dependentRequired"}
+) - _IDENTITY
+# Without the first of these the others mean something else, or nothing.
+_LEANS_ON: Final = {
+    "patternProperties": ("additionalProperties",),
+    "prefixItems": ("items",),
+    "contains": ("minContains", "maxContains"),
+    "if": ("then", "else"),
+}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What was done to a schema: where, as a JSON pointer into the schema as it was, and why."""
+
+    path: str
+    reason: str
+
+
+class Document:
+    """A schema and what its references mean."""
+
+    def __init__(self, root: Schema) -> None:
+        self.root = root
+        self._resources: dict[str, Schema] = {BASE: root}
+        self._anchors: dict[tuple[str, str], Schema] = {}
+        self._dynamic: dict[str, int] = {}
+        todo = [(root, BASE)]
+        while todo:
+            node, outside = todo.pop()
+            base = self.base(node, outside)
+            if base != outside:
+                self._resources[base] = node
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(name := node.get(keyword), str):
+                    self._anchors[base, name] = node
+            if isinstance(name := node.get("$dynamicAnchor"), str):
+                self._dynamic[name] = self._dynamic.get(name, 0) + 1
+            todo += [(sub, base) for sub in direct(node)]
+
+    def find(self, reference: str, base: str) -> tuple[Schema | bool, str] | None:
+        """What a reference leads to, and the base of references in there; None when it leads out of the document."""
+        if reference.startswith("#"):  # also below a urn:, which nothing can be joined to
+            address, fragment = base, reference[1:]
+        else:
+            address, fragment = urldefrag(urljoin(base, reference))
+        home = self._resources.get(address)
+        if home is None:
+            return None
+        if fragment and not fragment.startswith("/"):
+            target: Schema | bool | None = self._anchors.get((address, unquote(fragment)))
+        else:
+            target = follow(home, fragment)
+        return None if target is None else (target, address)
+
+    def base(self, node: Schema, base: str) -> str:
+        """What references in a schema are relative to."""
+        name = node.get("$id")
+        return urldefrag(urljoin(base, name))[0] if isinstance(name, str) else base
+
+    def is_plain(self, anchor: str) -> bool:
+        """Whether a dynamic reference can only mean one thing."""
+        return self._dynamic.get(anchor.lstrip("#"), 0) <= 1 and len(self._resources) == 1
+
+
+class Walk:
+    """One schema on its way to one provider."""
+
+    def __init__(self, root: Schema, rules: Rules, base: str = BASE) -> None:
+        self.document = Document(root)
+        self.changes: list[Change] = []
+        self.loosened = 0  # how often the result came to allow more than the schema
+        self.first_loosened: Change | None = None
+        self._rules = rules
+        self._nodes = 0
+        self._open = [id(root)]  # targets of references being written out, outermost first
+        self._base = [base]
+
+    def change(self, path: str, reason: str) -> None:
+        self.changes.append(Change(path, reason))
+
+    def loosen(self, path: str, reason: str) -> None:
+        self.loosened += 1
+        self.first_loosened = self.first_loosened or Change(path, reason)
+        self.change(path, reason)
+
+    # ---- one schema ----------------------------------------------------------------------------------------------------
+
+    def node(self, schema: Any, at: str, depth: int = 0) -> Any:
+        if not isinstance(schema, dict):
+            return self._boolean(schema, at)
+        self._nodes += 1
+        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
+            self.loosen(at, "too large or too deep: anything goes here")
+            return {}
+        if not self._rules.references:
+            if "$dynamicRef" in schema:
+                schema = self._static(schema, at)
+            if "$ref" in schema:
+                return self._written_out(schema, at, depth)
+        self._base.append(self.document.base(schema, self._base[-1]))
+        lowered = self._lowered(schema, at, depth)
+        self._base.pop()
+        return lowered
+
+    def _boolean(self, schema: Any, at: str) -> Any:
+        if isinstance(schema, bool) and not self._rules.open_api:
+            return schema
+        if schema is not True:
+            self.loosen(at, "there is no word for a schema that nothing fits")
+        return {}
+
+    def _lowered(self, schema: Schema, at: str, depth: int) -> Schema:
+        before = self.loosened
+        out: Schema = {}
+        dropped: Schema = {}
+        for keyword, value in schema.items():
+            if keyword in _IDENTITY and not self._rules.references:
+                continue
+            if keyword in SCHEMA_MAPS and isinstance(value, dict):
+                out[keyword] = {
+                    name: self.node(sub, f"{at}/{keyword}/{escape(name)}", depth + 1) for name, sub in value.items()
+                }
+            elif keyword in SCHEMA_LISTS and isinstance(value, list):
+                mark = self.loosened
+                out[keyword] = [self.node(sub, f"{at}/{keyword}/{n}", depth + 1) for n, sub in enumerate(value)]
+                if keyword == "oneOf" and self.loosened > mark:
+                    self._either(out, at)
+            elif keyword in ("not", "if", "contains"):
+                self._turned(schema, out, dropped, keyword, at, depth)
+            elif keyword in SCHEMAS and isinstance(value, (dict, bool)):
+                out[keyword] = self.node(value, f"{at}/{keyword}", depth + 1)
+            else:
+                out[keyword] = value
+        for keyword in dropped:
+            out.pop(keyword, None)
+        self._restrict(out, dropped, at)
+        if self.loosened > before:
+            for keyword in ("unevaluatedProperties", "unevaluatedItems"):
+                # They ask the others what has been seen, and the others may see less now.
+                if out.pop(keyword, None) is not None:
+                    self.loosen(f"{at}/{keyword}", "depends on what had to be changed")
+        if dropped:
+            say(out, dropped)
+        return out
+
+    def _turned(self, schema: Schema, out: Schema, dropped: Schema, keyword: str, at: str, depth: int) -> None:
+        """Where a looser subschema makes a tighter whole: all or nothing."""
+        mark, changes = self.loosened, len(self.changes)
+        lowered = self.node(schema[keyword], f"{at}/{keyword}", depth + 1)
+        if self.loosened == mark or (keyword == "contains" and "maxContains" not in schema):
+            out[keyword] = lowered
+            return
+        del self.changes[changes:]
+        self.loosen(f"{at}/{keyword}", "cannot be said exactly, and only exactly would it be right")
+        for other in (keyword, *_LEANS_ON.get(keyword, ())):
+            if other in schema:
+                dropped[other] = schema[other]
+
+    def _either(self, out: Schema, at: str) -> None:
+        branches = out.pop("oneOf")
+        self.loosen(f"{at}/oneOf", "more than one alternative may fit")
+        if "anyOf" in out:
+            out["allOf"] = [*out.get("allOf", ()), {"anyOf": branches}]
+        else:
+            out["anyOf"] = branches
+
+    # ---- words the provider does not know --------------------------------------------------------------------------------
+
+    def _restrict(self, out: Schema, dropped: Schema, at: str) -> None:
+        keywords = self._rules.keywords
+        if keywords is not None:
+            self._reword(out, keywords, at)
+            for keyword in [keyword for keyword in out if keyword not in keywords]:
+                if keyword not in out:
+                    continue
+                value = out.pop(keyword)
+                if keyword not in _CONSTRAINTS:
+                    continue
+                self.loosen(f"{at}/{keyword}", f"{self._rules.provider} does not know it")
+                dropped[keyword] = value
+                for other in _LEANS_ON.get(keyword, ()):
+                    if other in out and out[other] is not True:
+                        dropped[other] = out.pop(other)
+                        self.loosen(f"{at}/{other}", f"means nothing without {keyword}")
+        formats, said = self._rules.formats, out.get("format")
+        if formats is not None and isinstance(said, str) and said not in formats:
+            dropped["format"] = out.pop("format")
+            self.loosen(f"{at}/format", f"{self._rules.provider} does not know {said[:40]!r}")
+        if self._rules.required_known and isinstance(required := out.get("required"), list):
+            known = [name for name in required if name in out.get("properties", {})]
+            if known != required:
+                dropped["required"] = required
+                self.loosen(f"{at}/required", "names properties that are not described")
+                out["required"] = known
+                if not known:
+                    del out["required"]
+        if self._rules.items_needed and "items" not in out and "array" in types_of(out):
+            out["items"] = {}
+            self.change(at, "a list needs items: any")
+        if self._rules.properties_needed and "properties" not in out and out.get("type") == "object":
+            out["properties"] = {}
+            self.change(at, "an object needs properties: none")
+
+    def _reword(self, out: Schema, keywords: frozenset[str], at: str) -> None:
+        """The same in words that are known, as far as that goes."""
+        if "const" in out and "const" not in keywords:
+            value = out.pop("const")
+            options = out.get("enum")
+            if options is None:
+                out["enum"] = [value]
+            else:
+                self.loosen(f"{at}/const", "there is an enum already")
+        for exclusive, plain, stronger in (("exclusiveMinimum", "minimum", max), ("exclusiveMaximum", "maximum", min)):
+            if exclusive in out and exclusive not in keywords:
+                bound = out.pop(exclusive)
+                out[plain] = stronger(out[plain], bound) if plain in out else bound
+                self.loosen(f"{at}/{exclusive}", f"the bound itself is allowed, as {plain}")
+        if "oneOf" in out and "oneOf" not in keywords:
+            self._either(out, at)
+        if "allOf" in out and "allOf" not in keywords:
+            merged: Any = {key: value for key, value in out.items() if key != "allOf"}
+            for branch in out["allOf"]:
+                merged = both(merged, branch, lambda what: self.loosen(f"{at}/allOf", f"{what} is lost in merging"))
+            if merged is False:
+                self.loosen(f"{at}/allOf", "nothing fits: there is no word for that")
+                merged = {}
+            out.clear()
+            out.update(merged)
+        if isinstance(options := out.get("enum"), list) and options:
+            self._enum(out, options, at)
+
+    def _enum(self, out: Schema, options: list[Any], at: str) -> None:
+        """Only texts, or only numbers, of which none is empty; null is an alternative of its own."""
+        plain = [option for option in options if option is not None]
+        texts = all(isinstance(option, str) and option for option in plain)
+        numbers = not self._rules.open_api and all(_type_of(option) == "number" for option in plain)
+        nullable = len(plain) < len(options)
+        if not plain or not (texts or numbers) or (nullable and "anyOf" in out):
+            del out["enum"]
+            self.loosen(f"{at}/enum", "only texts that are not empty can be listed")
+            out.setdefault("type", list(dict.fromkeys(_type_of(option) for option in options)))
+            say(out, {"enum": options})
+            return
+        kind = "string" if texts else "integer" if "integer" in types_of(out) else "number"
+        out["enum"], out["type"] = plain, kind
+        if nullable:
+            inner = {key: out.pop(key) for key in list(out) if key not in ("title", "description", "default")}
+            out["anyOf"] = [inner, {"type": "null"}]
+
+    # ---- references --------------------------------------------------------------------------------------------------------
+
+    def _static(self, schema: Schema, at: str) -> Schema:
+        reference = schema["$dynamicRef"]
+        rest = {key: value for key, value in schema.items() if key != "$dynamicRef"}
+        if isinstance(reference, str) and self.document.is_plain(reference):
+            if "$ref" in rest:
+                return {**rest, "allOf": [*rest.get("allOf", ()), {"$ref": reference}]}
+            return {"$ref": reference, **rest}
+        self.loosen(f"{at}/$dynamicRef", "what it means depends on who asks")
+        return rest
+
+    def _written_out(self, schema: Schema, at: str, depth: int) -> Any:
+        known = self._rules.keywords
+        rest = {key: value for key, value in schema.items() if key != "$ref" and key not in _IDENTITY}
+        if "$id" in schema or not rest.keys() <= ANNOTATIONS:
+            # What is beside a reference holds too.
+            own = {key: value for key, value in schema.items() if key != "$ref"}
+            own["allOf"] = [*own.get("allOf", ()), {"$ref": schema["$ref"]}]
+            return self.node(own, at, depth)
+        rest = {key: value for key, value in rest.items() if known is None or key in known}
+        reference = schema["$ref"]
+        found = self.document.find(reference, self._base[-1]) if isinstance(reference, str) else None
+        if found is None:
+            self.loosen(f"{at}/$ref", "leads nowhere in this schema")
+            return rest
+        target, base = found
+        if self._open.count(id(target)) > self._rules.definitions:
+            self.loosen(f"{at}/$ref", "refers to itself: cut here")
+            kind = target.get("type") if isinstance(target, dict) else None
+            return {"type": kind, **rest} if isinstance(kind, str) else rest
+        self._open.append(id(target))
+        self._base.append(base)
+        written = self.node(target, at, depth + 1)
+        self._open.pop()
+        self._base.pop()
+        return {**written, **rest} if isinstance(written, dict) else written
+
+
+def types_of(schema: Schema) -> list[str]:
+    """The types a schema names; none when it does not say."""
+    said = schema.get("type")
+    return (
+        [said]
+        if isinstance(said, str)
+        else [name for name in said if isinstance(name, str)]
+        if isinstance(said, list)
+        else []
+    )
+
+
+def say(out: Schema, dropped: Schema) -> None:
+    """What has no keyword can still be read: it goes to the end of the description."""
+    said = {key: value for key, value in dropped.items() if value is not None}
+    try:
+        note = msgspec.json.encode(said).decode()
+    except (TypeError, ValueError, RecursionError):
+        return
+    if not said or len(note) > MAX_NOTE or '"$ref"' in note:
+        return
+    before = out.get("description")
+    out["description"] = f"{before}\n\n{note}" if isinstance(before, str) and before else note
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case None:
+            return "null"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+        case _:
+            return "object"

@@ -1,0 +1,202 @@
+"""What each provider would answer to a tool's schema, by its error messages: the strict end of the wire, for tests.
+
+Written from the messages, apart from the code that lowers, so that the two do not share a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ronda.schema.validate import check_schema
+
+Json = Any
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+EVERY_KEYWORD = {
+    "maps": ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"),
+    "lists": ("anyOf", "oneOf", "allOf", "prefixItems"),
+    "one": ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"),
+}
+
+
+def nodes(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    yield path, schema
+    if not isinstance(schema, dict):
+        return
+    for keyword in EVERY_KEYWORD["maps"]:
+        for name, sub in (schema.get(keyword) or {}).items():
+            yield from nodes(sub, f"{path}/{keyword}/{name}")
+    for keyword in EVERY_KEYWORD["lists"]:
+        for n, sub in enumerate(schema.get(keyword) or []):
+            yield from nodes(sub, f"{path}/{keyword}/{n}")
+    for keyword in EVERY_KEYWORD["one"]:
+        if keyword in schema:
+            yield from nodes(schema[keyword], f"{path}/{keyword}")
+
+
+def _types(node: Json) -> list[str]:
+    said = node.get("type", []) if isinstance(node, dict) else []
+    return [said] if isinstance(said, str) else list(said)
+
+
+def _openai(schema: Json) -> Iterator[str]:
+    if schema.get("type") != "object" or schema.keys() & {"oneOf", "anyOf", "allOf", "enum", "not"}:
+        yield "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
+    if "properties" not in schema:
+        yield "object schema missing properties"
+    if problem := check_schema(schema):
+        yield problem
+    for path, node in nodes(schema):
+        if "array" in _types(node) and "items" not in node:
+            yield f"{path}: array schema missing items"
+
+
+def _openai_strict(schema: Json) -> Iterator[str]:
+    yield from _openai(schema)
+    for path, node in nodes(schema):
+        if not isinstance(node, dict):
+            if not path.endswith("/additionalProperties"):
+                yield f"{path}: not an object"
+            continue
+        if not node.keys() & {"type", "$ref", "anyOf"}:
+            yield f"{path}: schema must have a 'type' key"
+        if "object" in _types(node):
+            if node.get("additionalProperties") is not False:
+                yield f"{path}: 'additionalProperties' is required to be supplied and to be false"
+            if set(node.get("required", [])) != set(node.get("properties", {})):
+                yield f"{path}: 'required' is required to be supplied and to be an array including every key in properties"
+        if "$ref" in node and node.keys() - {"$ref", "$defs"}:
+            yield f"{path}: $ref cannot have keywords"
+        for keyword in (
+            "default",
+            "oneOf",
+            "allOf",
+            "not",
+            "if",
+            "minLength",
+            "maxLength",
+            "uniqueItems",
+            "patternProperties",
+        ):
+            if keyword in node:
+                yield f"{path}: '{keyword}' is not permitted"
+
+
+def _anthropic(schema: Json) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield "input_schema.type: Input should be 'object'"
+    if schema.keys() & {"oneOf", "anyOf", "allOf"}:
+        yield "input_schema does not support oneOf, allOf, or anyOf at the top level"
+    for name in schema.get("properties", {}):
+        if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
+            yield "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+    if problem := check_schema(schema):
+        yield f"JSON schema is invalid. It must match JSON Schema draft 2020-12: {problem}"
+
+
+def _anthropic_strict(schema: Json) -> Iterator[str]:
+    yield from _anthropic(schema)
+    for path, node in nodes(schema):
+        if isinstance(node, dict) and "object" in _types(node) and node.get("additionalProperties") is not False:
+            yield f"{path}: For 'object' type, 'additionalProperties' must be explicitly set to false"
+        for keyword in ("minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "oneOf", "not"):
+            if isinstance(node, dict) and keyword in node:
+                yield f"{path}: For this type, property '{keyword}' is not supported"
+
+
+_JSON_SCHEMA_WORDS = (
+    {"type", "format", "title", "description", "default", "enum", "anyOf", "minimum", "maximum"}
+    | {"properties", "additionalProperties", "required"}
+    | {"items", "prefixItems", "minItems", "maxItems"}
+)
+
+
+def _gemini(schema: Json) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield "parametersJsonSchema must describe an object"
+    for path, node in nodes(schema):
+        for keyword in (node if isinstance(node, dict) else {}).keys() - _JSON_SCHEMA_WORDS:
+            yield f"{path}: unknown {keyword}"
+        if isinstance(node, dict):
+            for name in node.get("required", []):
+                if name not in node.get("properties", {}):
+                    yield f"{path}: required: property is not defined"
+            if any(option in ("", None) for option in node.get("enum", [])):
+                yield f"{path}: enum: cannot be empty"
+
+
+_SCHEMA_FIELDS = (
+    {"type", "format", "title", "description", "default", "enum", "anyOf", "minimum", "maximum", "nullable", "example"}
+    | {"properties", "required", "minProperties", "maxProperties", "propertyOrdering"}
+    | {"items", "minItems", "maxItems", "minLength", "maxLength", "pattern"}
+)
+
+
+def _gemini_openapi(schema: Json) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield "parameters: must be an object"
+    for path, node in nodes(schema):
+        if not isinstance(node, dict):
+            yield f"{path}: Proto field is not repeating, cannot start list"
+            continue
+        for keyword in node.keys() - _SCHEMA_FIELDS:
+            yield f'{path}: Unknown name "{keyword}": Cannot find field'
+        if "type" in node and not isinstance(node["type"], str):
+            yield f"{path}: Proto field is not repeating, cannot start list"
+        if "anyOf" in node and len(node) > 1:
+            yield f"{path}: when using any_of, it must be the only field set"
+        kind = node.get("type")
+        for keyword, needed in (
+            ("properties", "object"),
+            ("required", "object"),
+            ("items", "array"),
+            ("enum", "string"),
+        ):
+            if keyword in node and kind != needed:
+                yield f"{path}: {keyword}: only allowed for {needed.upper()} type"
+        if kind == "array" and "items" not in node:
+            yield f"{path}: items: missing field"
+        if any(not isinstance(option, str) or option == "" for option in node.get("enum", [])):
+            yield f"{path}: enum: cannot be empty"
+        for name in node.get("required", []):
+            if name not in node.get("properties", {}):
+                yield f"{path}: required: property is not defined"
+        if kind == "string" and node.get("format", "enum") not in ("enum", "date-time"):
+            yield f"{path}: only 'enum' and 'date-time' are supported for STRING type"
+
+
+def _mistral(schema: Json) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield "parameters: not an object"
+    if problem := check_schema({"$schema": DRAFT_7, **schema}):
+        yield f"Invalid tool schema: {problem}"
+
+
+_TAKERS: dict[str, tuple[Callable[[Json], Iterator[str]], Callable[[Json], Iterator[str]]]] = {
+    "openai": (_openai, _openai_strict),
+    "anthropic": (_anthropic, _anthropic_strict),
+    "gemini": (_gemini, _gemini),
+    "gemini-openapi": (_gemini_openapi, _gemini_openapi),
+    "mistral": (_mistral, _openai_strict),
+}
+
+
+def refusals(provider: str, schema: Json, *, strict: bool) -> list[str]:
+    """What the provider would say against a tool with this schema; empty when it takes it."""
+    plain, strictly = _TAKERS[provider]
+    return list((strictly if strict else plain)(schema))
+
+
+def as_json_schema(provider: str, schema: Json) -> Json:
+    """The schema in JSON Schema's own words: Gemini's older field says `nullable`."""
+    if provider != "gemini-openapi" or not isinstance(schema, dict):
+        return schema
+    plain = {keyword: value for keyword, value in schema.items() if keyword != "nullable"}
+    if isinstance(properties := schema.get("properties"), dict):
+        plain["properties"] = {name: as_json_schema(provider, sub) for name, sub in properties.items()}
+    if "items" in schema:
+        plain["items"] = as_json_schema(provider, schema["items"])
+    if "anyOf" in schema:
+        plain["anyOf"] = [as_json_schema(provider, sub) for sub in schema["anyOf"]]
+    return {"anyOf": [plain, {"type": "null"}]} if schema.get("nullable") else plain

@@ -1,0 +1,717 @@
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.schema.takers import as_json_schema, refusals
+
+from ronda.schema.lower import (
+    ANTHROPIC,
+    GEMINI,
+    GEMINI_OPENAPI,
+    MISTRAL,
+    OPENAI,
+    RULES,
+    Change,
+    Lowered,
+    Rules,
+    Weight,
+    lower,
+    lower_names,
+    lowered,
+    strict_within,
+    written_out,
+)
+from ronda.schema.validate import SchemaError, Validator, check_schema
+
+Json = Any
+EVERY_PROVIDER = pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.provider)
+
+
+def tool(**properties: Json) -> dict[str, Json]:
+    return {"type": "object", "properties": properties}
+
+
+def closed(**properties: Json) -> dict[str, Json]:
+    return {**tool(**properties), "required": list(properties), "additionalProperties": False}
+
+
+TREE = {
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {
+                "label": {"type": "string"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            },
+        }
+    },
+    **tool(tree={"$ref": "#/$defs/node", "description": "The whole tree."}),
+}
+
+
+# ---- what goes through as it is --------------------------------------------------------------------------------------
+
+
+@EVERY_PROVIDER
+def test_a_plain_schema_is_sent_as_it_was_written(rules: Rules) -> None:
+    schema = {
+        "type": "object",
+        "title": "Weather",
+        "properties": {
+            "city": {"type": "string", "description": "Which city."},
+            "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 3},
+            "units": {"type": "string", "enum": ["metric", "imperial"]},
+            "at": {"type": "array", "items": {"type": "string", "format": "date-time"}, "minItems": 1},
+        },
+        "required": ["city"],
+    }
+
+    assert lower(schema, rules).schema == schema
+    assert json.dumps(lower(schema, rules).schema) == json.dumps(schema)  # the order too
+
+
+@EVERY_PROVIDER
+def test_the_schema_that_was_given_is_not_touched(rules: Rules) -> None:
+    schema = {"oneOf": [TREE, {"$schema": "x", "required": ["$bad"]}], "properties": {"$bad": {"const": None}}}
+    before = copy.deepcopy(schema)
+
+    lower(schema, rules)
+
+    assert schema == before
+
+
+def test_a_schema_in_json_is_lowered_once() -> None:
+    assert lowered(b'{"type":"object"}', OPENAI) is lowered(b'{"type":"object"}', OPENAI)
+    assert lowered(b'{"type":"object"}', OPENAI) == lower({"type": "object"}, OPENAI)
+
+
+@EVERY_PROVIDER
+@pytest.mark.parametrize("schema", [b"", b"[]", b"null", b"{", b'"object"', b"[" * 5000])
+def test_what_is_no_schema_is_any_object(schema: bytes, rules: Rules) -> None:
+    assert lowered(schema, rules).schema["type"] == "object"
+    assert refusals(rules.provider, lowered(schema, rules).schema, strict=False) == []
+
+
+# ---- the root --------------------------------------------------------------------------------------------------------
+
+
+@EVERY_PROVIDER
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": ["object", "null"], "properties": {}},
+        {"type": "string"},
+        {"properties": {"a": {"type": "string"}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": tool(x={"type": "string"})}},
+        {"anyOf": [tool(a={"type": "string"}), tool(b={"type": "integer"})]},
+        {"allOf": [tool(a={"type": "string"}), {"required": ["a"]}]},
+        {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"type": "object", "not": {"required": ["a"]}, "enum": [{}]},
+        {"$ref": "#"},
+        {"$ref": "http://elsewhere.example/schema"},
+        {"allOf": [False]},
+        TREE,
+    ],
+)
+def test_every_root_becomes_an_object_the_provider_takes(schema: dict[str, Json], rules: Rules) -> None:
+    result = lower(schema, rules)
+
+    assert refusals(rules.provider, result.schema, strict=result.strict) == []
+
+
+def test_alternatives_at_the_root_are_pooled_into_one_object() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"verbose": {"type": "boolean"}},
+        "oneOf": [
+            {**closed(url={"type": "string"}, mode={"const": "url"})},
+            {**closed(path={"type": "string"}, mode={"const": "file"})},
+        ],
+    }
+
+    assert lower(schema, ANTHROPIC) == Lowered(
+        {
+            "type": "object",
+            "properties": {
+                "verbose": {"type": "boolean"},
+                "url": {"type": "string"},
+                "mode": {"anyOf": [{"const": "url"}, {"const": "file"}]},
+                "path": {"type": "string"},
+            },
+            "required": ["mode"],
+            "additionalProperties": False,
+            "description": msgspec.json.encode({"oneOf": schema["oneOf"]}).decode(),
+        },
+        strict=False,
+        changes=(Change("/oneOf", "alternatives cannot be said at the root"),),
+        unfit=Change("/oneOf", "alternatives cannot be said at the root"),
+    )
+
+
+def test_what_cannot_be_said_at_the_root_is_said_in_the_description() -> None:
+    schema = {**tool(route={}, file={}), "anyOf": [{"required": ["route"]}, {"required": ["file"]}]}
+
+    assert lower(schema, OPENAI).schema == {
+        **tool(route={}, file={}),
+        "description": '{"anyOf":[{"required":["route"]},{"required":["file"]}]}',
+    }
+
+
+def test_a_reference_at_the_root_is_followed_and_the_others_are_kept() -> None:
+    schema = {"$ref": "#/$defs/node", **{key: value for key, value in TREE.items() if key == "$defs"}}
+
+    assert lower(schema, OPENAI).schema == {"type": "object", **TREE["$defs"]["node"], "$defs": TREE["$defs"]}
+
+
+# ---- old drafts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_of_an_old_draft_is_said_in_the_new_one() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "id": "http://example.com/point",
+        **tool(
+            point={"type": "array", "items": [{"type": "number"}, {"type": "number"}], "additionalItems": False},
+            above={"type": "number", "minimum": 0, "exclusiveMinimum": True},
+            below={"type": "number", "maximum": 1, "exclusiveMaximum": False},
+            named={"$ref": "#/properties/above", "maximum": 3, "description": "Ignored beside a reference: maximum."},
+            said={"const": 1},  # draft 4 had no const: it meant nothing
+        ),
+        "dependencies": {"above": ["below"], "below": {"minProperties": 2}},
+    }
+
+    assert lower(schema, OPENAI).schema == {
+        "$id": "http://example.com/point",
+        **tool(
+            point={"type": "array", "prefixItems": [{"type": "number"}, {"type": "number"}], "items": False},
+            above={"type": "number", "exclusiveMinimum": 0},
+            below={"type": "number", "maximum": 1},
+            named={"$ref": "#/properties/above", "description": "Ignored beside a reference: maximum."},
+            said={},
+        ),
+        "dependentRequired": {"above": ["below"]},
+        "dependentSchemas": {"below": {"minProperties": 2}},
+    }
+
+
+def test_a_reference_to_what_has_moved_still_leads_there() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        **tool(pair={"items": [{"type": "integer"}, {"$ref": "#/properties/pair/items/0"}]}),
+    }
+
+    assert lower(schema, ANTHROPIC).schema == {
+        **tool(pair={"prefixItems": [{"type": "integer"}, {"$ref": "#/$defs/moved-1"}]}),
+        "$defs": {"moved-1": {"type": "integer"}},
+    }
+
+
+# ---- references ------------------------------------------------------------------------------------------------------
+
+
+def test_references_are_kept_where_they_are_taken() -> None:
+    assert lower(TREE, ANTHROPIC).schema == TREE
+
+
+@pytest.mark.parametrize("rules", [GEMINI, GEMINI_OPENAPI])
+def test_references_are_written_out_and_one_to_itself_is_cut_to_its_type(rules: Rules) -> None:
+    result = lower(TREE, rules)
+
+    assert result.schema == tool(
+        tree={
+            "type": "object",
+            "properties": {"label": {"type": "string"}, "children": {"type": "array", "items": {"type": "object"}}},
+            "description": "The whole tree.",
+        }
+    )
+    cut = Change("/properties/tree/properties/children/items/$ref", "refers to itself: cut here")
+    assert result.changes == (cut,)
+
+
+def test_what_stands_beside_a_reference_holds_too() -> None:
+    schema = {
+        "$defs": {"name": {"type": "string", "minLength": 2}},
+        **tool(name={"$ref": "#/$defs/name", "maxLength": 5, "description": "d"}),
+    }
+
+    assert lower(schema, GEMINI_OPENAPI).schema == tool(
+        name={"type": "string", "minLength": 2, "maxLength": 5, "description": "d"}
+    )
+
+
+# ---- Gemini ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"const": "x"}, {"enum": ["x"], "type": "string"}),
+        ({"type": "number", "exclusiveMinimum": 3}, {"type": "number", "minimum": 3}),
+        (
+            {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        ),
+        (
+            {"allOf": [{"type": "integer", "minimum": 1}, {"maximum": 5, "minimum": 3}]},
+            {"type": "integer", "minimum": 3, "maximum": 5},
+        ),
+        (
+            {"type": ["string", "null"], "enum": ["a", None], "description": "d"},
+            {"description": "d", "anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
+        ),
+        ({"type": "string", "enum": ["", "a"]}, {"type": "string", "description": '{"enum":["","a"]}'}),
+        ({"type": "string", "format": "email"}, {"type": "string", "description": '{"format":"email"}'}),
+        (
+            {"type": "string", "minLength": 2, "description": "A name."},
+            {"type": "string", "description": 'A name.\n\n{"minLength":2}'},
+        ),
+        (
+            {"type": "object", "properties": {}, "required": ["x"]},
+            {"type": "object", "properties": {}, "description": '{"required":["x"]}'},
+        ),
+        (
+            {"type": "object", "patternProperties": {"^x": {}}, "additionalProperties": False},
+            {"type": "object", "description": '{"patternProperties":{"^x":{}},"additionalProperties":false}'},
+        ),
+        ({"not": {"type": "string"}}, {"description": '{"not":{"type":"string"}}'}),
+    ],
+)
+def test_gemini_gets_the_words_it_knows(given: Json, expected: Json) -> None:
+    assert lower(tool(x=given), GEMINI).schema == tool(x=expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string", "nullable": True}),
+        (
+            {"type": ["string", "array"], "items": {"type": "string"}, "description": "d"},
+            {
+                "anyOf": [
+                    {"type": "string", "description": "d"},
+                    {"type": "array", "items": {"type": "string"}, "description": "d"},
+                ]
+            },
+        ),
+        ({"type": "array"}, {"type": "array", "items": {}}),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {"type": "object"}),
+        ({"type": "integer", "enum": [1, 2]}, {"type": "integer", "description": '{"enum":[1,2]}'}),
+        ({"description": "Anything."}, {"description": "Anything."}),
+        (True, {}),
+    ],
+)
+def test_gemini_openapi_has_one_type_for_each_schema(given: Json, expected: Json) -> None:
+    result = lower(tool(x=given), GEMINI_OPENAPI).schema["properties"]["x"]
+
+    assert {key: value for key, value in result.items() if key != "description" or key in expected} == expected
+
+
+# ---- OpenAI, Anthropic, Mistral ---------------------------------------------------------------------------------------
+
+
+def test_openai_sees_items_in_every_list_and_properties_in_every_object() -> None:
+    schema = tool(
+        a={"type": "array"}, b={"type": ["array", "null"], "prefixItems": [{"type": "string"}]}, c={"type": "object"}
+    )
+
+    assert lower(schema, OPENAI).schema == tool(
+        a={"type": "array", "items": {}},
+        b={"type": ["array", "null"], "prefixItems": [{"type": "string"}], "items": {}},
+        c={"type": "object", "properties": {}},
+    )
+
+
+@pytest.mark.parametrize("rules", [ANTHROPIC, GEMINI_OPENAPI])
+def test_properties_whose_names_are_refused_get_others_and_the_arguments_come_back(rules: Rules) -> None:
+    schema = {
+        **tool(
+            **{"$filter": {"type": "string", "description": "OData."}, "_filter": {"type": "integer"}, "x" * 70: {}}
+        ),
+        "required": ["$filter"],
+        "additionalProperties": False,
+    }
+    result = lower(schema, rules)
+    first, second, third = result.schema["properties"]
+
+    assert refusals(rules.provider, result.schema, strict=False) == []
+    assert (second, result.names) == ("_filter", {first: "$filter", third: "x" * 70})
+    assert result.schema["required"] == [first]
+    assert result.schema["properties"][first]["description"] == "OData.\n\nThe tool calls this '$filter'."
+    assert result.restore({first: "a", "_filter": 1, third: 2}) == {"$filter": "a", "_filter": 1, "x" * 70: 2}
+
+
+def test_arguments_of_a_tool_whose_names_were_fine_are_the_same_object() -> None:
+    arguments = {"a": 1}
+
+    assert lower(tool(a={}), ANTHROPIC).restore(arguments) is arguments
+
+
+# ---- strict ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", [OPENAI, ANTHROPIC, MISTRAL])
+def test_a_closed_schema_is_strict_and_unchanged(rules: Rules) -> None:
+    schema = closed(
+        city={"type": "string", "description": "d", "title": "City"},
+        units={"type": "string", "enum": ["c", "f"]},
+        when={"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        places={"type": "array", "items": closed(name={"type": ["string", "null"]}), "minItems": 1},
+        other={"$ref": "#/$defs/other"},
+    )
+    schema["$defs"] = {"other": closed(x={"type": "number"})}
+
+    assert lower(schema, rules) == Lowered(schema, strict=True, weight=Weight(optional=0, unions=2))
+
+
+@pytest.mark.parametrize(
+    ("schema", "openai", "anthropic"),
+    [
+        (
+            tool(a={"type": "string"}),
+            Change("", "other properties are allowed: additionalProperties is not false"),
+            Change("", "other properties are allowed: additionalProperties is not false"),
+        ),
+        (
+            {**tool(a={"type": "string"}), "additionalProperties": False},
+            Change("/properties/a", "is optional"),
+            None,
+        ),
+        (
+            closed(a=tool()),
+            Change("/properties/a", "other properties are allowed: additionalProperties is not false"),
+            Change("/properties/a", "other properties are allowed: additionalProperties is not false"),
+        ),
+        (closed(a={"type": "number", "minimum": 0}), None, Change("/properties/a/minimum", "strict mode does not know it")),
+        (
+            closed(a={"type": "string", "minLength": 1}),
+            Change("/properties/a/minLength", "strict mode does not know it"),
+            Change("/properties/a/minLength", "strict mode does not know it"),
+        ),
+        (
+            closed(a={"oneOf": [{"type": "string"}]}),
+            Change("/properties/a/oneOf", "strict mode does not know it"),
+            Change("/properties/a/oneOf", "strict mode does not know it"),
+        ),
+        (closed(a={}), Change("/properties/a", "strict mode needs a type"), Change("/properties/a", "strict mode needs a type")),
+        (closed(a={"const": "x"}), Change("/properties/a", "strict mode needs a type beside an enum"), None),
+        (
+            closed(a={"type": "array", "items": {"type": "string"}, "minItems": 2}),
+            None,
+            Change("/properties/a/minItems", "strict mode takes 1 at most"),
+        ),
+        (
+            closed(a={"type": "string", "pattern": "^(?!x)"}),
+            Change("/properties/a/pattern", "strict mode cannot look around"),
+            Change("/properties/a/pattern", "strict mode cannot look around"),
+        ),
+        (
+            closed(a={"type": "string", "format": "uri"}),
+            Change("/properties/a/format", "strict mode does not know this format"),
+            None,
+        ),
+        (
+            {**closed(a={"$ref": "#"})},
+            None,
+            Change("/properties/a/$ref", "strict mode takes no schema that refers to itself"),
+        ),
+        (
+            closed(a={"type": "string", "enum": [f"option-{n}" for n in range(1001)]}),
+            Change("", "1001 enum values, of 1000 that strict mode takes"),
+            Change("", "1001 enum values, of 1000 that strict mode takes"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_schema_that_does_not_qualify_says_why_and_is_sent_as_it_is(
+    schema: dict[str, Json], openai: Change | None, anthropic: Change | None
+) -> None:
+    for rules, expected in ((OPENAI, openai), (ANTHROPIC, anthropic)):
+        result = lower(schema, rules)
+        assert (result.strict, result.unfit) == (expected is None, expected)
+        assert refusals(rules.provider, result.schema, strict=result.strict) == []
+
+
+def test_nested_too_deeply_is_not_strict() -> None:
+    deep: dict[str, Json] = closed(x={"type": "string"})
+    for _ in range(10):
+        deep = closed(x=deep)
+
+    assert lower(deep, OPENAI).unfit == Change("/properties/x" * 10, "nested deeper than 10 levels")
+
+
+def test_annotations_that_strict_mode_does_not_permit_are_left_out_of_it() -> None:
+    schema = closed(
+        a={"type": "string", "default": "x", "examples": ["y"]}, b={"$ref": "#/$defs/b", "description": "d"}
+    )
+    schema["$defs"] = {"b": closed()}
+
+    assert lower(schema, OPENAI).schema == {
+        **closed(a={"type": "string"}, b={"anyOf": [{"$ref": "#/$defs/b"}], "description": "d"}),
+        "$defs": {"b": closed()},
+    }
+
+
+def test_gemini_is_strict_about_whatever_was_declared() -> None:
+    assert lower(tool(a={"type": "string", "pattern": "x"}), GEMINI).strict
+
+
+def test_of_many_strict_tools_the_first_ones_stay_strict() -> None:
+    eight = lower({**tool(**{f"p{n}": {"type": "string"} for n in range(8)}), "additionalProperties": False}, ANTHROPIC)
+    plain = lower(closed(a={"type": "string"}), ANTHROPIC)
+    loose = lower(tool(), ANTHROPIC)
+
+    assert strict_within([eight, loose, eight, eight, eight, plain], ANTHROPIC) == (
+        True,
+        False,
+        True,
+        True,
+        False,
+        True,
+    )
+    assert strict_within([plain] * 22, ANTHROPIC) == (True,) * 20 + (False,) * 2
+    assert strict_within([plain] * 22, OPENAI) == (True,) * 22
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_are_fine_stay() -> None:
+    assert lower_names(["get_weather", "a-b", "A1"], OPENAI) == {"get_weather": "get_weather", "a-b": "a-b", "A1": "A1"}
+    assert lower_names(["math.add"], GEMINI) == {"math.add": "math.add"}
+
+
+def test_names_that_are_not_get_underscores() -> None:
+    assert lower_names(["math.add", "find flight", "été"], OPENAI) == {
+        "math.add": "math_add",
+        "find flight": "find_flight",
+        "été": "_t_",
+    }
+    assert lower_names(["2fa", "-x"], GEMINI) == {"2fa": "_2fa", "-x": "_-x"}
+
+
+def test_names_that_would_clash_get_a_hash_whatever_their_order() -> None:
+    names = ["math.add", "math_add", "math:add"]
+    called = lower_names(names, MISTRAL)
+
+    assert called["math_add"] == "math_add"
+    assert re.fullmatch(r"math_add_[0-9a-f]{8}", called["math.add"])
+    assert re.fullmatch(r"math_add_[0-9a-f]{8}", called["math:add"])
+    assert lower_names(names[::-1], MISTRAL) == called
+
+
+def test_a_long_name_is_cut_and_told_apart_by_a_hash() -> None:
+    called = lower_names(["x" * 70 + "a", "x" * 70 + "b"], ANTHROPIC)
+
+    assert len(set(called.values())) == 2
+    assert all(len(name) <= 64 for name in called.values())
+
+
+@given(
+    st.sets(st.text(max_size=80) | st.from_regex(r"[a-c._ -]{0,4}", fullmatch=True), max_size=12),
+    st.sampled_from(RULES),
+)
+def test_every_name_is_taken_and_leads_back(names: set[str], rules: Rules) -> None:
+    called = lower_names(sorted(names), rules)
+
+    assert all(re.fullmatch(rules.tool_name, name) for name in called.values())
+    assert {new: name for name, new in called.items()}.keys() == set(called.values())
+    assert len(set(called.values())) == len(names)
+    assert all(called[name] == name for name in names if re.fullmatch(rules.tool_name, name))
+
+
+# ---- whatever fits still fits ----------------------------------------------------------------------------------------
+
+SCALARS: list[Json] = [None, True, False, 0, 1, 2, 1.5, "", "x", "xy", "2024-02-03"]
+VALUES: list[Json] = [*SCALARS, [], [1], ["x", 1], [1, 1, 1], {}, {"a": 1}, {"a": "x", "$b": 2}, {"c": {"a": 1}}]
+OBJECTS: list[dict[str, Json]] = [
+    {},
+    *[{"a": value} for value in VALUES],
+    *[{"$b": value} for value in ("x", 1, [1])],
+    *[{"a": first, "$b": second} for first in (1, "x", {"a": 1}) for second in (2, "xy", None)],
+    *[{"a": 1, "$b": 2, "c": value} for value in (1, "x", {"a": {"a": 1}})],
+]
+TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
+
+
+@st.composite
+def schemas(draw: st.DrawFn, depth: int = 3, in_place: bool = True) -> Json:
+    """Any schema over the words above. References only where the value gets smaller, so that checking ends."""
+    if draw(st.integers(0, 12)) == 0:
+        return draw(st.booleans())
+    if not in_place and draw(st.integers(0, 6)) == 0:
+        options: list[dict[str, Json]] = [{}, {"description": "d"}, {"type": "object"}, {"minProperties": 1}]
+        beside = draw(st.sampled_from(options))
+        return {"$ref": draw(st.sampled_from(["#", "#/$defs/d", "#/$defs/e"])), **beside}
+    node: dict[str, Json] = {}
+    for keyword in draw(st.lists(st.sampled_from(list(KEYWORDS) if depth else LEAF), max_size=3, unique=True)):
+        node.update(KEYWORDS[keyword](draw, depth - 1))
+    return node
+
+
+def _sub(draw: st.DrawFn, depth: int) -> Json:
+    return draw(schemas(max(depth, 0)))
+
+
+def _child(draw: st.DrawFn, depth: int) -> Json:
+    return draw(schemas(max(depth, 0), in_place=False))
+
+
+def _some(draw: st.DrawFn, depth: int) -> list[Json]:
+    return [_sub(draw, depth) for _ in range(draw(st.integers(1, 3)))]
+
+
+def _names(draw: st.DrawFn) -> list[str]:
+    return draw(st.lists(st.sampled_from(["a", "$b", "c"]), min_size=1, max_size=2, unique=True))
+
+
+KEYWORDS: dict[str, Any] = {
+    "type": lambda draw, depth: {
+        "type": draw(st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True))
+    },
+    "const": lambda draw, depth: {"const": draw(st.sampled_from(VALUES))},
+    "enum": lambda draw, depth: {"enum": draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=4, unique_by=repr))},
+    "exclusiveMinimum": lambda draw, depth: {"exclusiveMinimum": draw(st.integers(0, 1))},
+    "minimum": lambda draw, depth: {"minimum": draw(st.integers(0, 1))},
+    "maximum": lambda draw, depth: {"maximum": draw(st.integers(1, 2))},
+    "minLength": lambda draw, depth: {"minLength": draw(st.integers(0, 2))},
+    "pattern": lambda draw, depth: {"pattern": "^x"},
+    "format": lambda draw, depth: {"format": draw(st.sampled_from(["date", "email"]))},
+    "required": lambda draw, depth: {"required": _names(draw)},
+    "minProperties": lambda draw, depth: {"minProperties": draw(st.integers(0, 2))},
+    "uniqueItems": lambda draw, depth: {"uniqueItems": True},
+    "dependentRequired": lambda draw, depth: {"dependentRequired": {"a": _names(draw)}},
+    "properties": lambda draw, depth: {"properties": {name: _child(draw, depth) for name in _names(draw)}},
+    "patternProperties": lambda draw, depth: {"patternProperties": {"^a": _child(draw, depth)}},
+    "additionalProperties": lambda draw, depth: {"additionalProperties": draw(st.just(False)) or _child(draw, depth)},
+    "closed": lambda draw, depth: {"additionalProperties": False},
+    "unevaluatedProperties": lambda draw, depth: {"unevaluatedProperties": False},
+    "propertyNames": lambda draw, depth: {"propertyNames": _sub(draw, depth)},
+    "dependentSchemas": lambda draw, depth: {"dependentSchemas": {"a": _sub(draw, depth)}},
+    "items": lambda draw, depth: {"items": _child(draw, depth)},
+    "prefixItems": lambda draw, depth: {"prefixItems": [_child(draw, depth)]},
+    "contains": lambda draw, depth: {
+        "contains": _child(draw, depth), "maxContains": draw(st.integers(1, 2)), "minContains": draw(st.integers(0, 1))
+    },
+    "unevaluatedItems": lambda draw, depth: {"unevaluatedItems": False},
+    "allOf": lambda draw, depth: {"allOf": _some(draw, depth)},
+    "anyOf": lambda draw, depth: {"anyOf": _some(draw, depth)},
+    "oneOf": lambda draw, depth: {"oneOf": _some(draw, depth)},
+    "not": lambda draw, depth: {"not": _sub(draw, depth)},
+    "if": lambda draw, depth: {"if": _sub(draw, depth), "then": _sub(draw, depth), "else": _sub(draw, depth)},
+}  # fmt: skip
+LEAF = list(KEYWORDS)[:13]
+
+
+@st.composite
+def object_schemas(draw: st.DrawFn, depth: int = 2) -> dict[str, Json]:
+    """What the branches of a union of objects look like."""
+    node: dict[str, Json] = {"properties": {name: draw(schemas(1, in_place=False)) for name in _names(draw)}}
+    for keyword in ("required", "closed", "additionalProperties", "patternProperties", "dependentRequired"):
+        if draw(st.integers(0, 2)) == 0:
+            node.update(KEYWORDS[keyword](draw, 1))
+    if depth and draw(st.booleans()):
+        branches = draw(st.lists(object_schemas(depth - 1), min_size=1, max_size=3))
+        node[draw(st.sampled_from(["anyOf", "oneOf", "allOf"]))] = branches
+    return node
+
+
+@st.composite
+def tool_schemas(draw: st.DrawFn) -> dict[str, Json]:
+    root = draw(schemas() | object_schemas())
+    schema = root if isinstance(root, dict) else {}
+    if draw(st.booleans()):
+        schema = {"type": "object", **schema}
+    return {**schema, "$defs": {"d": draw(schemas(2)), "e": draw(schemas(1))}}
+
+
+def fitting(schema: dict[str, Json]) -> list[dict[str, Json]]:
+    validator = Validator(schema, formats=True)
+    try:
+        return [value for value in OBJECTS if not validator.problems(value, 1)]
+    except SchemaError:
+        return []
+
+
+@EVERY_PROVIDER
+@given(schema=tool_schemas())
+def test_whatever_fits_the_schema_fits_what_the_provider_gets(rules: Rules, schema: dict[str, Json]) -> None:
+    result = lower(schema, rules)
+    validator = Validator(as_json_schema(rules.provider, result.schema), formats=True)
+    called = {name: new for new, name in result.names.items()}
+
+    for value in fitting(schema):
+        sent = {called.get(name, name): item for name, item in value.items()}
+        assert validator.problems(sent) == [], (value, result.schema)
+        assert result.restore(sent) == value
+
+
+@given(tool_schemas())
+def test_whatever_fits_a_schema_fits_it_without_references(schema: dict[str, Json]) -> None:
+    written = written_out(schema)
+    validator = Validator(written, formats=True)
+
+    assert '"$ref"' not in json.dumps(written)
+    assert [value for value in fitting(schema) if validator.problems(value, 1)] == []
+
+
+@EVERY_PROVIDER
+@given(schema=tool_schemas())
+def test_every_schema_becomes_one_the_provider_takes(rules: Rules, schema: dict[str, Json]) -> None:
+    assume(check_schema(schema) is None)
+
+    result = lower(schema, rules)
+
+    assert refusals(rules.provider, result.schema, strict=result.strict) == []
+    assert msgspec.json.encode(lower(json.loads(json.dumps(schema)), rules)) == msgspec.json.encode(result)
+
+
+# ---- hostile schemas -------------------------------------------------------------------------------------------------
+
+
+@EVERY_PROVIDER
+def test_references_that_double_with_every_level_are_bounded(rules: Rules) -> None:
+    defs = {f"d{n}": tool(a={"$ref": f"#/$defs/d{n + 1}"}, b={"$ref": f"#/$defs/d{n + 1}"}) for n in range(60)}
+    schema = {**tool(x={"$ref": "#/$defs/d0"}), "$defs": {**defs, "d60": {"type": "string"}}}
+
+    assert len(json.dumps(lower(schema, rules).schema)) < 1_000_000
+
+
+@EVERY_PROVIDER
+def test_a_schema_nested_without_end_is_any_object(rules: Rules) -> None:
+    schema: dict[str, Json] = {"type": "string"}
+    for _ in range(3000):
+        schema = tool(x=schema)
+
+    assert lower(schema, rules).schema in ({"type": "object"}, {"type": "object", "properties": {}})
+
+
+@EVERY_PROVIDER
+def test_a_long_chain_of_references_comes_to_an_end(rules: Rules) -> None:
+    chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(3000)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {"$ref": "#/$defs/d0"}}}
+
+    assert lower(schema, rules).schema["type"] == "object"
+
+
+@EVERY_PROVIDER
+@given(
+    schema=st.recursive(
+        st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([*TYPES, "#", "#/a", "x"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from([*KEYWORDS, "$ref", "$id", "$schema", "$dynamicRef", "description", "a"]), inner
+            )
+        ),
+    ).filter(lambda schema: isinstance(schema, dict))
+)
+def test_nothing_raises_whatever_the_schema_is(rules: Rules, schema: dict[str, Json]) -> None:
+    assert lower(schema, rules).schema["type"] == "object"
