@@ -181,6 +181,7 @@ class _Start:
             retry=options.get("retry") or agent.retry or Retry(),
             parallel=parallel,
             stream=stream or self.on_event is not None,
+            format_is_enforced=getattr(agent._provider, "enforces_format", False),
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
         )
         start = RunStarted(

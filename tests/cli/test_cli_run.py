@@ -144,15 +144,6 @@ def test_nothing_to_ask_is_a_clear_error(
     assert "nothing to ask" in err
 
 
-@pytest.mark.parametrize("command", ["run", "serve"])
-def test_no_model_is_a_clear_error(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    code, out, err = shown(capsys, command, *(["hi"] if command == "run" else []))
-
-    assert (code, out) == (2, "")
-    assert "--model" in err
-    assert "Traceback" not in err
-
-
 @pytest.mark.parametrize(
     ("model", "named"),
     [("gpt-5", "gpt-5"), ("nobody:gpt-5", "nobody:gpt-5"), ("script:/no/such.json", "/no/such.json")],

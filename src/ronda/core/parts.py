@@ -148,6 +148,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     output: int = 0
     cached: int = 0
     reasoning: int = 0
+    prompt_seconds: float = 0.0  # where the engine says how long it took
+    completion_seconds: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -155,6 +157,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.output + other.output,
             self.cached + other.cached,
             self.reasoning + other.reasoning,
+            self.prompt_seconds + other.prompt_seconds,
+            self.completion_seconds + other.completion_seconds,
         )
 
     @property

@@ -144,6 +144,8 @@ class _Exchange:
             retry=server.config.retry,
             parallel=asked.options.parallel_tool_calls is not False,
             stream=asked.stream,
+            # A provider that decodes under the format says so; others are checked when they are done.
+            format_is_enforced=getattr(served.provider, "enforces_format", False),
             tool_calls=server.config.tool_calls,
         )
         session = asked.session or new_id("sess")

@@ -77,7 +77,6 @@ _REFUSED = {
     "code_execution_permission": "this server has no approvals",
     "enable_code_execution": "this server has no code execution",
     "enable_shell": "this server has no shell",
-    "grammar": "this server enforces no grammars",
 }
 
 
@@ -101,6 +100,8 @@ def read_request(body: bytes) -> ChatRequest:
     modalities = _field(fields, "modalities", list[str] | None, None)
     if modalities is not None and modalities != ["text"]:
         raise BadRequest("'modalities' can only be [\"text\"]: this server answers with text", param="modalities")
+    if "grammar" in fields and "response_format" in fields:
+        raise BadRequest("'grammar' and 'response_format' are mutually exclusive; give one of them", param="grammar")
     stream = _field(fields, "stream", bool, False)
     return ChatRequest(
         model=_field(fields, "model", str, "default"),
