@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-MODEL  ?= script:examples/weather.json
-TOOLS  ?= examples/weather_tools.py
+MODEL  ?= local:smollm2
+TOOLS  ?=
 PORT   ?= 1234
 DATA   ?= ../shared/data
 

@@ -26,6 +26,10 @@ def _run(asked: argparse.Namespace) -> int:
         from ronda.cli.serve import serve
 
         return serve(asked)
+    if asked.command == "models":
+        from ronda.cli.models import models
+
+        return models(asked)
     from ronda.cli.run import run
 
     return run(asked)
@@ -36,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
         epilog="Models are named PROVIDER:NAME, such as openai-chat:gpt-5 (any server that speaks Chat Completions, with "
-        "--base-url) or script:FILE.json (says what the file says, offline).",
+        "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (says what the file says).",
     )
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -46,11 +50,29 @@ def _parser() -> argparse.ArgumentParser:
             "run", help="ask once, print the answer", description="Run an agent once and print its answer."
         )
     )
+    _models_parser(
+        commands.add_parser(
+            "models", help="list local models, or fetch the default one", description="Models on this machine."
+        )
+    )
     return parser
 
 
+def _models_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=["list", "pull"],
+        default="list",
+        help="'list' (the default) shows what is there; 'pull' gets the default model, again if it is there",
+    )
+
+
+DEFAULT_MODEL = "local:smollm2"
+
+
 def _model_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", metavar="SPEC", help="the model, as PROVIDER:NAME")
+    parser.add_argument("--model", metavar="SPEC", help=f"the model, as PROVIDER:NAME (default {DEFAULT_MODEL})")
     parser.add_argument(
         "--base-url", metavar="URL", help="where the model's server is, such as http://127.0.0.1:8000/v1"
     )
@@ -97,6 +119,12 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
     _model_options(parser)
     parser.add_argument("--instructions", metavar="TEXT", default="", help="what the model is told before the prompt")
     parser.add_argument("--max-iterations", type=int, metavar="N", default=10, help="tool rounds at most (default 10)")
+    parser.add_argument(
+        "--tool-choice",
+        metavar="CHOICE",
+        default="auto",
+        help="'auto', 'none', 'required' (the first turn must call a tool), or the name of one tool",
+    )
     parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
     parser.add_argument("prompt", nargs="?", help="what to ask; read from standard input when it is left out")
 

@@ -7,13 +7,13 @@ import asyncio
 import sys
 
 from ronda.agent import Agent, stream_agent
+from ronda.cli.main import DEFAULT_MODEL
 from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
+from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig, RunEnded
 
 
 def run(asked: argparse.Namespace) -> int:
-    if not asked.model:
-        raise BadConfig("no model is given; name one with --model, such as openai-chat:gpt-5 or script:FILE.json")
     prompt = asked.prompt if asked.prompt is not None else sys.stdin.read()
     if not prompt.strip():
         raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
@@ -22,13 +22,29 @@ def run(asked: argparse.Namespace) -> int:
         from ronda.server.toolbox import load_tools
 
         tools = [tool for path in asked.tools for tool in load_tools(path)[0]]
-    agent = Agent(model=asked.model, base_url=asked.base_url, instructions=asked.instructions, tools=tools)
+    agent = Agent(
+        model=asked.model or DEFAULT_MODEL,
+        base_url=asked.base_url,
+        instructions=asked.instructions,
+        tools=tools,
+        tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in tools]),
+    )
     try:
         asyncio.run(_run(agent, prompt, asked))
     except RunEnded as error:
         print(f"ronda: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _choice(said: str, names: list[str]) -> ToolChoice:
+    if said == "required" and not names:
+        raise BadConfig("--tool-choice required needs a tool; give a file of them with --tools")
+    if said in ("auto", "none", "required"):
+        return ToolChoice(said)  # type: ignore[arg-type]  # one of the three, as just seen
+    if said not in names:
+        raise BadConfig(f"--tool-choice names {said!r}; there is {', '.join(names) or 'no tool'}")
+    return ToolChoice("required", (said,), named=True)
 
 
 async def _run(agent: Agent, prompt: str, asked: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ronda._version import __version__
+from ronda.cli.main import DEFAULT_MODEL
 from ronda.errors import BadConfig
 from ronda.journal import Journal
 from ronda.server.config import ServerConfig
@@ -22,8 +23,6 @@ from ronda.server.config import ServerConfig
 
 def serve(asked: argparse.Namespace) -> int:
     config = read_config(asked)
-    if not config.model:
-        raise BadConfig("no model is given; name one with --model, such as openai-chat:gpt-5 or script:FILE.json")
     listener = _listen(config.host, config.port)
     with asyncio.Runner(loop_factory=_loop) as runner:
         return runner.run(_serve(config, listener))
@@ -131,7 +130,7 @@ def read_config(asked: argparse.Namespace) -> ServerConfig:
         if value is not None:
             settings[name] = value
     try:
-        config = msgspec.convert(settings, ServerConfig)
+        config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
     except msgspec.ValidationError as error:
         raise BadConfig(f"the settings do not fit: {error}") from error
     if config.tool_dispatch_url is not None and not config.tool_dispatch_url.startswith(("http://", "https://")):

@@ -1,0 +1,1 @@
+"""Models that run in this process: `local:NAME` or `local:PATH.gguf`."""

@@ -1,0 +1,93 @@
+"""The engine's own door: what it only does over HTTP, asked for over a socket that nobody else can open.
+
+The engine cannot be started without a listener, and writing a template or splitting text into tokens is only to be had
+there. So it listens on a Unix socket in a folder of our own (on Windows on a loopback port) and wants a random key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ronda.errors import UpstreamBroken, UpstreamError
+
+SECONDS = 60.0
+
+
+class Door:
+    def __init__(self) -> None:
+        self.key = secrets.token_urlsafe(32)
+        self._folder = Path(tempfile.mkdtemp(prefix="ronda-")) if hasattr(socket, "AF_UNIX") else None
+        self._port = 0
+
+    @property
+    def host(self) -> str:
+        """What the engine is told to listen on."""
+        return "127.0.0.1" if self._folder is None else str(self._folder / "engine.sock")
+
+    def opened(self, address: str) -> None:
+        """The engine listens, there."""
+        if self._folder is None:
+            self._port = int(address.rpartition(":")[2])
+
+    def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask(self, path: str, body: Any) -> bytes:
+        """One question, one answer. Waits: not for the event loop."""
+        connection = self._connect()
+        try:
+            connection.request(
+                "POST",
+                path,
+                msgspec.json.encode(body),
+                {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"},
+            )
+            answer = connection.getresponse()
+            said = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise UpstreamBroken(f"the local engine does not answer: {error}") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise UpstreamError(reason(said), status=answer.status)
+        return said
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._folder is None:
+            return http.client.HTTPConnection("127.0.0.1", self._port, timeout=SECONDS)
+        return _Local(self.host)
+
+
+class _Local(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(SECONDS)
+        self.sock.connect(self._path)
+
+
+class _Said(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    error: _Said = _Said()
+
+
+def reason(said: bytes) -> str:
+    try:
+        return msgspec.json.decode(said, type=_Refusal).error.message or "no reason given"
+    except (msgspec.DecodeError, UnicodeError):
+        return said[:300].decode("utf-8", "replace")

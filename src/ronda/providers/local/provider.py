@@ -1,0 +1,190 @@
+"""A model on this machine as a provider: one request → a prompt and settings → the engine → previews and a finished turn.
+
+Streamed and plain are one path: the text goes through the same reader piece by piece, and is shown or not. What takes
+milliseconds (template, tokens, grammar) is done beside the event loop, decoding in threads of the engine's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
+from ronda.core.parts import NULL, AssistantTurn, ToolCall, Usage
+from ronda.core.plan import Options, Plan
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+from ronda.errors import BadConfig, BadRequest, UpstreamError
+from ronda.providers.local.calls import Completion, Piece, TokenLogprob
+from ronda.providers.local.engine import Engine, engine_for
+from ronda.providers.local.files import find_model
+from ronda.providers.local.markup import grammar_for
+from ronda.providers.local.prompt import Defuser, write_chatml, write_flat, write_messages, write_tools
+from ronda.providers.local.settings import Settings, read_settings
+from ronda.wire.markup import Family, MarkupReader, family_of, opens_thinking, supports_tools
+from ronda.wire.markup.family import HERMES
+
+DEFAULT_MAX_TOKENS = 2048  # for a caller that says nothing: a small model can go on for ever
+
+# A call that must come is begun this many tokens before the end at the latest (agentic-http.md §6).
+EARLIEST_DEADLINE, LATEST_DEADLINE = 1024, 4096
+
+
+def open_local(name: str) -> LocalModel:
+    """`local:NAME`. The file is looked at here; it is loaded on first use, or by `load`."""
+    return LocalModel(engine_for(find_model(name)))
+
+
+class _Prepared(Struct, frozen=True):
+    body: dict[str, Any]
+    thinking: bool  # the prompt began a thought
+
+
+class LocalModel:
+    def __init__(self, engine: Engine) -> None:
+        template = engine.header.template
+        self._engine = engine
+        self._defuse = Defuser(engine.header.controls)
+        self._has_template = bool(template)
+        self._words_tools = supports_tools(template)
+        self._family = family_of(template)
+        if not self._words_tools:
+            self._family = structs.replace(HERMES, think=self._family.think)
+        self._thinks = self._family.think is not None or self._family.name == "harmony"
+
+    async def load(self) -> str:
+        """Load the model ahead of its first use; a line that says what was chosen for this machine."""
+        await self._engine.load()
+        return self._engine.sizing.line(self._engine.file.name)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse before a run starts what could only be refused in the middle of it."""
+        self._settings(plan.options)
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        settings = self._settings(request.options)
+        try:
+            await self._engine.load()
+        except BadConfig as error:  # the file was there when it was looked at
+            raise UpstreamError(str(error)) from error
+        prepared = await self._engine.aside(partial(self._prepare, request, settings))
+        reading = _Reading(self._family, request, settings, show, prepared.thinking)
+        return reading.finish(await self._engine.complete(prepared.body, reading.take))
+
+    def _settings(self, options: Options) -> Settings:
+        if options.response_format is not None and "grammar" in options.extra:
+            raise BadRequest("'response_format' and 'grammar' are mutually exclusive; give one", param="grammar")
+        return read_settings(options, thinks=self._thinks)
+
+    def _prepare(self, request: ModelRequest, settings: Settings) -> _Prepared:
+        options = request.options
+        prompt = self._write_prompt(request, settings)
+        tokens = self._engine.tokenize(prompt)
+        room = self._engine.sizing.context - len(tokens)
+        if room < 1:
+            raise UpstreamError(
+                f"the conversation has {len(tokens)} tokens, and a slot of this local model holds "
+                f"{self._engine.sizing.context}; shorten it",
+                status=400,
+            )
+        budget = min(options.max_tokens or DEFAULT_MAX_TOKENS, room)
+        body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
+        grammar = grammar_for(
+            self._family,
+            request.tools,
+            request.choice,
+            options.response_format,
+            budget=budget,
+            deadline=min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE),
+            extra=options.extra,
+        )
+        if grammar is not None:
+            body["grammar"] = grammar
+        return _Prepared(body, opens_thinking(self._family, prompt))
+
+    def _write_prompt(self, request: ModelRequest, settings: Settings) -> str:
+        if self._words_tools:
+            body: dict[str, Any] = {"messages": write_messages(request.turns, self._defuse)}
+            if request.tools:
+                body["tools"] = write_tools(request.tools, self._defuse)
+        else:
+            body = {"messages": write_flat(request.turns, request.tools, self._defuse)}
+        if not self._has_template:
+            return write_chatml(body["messages"])
+        if settings.template:
+            body["chat_template_kwargs"] = settings.template
+        return self._engine.apply_template(body)
+
+
+class _Reading:
+    """The pieces of one completion → previews as they come, and the turn."""
+
+    def __init__(self, family: Family, request: ModelRequest, settings: Settings, show: Show, thinking: bool) -> None:
+        self._reader = MarkupReader(family, tools=request.tools, thinking_open=thinking)
+        self._show = show if request.stream else None
+        self._calls = (
+            0 if request.choice.mode == "none" else 1 if request.options.parallel_tool_calls is False else None
+        )
+        self._top = settings.logprobs
+        self._logprobs: list[TokenLogprob] = []
+        self._thought = 0
+
+    def take(self, pieces: list[Piece]) -> None:
+        shown: list[Preview] = []
+        for piece in pieces:
+            if piece.text and (found := self._reader.feed(piece.text)):
+                self._thought += any(type(preview) is ReasoningDelta for preview in found)
+                for preview in found:
+                    _join(shown, preview)
+        if self._top is not None and (probable := self._probable(pieces)):
+            self._logprobs += probable
+            shown.append(LogprobsDelta(_write_logprobs(probable)))
+        self._put(shown)
+
+    def _put(self, shown: list[Preview]) -> None:
+        if self._calls is not None:
+            shown = [preview for preview in shown if type(preview) is not CallDelta or preview.index < self._calls]
+        if shown and self._show is not None:
+            self._show(shown)
+
+    def _probable(self, pieces: list[Piece]) -> list[TokenLogprob]:
+        """A token without text ended the answer: it is no part of it."""
+        found = [token for piece in pieces for token in piece.logprobs if token.bytes]
+        return [structs.replace(token, top_logprobs=token.top_logprobs[: self._top]) for token in found]
+
+    def finish(self, done: Completion) -> ModelFinished:
+        self._put(self._reader.end())
+        turn = self._reader.finish(done.stop)
+        if self._calls is not None and len(turn.calls) > self._calls:
+            turn = _with_calls(turn, self._calls)
+        usage = Usage(done.prompt, done.completion, done.cached, self._thought)
+        return ModelFinished(turn, usage, NULL if self._top is None else _write_logprobs(self._logprobs))
+
+
+def _join(shown: list[Preview], preview: Preview) -> None:
+    """Several tokens that came at once are one preview."""
+    last = shown[-1] if shown else None
+    match preview, last:
+        case TextDelta(text=text), TextDelta(text=before):
+            shown[-1] = TextDelta(before + text)
+        case ReasoningDelta(text=text), ReasoningDelta(text=before):
+            shown[-1] = ReasoningDelta(before + text)
+        case CallDelta(), CallDelta() if preview.index == last.index:
+            shown[-1] = CallDelta(last.index, last.id, preview.name, last.arguments + preview.arguments)
+        case _:
+            shown.append(preview)
+
+
+def _with_calls(turn: AssistantTurn, most: int) -> AssistantTurn:
+    """The turn with its first so many calls: the caller wanted one at a time, or none."""
+    kept = turn.calls[:most]
+    parts = [part for part in turn.parts if type(part) is not ToolCall or any(part is call for call in kept)]
+    return AssistantTurn(tuple(parts), "stop" if turn.stop == "tool_calls" and not kept else turn.stop)
+
+
+def _write_logprobs(tokens: list[TokenLogprob]) -> Raw:
+    """In the words of OpenAI's dialect."""
+    return Raw(msgspec.json.encode({"content": tokens, "refusal": None}))

@@ -1,0 +1,6 @@
+"""How open-weight models write tool calls and thoughts in plain text: one family per chat template, read and enforced."""
+
+from ronda.wire.markup.family import Family, family_of, opens_thinking, supports_tools
+from ronda.wire.markup.reader import MarkupReader
+
+__all__ = ["Family", "MarkupReader", "family_of", "opens_thinking", "supports_tools"]

@@ -1,0 +1,209 @@
+"""The engine under load: cancelled, cut, shared, and left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+from ronda.errors import BadRequest, UpstreamError
+from ronda.providers.local.calls import Completion, Gate, Piece
+from ronda.providers.local.engine import Engine
+
+LONG = list(range(1000, 1250))
+
+
+async def complete(engine: Engine, prompt: list[int], tokens: int, **body: Any) -> tuple[str, Completion]:
+    await engine.load()
+    said: list[Piece] = []
+    async with asyncio.timeout(60):
+        done = await engine.complete({"prompt": prompt, "n_predict": tokens, "temperature": 0, **body}, said.extend)
+    return "".join([piece.text for piece in said]), done
+
+
+async def test_a_cancelled_answer_gives_its_slot_to_the_next(narrow: Engine) -> None:
+    await narrow.load()
+    began = asyncio.Event()
+    body = {"prompt": [1000], "n_predict": 900, "ignore_eos": True}
+    endless = asyncio.create_task(narrow.complete(body, lambda _: began.set()))
+    async with asyncio.timeout(30):
+        await began.wait()
+
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    _, done = await complete(narrow, [1001], 2)
+
+    assert done.completion == 2
+
+
+async def test_a_prompt_is_not_worked_out_to_its_end_for_nobody(narrow: Engine) -> None:
+    await narrow.load()
+    endless = asyncio.create_task(narrow.complete({"prompt": LONG, "n_predict": 1}, lambda _: None))
+    await asyncio.sleep(0)  # it has the slot
+
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await endless
+    _, done = await complete(narrow, LONG, 1)
+
+    assert done.cached < len(LONG) - 100
+
+
+async def test_who_waits_for_a_slot_can_leave_the_queue(narrow: Engine) -> None:
+    await narrow.load()
+    began = asyncio.Event()
+    body = {"prompt": [1000], "n_predict": 900, "ignore_eos": True}
+    endless = asyncio.create_task(narrow.complete(body, lambda _: began.set()))
+    async with asyncio.timeout(30):
+        await began.wait()
+    second = asyncio.create_task(complete(narrow, [1001], 1))
+    third = asyncio.create_task(complete(narrow, [1002], 1))
+    await asyncio.sleep(0)
+
+    second.cancel()
+    endless.cancel()
+
+    _, done = await third
+    assert done.completion == 1
+    assert second.cancelled()
+
+
+async def test_the_event_loop_goes_on_while_a_model_decodes(engine: Engine) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    _, done = await complete(engine, [1000], 20, ignore_eos=True)
+    ticking.cancel()
+
+    assert ticks > done.completion_seconds / 0.02  # on the average: the worst gap is measured by `make bench`
+
+
+async def test_what_a_reader_raises_ends_the_answer(engine: Engine) -> None:
+    await engine.load()
+
+    def refuse(pieces: list[Piece]) -> None:
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        await engine.complete({"prompt": [1000], "n_predict": 50, "ignore_eos": True}, refuse)
+
+
+async def test_a_grammar_binds(engine: Engine) -> None:
+    said, done = await complete(engine, [1000, 1001], 12, grammar='%llguidance {}\nstart: "yes" | "no"')
+
+    assert said in ("yes", "no")
+    assert done.stop == "stop"
+
+
+async def test_a_grammar_that_cannot_be_read_is_refused(engine: Engine) -> None:
+    with pytest.raises(BadRequest, match="cannot enforce"):
+        await complete(engine, [1000], 4, grammar="%llguidance {}\nstart: nowhere")
+
+
+async def test_what_the_engine_refuses_is_an_error_with_its_words(engine: Engine) -> None:
+    with pytest.raises(UpstreamError, match="invalid tokens"):
+        await complete(engine, [10**8], 1)
+
+
+def test_one_engine_serves_one_event_loop_after_the_other(engine: Engine) -> None:
+    said = [asyncio.run(complete(engine, [1000], 2))[1].completion for _ in range(2)]
+
+    assert said == [2, 2]
+
+
+def test_a_process_can_end_in_the_middle_of_an_answer(engine: Engine) -> None:
+    """A thread that came back from the engine into a dead interpreter would take the process down with a signal."""
+    script = """
+        import asyncio
+        from ronda.providers.local.engine import Engine
+        from ronda.providers.local.files import find_model
+        from ronda.providers.local.machine import Sizing
+
+        async def main():
+            engine = Engine(find_model("smollm2"), Sizing(1, 512, 11))
+            await engine.load()
+            began = asyncio.Event()
+            body = {"prompt": [1000], "n_predict": 500, "ignore_eos": True}
+            task = asyncio.create_task(engine.complete(body, lambda _: began.set()))
+            await began.wait()
+            print("began", flush=True)
+
+        asyncio.run(main())
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "began\n", "")
+
+
+async def test_the_engine_writes_the_models_own_template(engine: Engine) -> None:
+    await engine.load()
+
+    prompt = await engine.aside(lambda: engine.apply_template({"messages": [{"role": "user", "content": "Hi"}]}))
+
+    assert prompt.endswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+
+
+# ---- the gate, without an engine --------------------------------------------------------------------------------------
+
+
+async def test_the_gate_lets_in_who_came_first() -> None:
+    gate = Gate(1)
+    order: list[int] = []
+
+    async def pass_through(number: int) -> None:
+        await gate.enter()
+        order.append(number)
+        await asyncio.sleep(0)
+        gate.leave()
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(*[pass_through(number) for number in range(5)])
+
+    assert order == [0, 1, 2, 3, 4]
+
+
+async def test_a_place_given_to_somebody_who_just_left_goes_to_the_next() -> None:
+    gate = Gate(1)
+    await gate.enter()
+    waiting = [asyncio.create_task(gate.enter()) for _ in range(2)]
+    await asyncio.sleep(0)
+
+    gate.leave()  # on its way to the first …
+    waiting[0].cancel()  # … who leaves in the same moment
+
+    async with asyncio.timeout(5):
+        await waiting[1]
+    gate.leave()
+    async with asyncio.timeout(5):
+        await gate.enter()
+
+
+async def test_a_place_is_not_lost_with_the_loop_that_waited_for_it() -> None:
+    gate = Gate(1)
+    await gate.enter()
+
+    def elsewhere() -> None:
+        loop = asyncio.new_event_loop()
+        waiting = loop.create_task(gate.enter())
+        loop.run_until_complete(asyncio.sleep(0))
+        waiting.cancel()
+        loop.run_until_complete(asyncio.gather(waiting, return_exceptions=True))
+        loop.close()
+
+    await asyncio.to_thread(elsewhere)
+    gate.leave()
+    async with asyncio.timeout(5):
+        await gate.enter()
