@@ -35,7 +35,14 @@ def _script(name: str, where: Where) -> Provider:
     return ScriptFile(name)
 
 
+def _local(name: str, where: Where) -> Provider:
+    from ronda.providers.local.provider import open_local
+
+    return open_local(name)
+
+
 PROVIDERS: dict[str, Callable[[str, Where], Provider]] = {
+    "local": _local,
     "openai-chat": _openai_chat,
     "script": _script,
 }
