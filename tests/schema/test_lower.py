@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.schema.takers import as_json_schema, refusals
 
@@ -640,17 +640,18 @@ def fitting(schema: dict[str, Json]) -> list[dict[str, Json]]:
         return []
 
 
-@EVERY_PROVIDER
-@given(schema=tool_schemas())
-def test_whatever_fits_the_schema_fits_what_the_provider_gets(rules: Rules, schema: dict[str, Json]) -> None:
-    result = lower(schema, rules)
-    validator = Validator(as_json_schema(rules.provider, result.schema), formats=True)
-    called = {name: new for new, name in result.names.items()}
-
-    for value in fitting(schema):
-        sent = {called.get(name, name): item for name, item in value.items()}
-        assert validator.problems(sent) == [], (value, result.schema)
-        assert result.restore(sent) == value
+@settings(max_examples=100)
+@given(tool_schemas())
+def test_whatever_fits_the_schema_fits_what_every_provider_gets(schema: dict[str, Json]) -> None:
+    values = fitting(schema)
+    for rules in RULES:
+        result = lower(schema, rules)
+        validator = Validator(as_json_schema(rules.provider, result.schema), formats=True)
+        called = {name: new for new, name in result.names.items()}
+        for value in values:
+            sent = {called.get(name, name): item for name, item in value.items()}
+            assert validator.problems(sent) == [], (rules.provider, value, result.schema)
+            assert result.restore(sent) == value
 
 
 @given(tool_schemas())
@@ -662,15 +663,14 @@ def test_whatever_fits_a_schema_fits_it_without_references(schema: dict[str, Jso
     assert [value for value in fitting(schema) if validator.problems(value, 1)] == []
 
 
-@EVERY_PROVIDER
-@given(schema=tool_schemas())
-def test_every_schema_becomes_one_the_provider_takes(rules: Rules, schema: dict[str, Json]) -> None:
+@given(tool_schemas())
+def test_every_schema_becomes_one_that_every_provider_takes(schema: dict[str, Json]) -> None:
     assume(check_schema(schema) is None)
 
-    result = lower(schema, rules)
-
-    assert refusals(rules.provider, result.schema, strict=result.strict) == []
-    assert msgspec.json.encode(lower(json.loads(json.dumps(schema)), rules)) == msgspec.json.encode(result)
+    for rules in RULES:
+        result = lower(schema, rules)
+        assert refusals(rules.provider, result.schema, strict=result.strict) == [], rules.provider
+        assert msgspec.json.encode(lower(json.loads(json.dumps(schema)), rules)) == msgspec.json.encode(result)
 
 
 # ---- hostile schemas -------------------------------------------------------------------------------------------------
@@ -701,17 +701,16 @@ def test_a_long_chain_of_references_comes_to_an_end(rules: Rules) -> None:
     assert lower(schema, rules).schema["type"] == "object"
 
 
-@EVERY_PROVIDER
 @given(
-    schema=st.recursive(
+    st.recursive(
         st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([*TYPES, "#", "#/a", "x"]),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from([*KEYWORDS, "$ref", "$id", "$schema", "$dynamicRef", "description", "a"]), inner
+                st.sampled_from([*KEYWORDS, "$ref", "$id", "$schema", "$dynamicRef", "description"]), inner
             )
         ),
     ).filter(lambda schema: isinstance(schema, dict))
 )
-def test_nothing_raises_whatever_the_schema_is(rules: Rules, schema: dict[str, Json]) -> None:
-    assert lower(schema, rules).schema["type"] == "object"
+def test_nothing_raises_whatever_the_schema_is(schema: dict[str, Json]) -> None:
+    assert {lower(schema, rules).schema["type"] for rules in RULES} == {"object"}

@@ -84,7 +84,7 @@ def lower(schema: dict[str, Any], rules: Rules) -> Lowered:
 
 
 def lowered(schema: bytes, rules: Rules) -> Lowered:
-    """The same from JSON, remembered for the next request."""
+    """The same from JSON, remembered for the next request: the schema in it is everybody's, and not to be changed."""
     return _kept(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
 
 

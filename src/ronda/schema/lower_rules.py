@@ -42,7 +42,7 @@ class Rules(Struct, frozen=True):
     formats: frozenset[str] | None = None
     not_at_root: frozenset[str] = frozenset()
     references: bool = True  # else they are written out, as far as they do not lead back to themselves
-    definitions: int = 0  # how often a reference may lead back to itself before it is cut
+    unrolled: int = 0  # how often a reference may lead back to itself before it is cut
     items_needed: bool = False
     properties_needed: bool = False
     required_known: bool = False  # `required` names no property that is not in `properties`
@@ -142,4 +142,4 @@ MISTRAL: Final = Rules("mistral", strict=_STRICT_OPENAI)
 RULES: Final = (OPENAI, ANTHROPIC, GEMINI, GEMINI_OPENAPI, MISTRAL)
 
 # No provider: references written out, nothing else changed. A reference to itself is followed a few times.
-WRITTEN_OUT: Final = Rules("none", references=False, definitions=3)
+WRITTEN_OUT: Final = Rules("none", references=False, unrolled=3)

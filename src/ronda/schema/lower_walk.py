@@ -24,8 +24,9 @@ MAX_NODES: Final = 5_000  # subschemas of the result
 MAX_DEPTH: Final = 60  # of the result, in subschemas: references may add to what the schema has itself
 MAX_NOTE: Final = 300  # characters of what is said in a description instead of in keywords
 
-_IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
 BASE: Final = "http://ronda.invalid/schema"  # a scheme that relative addresses are defined for
+
+_IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
 _CONSTRAINTS: Final = (
     frozenset({*SCHEMA_MAPS, *SCHEMA_LISTS, *SCHEMAS, "$ref", "$dynamicRef", "type", "enum", "const", "format"})
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"}
@@ -306,7 +307,7 @@ class Walk:
             self.loosen(f"{at}/$ref", "leads nowhere in this schema")
             return rest
         target, base = found
-        if self._open.count(id(target)) > self._rules.definitions:
+        if self._open.count(id(target)) > self._rules.unrolled:
             self.loosen(f"{at}/$ref", "refers to itself: cut here")
             kind = target.get("type") if isinstance(target, dict) else None
             return {"type": kind, **rest} if isinstance(kind, str) else rest
@@ -321,13 +322,9 @@ class Walk:
 def types_of(schema: Schema) -> list[str]:
     """The types a schema names; none when it does not say."""
     said = schema.get("type")
-    return (
-        [said]
-        if isinstance(said, str)
-        else [name for name in said if isinstance(name, str)]
-        if isinstance(said, list)
-        else []
-    )
+    if isinstance(said, list):
+        return [name for name in said if isinstance(name, str)]
+    return [said] if isinstance(said, str) else []
 
 
 def say(out: Schema, dropped: Schema) -> None:

@@ -8,8 +8,8 @@ from ronda.providers.local.gguf import Header
 from ronda.providers.local.machine import choose, count_cores, free_memory
 
 GB = 2**30
-SMALL = Header("small", "llama", 98 * 10**6, 8192, 23_040, "", ())
-LARGE = Header("large", "qwen2", 4_700 * 10**6, 131_072, 57_344, "", ())
+SMALL = Header("small", "llama", 98 * 10**6, 8192, 23_040, "", {})
+LARGE = Header("large", "qwen2", 4_700 * 10**6, 131_072, 57_344, "", {})
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ class Engine:
             self.header = structs.replace(self.header, template=template)
         self._wanted = sizing
         self._proven: set[str] = set()
+        self._counted: dict[str, int] = {}
         self._loading: Future[_Loaded] | None = None
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="ronda-local")
@@ -115,6 +116,15 @@ class Engine:
         body = {"content": text, "add_special": True, "parse_special": True}
         return msgspec.json.decode(self.loaded.door.ask("/tokenize", body), type=_Tokens).tokens
 
+    def count(self, text: str) -> int:
+        """How many tokens a text takes, as text. Asked for the same keys and names again and again. Waits."""
+        if text not in self._counted:
+            if len(self._counted) >= MAX_COUNTED:
+                self._counted.clear()
+            said = self.loaded.door.ask("/tokenize", {"content": text, "add_special": False, "parse_special": False})
+            self._counted[text] = len(msgspec.json.decode(said, type=_Tokens).tokens)
+        return self._counted[text]
+
     async def complete(self, body: dict[str, Any], take: Take) -> Completion:
         """Complete a prompt. `take` gets what came since it was last called, in this event loop.
 
@@ -160,6 +170,7 @@ class Engine:
 
 
 MAX_PROVEN = 1024
+MAX_COUNTED = 16_384
 _CANARY = "~ZQX~"
 
 

@@ -36,7 +36,7 @@ _BLOCKS = {
 
 
 class Header(Struct, frozen=True):
-    """`cache_bytes` is what one token of context costs in memory; `controls` are the tokens that mark turns."""
+    """`cache_bytes` is what one token of context costs in memory; `controls` are the tokens that mark turns, by their text."""
 
     name: str
     architecture: str
@@ -44,7 +44,7 @@ class Header(Struct, frozen=True):
     context: int
     cache_bytes: int
     template: str
-    controls: tuple[str, ...]
+    controls: dict[str, int]
 
 
 def read_header(path: Path) -> Header:
@@ -149,17 +149,16 @@ class _Reader:
             at += 8 + unpack(data, at)[0]
         self._at = at
 
-    def _controls(self, kinds: array[int] | None) -> tuple[str, ...]:
+    def _controls(self, kinds: array[int] | None) -> dict[str, int]:
         if kinds is None or not self._tokens_at:
-            return ()
+            return {}
         self._at = self._tokens_at
-        wanted = [index for index, kind in enumerate(kinds) if kind == _CONTROL]
-        found, before = [], 0
-        for index in wanted:
-            self._skip_texts(index - before)
-            found.append(self._text())
-            before = index + 1
-        return tuple(found)
+        found, before = {}, 0
+        for number in [number for number, kind in enumerate(kinds) if kind == _CONTROL]:
+            self._skip_texts(number - before)
+            found[self._text()] = number
+            before = number + 1
+        return found
 
     def _check_size(self, tensors: int, alignment: int) -> None:
         ends = [0]

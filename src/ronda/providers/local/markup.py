@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Raw
 
@@ -19,5 +19,9 @@ def grammar_for(
     budget: int,
     deadline: int,
     extra: Mapping[str, Raw],
+    thinking_open: bool = False,
+    parallel: bool = True,
+    tokens: Mapping[str, int] | None = None,
+    count: Callable[[str], int] | None = None,
 ) -> str | None:
     return None

@@ -11,7 +11,7 @@ files become a note. Whatever spells one of the model's control tokens is broken
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -55,15 +55,10 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>"""
 
 
-def knows_tools(template: str) -> bool:
-    """Templates that word tools do it from a variable of this name; there is no other way to tell."""
-    return re.search(r"\btools\b", template) is not None
-
-
 class Defuser:
     """Breaks up text that spells a control token, with a space of no width behind its first character."""
 
-    def __init__(self, controls: Sequence[str]) -> None:
+    def __init__(self, controls: Iterable[str]) -> None:
         spelled = sorted((token for token in controls if len(token) > 1), key=len, reverse=True)
         self._found = re.compile("|".join(map(re.escape, spelled))) if spelled else None
 

@@ -53,6 +53,8 @@ class LocalModel:
         self._family = family_of(template)
         if not self._words_tools:
             self._family = structs.replace(HERMES, think=self._family.think)
+        markers = set(self._family.markers)
+        self._controls = {text: number for text, number in engine.header.controls.items() if text in markers}
         self._thinks = self._family.think is not None or self._family.name == "harmony"
 
     async def load(self) -> str:
@@ -91,6 +93,7 @@ class LocalModel:
                 status=400,
             )
         budget = min(options.max_tokens or DEFAULT_MAX_TOKENS, room)
+        thinking = opens_thinking(self._family, prompt)
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
         grammar = grammar_for(
             self._family,
@@ -100,10 +103,14 @@ class LocalModel:
             budget=budget,
             deadline=min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE),
             extra=options.extra,
+            thinking_open=thinking,
+            parallel=options.parallel_tool_calls is not False,
+            tokens=self._controls,
+            count=self._engine.count,
         )
         if grammar is not None:
             body["grammar"] = grammar
-        return _Prepared(body, opens_thinking(self._family, prompt))
+        return _Prepared(body, thinking)
 
     def _write_prompt(self, request: ModelRequest, settings: Settings) -> str:
         if self._words_tools:

@@ -45,7 +45,11 @@ class Lark:
         """A literal text, with the control tokens in it as such."""
         whole = "".join(pieces)
         found = [marker for marker in self._refs if marker in whole]
-        split = re.split("(" + "|".join(map(re.escape, sorted(found, key=len, reverse=True))) + ")", whole) if found else [whole]
+        split = (
+            re.split("(" + "|".join(map(re.escape, sorted(found, key=len, reverse=True))) + ")", whole)
+            if found
+            else [whole]
+        )
         return " ".join(self._refs.get(piece, literal(piece)) for piece in split if piece)
 
     def rule(self, body: str, options: str = "", name: str = "r") -> str:

@@ -7,12 +7,13 @@ is not a text by itself, are JSON there too.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from ronda.schema.grammar import schema_of
 from ronda.schema.grammar_regex import analyse
 from ronda.schema.grammar_shape import (
-    Anything,
     Array,
     Never,
     Number,
@@ -29,33 +30,56 @@ from ronda.wire.markup.literals import GEMMA_QUOTE
 from ronda.wire.markup.xml import END_PARAMETER, PARAMETER
 
 _KEY: Final = r"/[A-Za-z_][A-Za-z0-9_]{0,30}/"
-_MANY: Final = 100_000  # characters: no limit
+_MANY: Final = 1000
+_SLASH: Final = re.compile(r"(?<!\\)/")
+_ESCAPED: Final = r"\\/"
 
 
 def keywords(lark: Lark, shape: Shape) -> str:
     """`a="x", n=1`: the arguments of a call in Python."""
-    return _each_object(shape, lambda one: lark.members([(_keyword(lark, name, value), need) for name, value, need in _properties(one)], ", "))
 
+    def write(one: Object) -> str:
+        members = [(f"{literal(f'{name}=')} {_json(lark, value)}", need) for name, value, need in _properties(one)]
+        if members or not one.patterns:
+            return lark.members(members, ", ")
+        pair = lark.rule(f'{lark.terminal(_KEY)} "=" {_json(lark, one.patterns[0][1])}')
+        return lark.items([], pair, 0, _limit(one.most), ", ")
 
-def _keyword(lark: Lark, name: str, value: Shape) -> str:
-    return f"{literal(f'{name}=')} {lark.json(schema_of(value))}"
+    return _each_object(shape, write)
 
 
 def tags(lark: Lark, shape: Shape) -> str:
     """`<parameter=a>\\nx\\n</parameter>\\n`: one after the other."""
-    return _each_object(shape, lambda one: lark.members([(_tag(lark, name, value), need) for name, value, need in _properties(one)], ""))
+
+    def write(one: Object) -> str:
+        members = [
+            (f"{literal(f'{PARAMETER}{name}>')} {_tagged(lark, value)}", need) for name, value, need in _properties(one)
+        ]
+        if members or not one.patterns:
+            return lark.members(members, "")
+        tag = lark.rule(f'{literal(PARAMETER)} {lark.terminal(_KEY)} ">" {_tagged(lark, one.patterns[0][1])}')
+        return f"{tag}{{0,{_limit(one.most)}}}"
+
+    return _each_object(shape, write)
 
 
-def _tag(lark: Lark, name: str, value: Shape) -> str:
+def _tagged(lark: Lark, value: Shape) -> str:
     end = f"\n{END_PARAMETER}\n"
-    head = literal(f"{PARAMETER}{name}>\n")
     if isinstance(value, Values) and all(isinstance(decode(text), str) for text in value.texts):
-        return f"{head} {alternatives(literal(decode(text) + end) for text in value.texts)}"
+        return alternatives(literal(f"\n{decode(text)}{end}") for text in value.texts)
     if isinstance(value, String):
         # The text ends where its tag does, and not before: a regular expression that stops as soon as it can.
-        body = lark.terminal(f"/{_characters(value)}{in_regex(end)}/")
-        return f"{head} {lark.rule(body, 'lazy')}"
-    return f"{head} {lark.json(schema_of(value))} {literal(end)}"
+        body = lark.terminal(f"/\\n{_characters(value)}{in_regex(end)}/")
+        return lark.rule(body, "lazy")
+    return f'"\\n" {_json(lark, value)} {literal(end)}'
+
+
+def _json(lark: Lark, value: Shape) -> str:
+    return lark.json(schema_of(value))
+
+
+def _limit(most: int | None) -> int:
+    return most if most is not None else _MANY
 
 
 def gemma(lark: Lark, shape: Shape) -> str:
@@ -95,8 +119,7 @@ class _Gemma:
     def _array(self, shape: Array) -> str:
         first = [self._lark.rule(self.value(one)) for one in shape.first]
         rest = "" if isinstance(shape.rest, Never) else self._lark.rule(self.value(shape.rest))
-        most = shape.most if shape.most is not None else _MANY
-        inner = self._lark.items(first, rest, shape.least, most, ",")
+        inner = self._lark.items(first, rest, shape.least, _limit(shape.most), ",")
         return f'"[" {inner} "]"' if inner else '"[]"'
 
     def _object(self, shape: Object) -> str:
@@ -105,7 +128,7 @@ class _Gemma:
             inner = self._lark.members(members, ",")
             return f'"{{" {inner} "}}"' if inner else '"{}"'
         pair = self._lark.rule(f'{self._lark.terminal(_KEY)} ":" {self.value(shape.patterns[0][1])}')
-        inner = self._lark.items([], pair, 0, shape.most if shape.most is not None else _MANY, ",")
+        inner = self._lark.items([], pair, 0, _limit(shape.most), ",")
         return f'"{{" {inner} "}}"'
 
 
@@ -129,35 +152,31 @@ def _properties(shape: Object) -> list[tuple[str, Shape, bool]]:
     return [(one.name, one.shape, one.required) for one in shape.properties if not isinstance(one.shape, Never)]
 
 
-def _each_object(shape: Shape, write: Any) -> str:
+def _each_object(shape: Shape, write: Callable[[Object], str]) -> str:
     """The arguments are an object, or one of several."""
-    match shape:
-        case Object():
-            found: str = write(shape)
-            return found
-        case Union(options):
-            inner = [_each_object(option, write) for option in options if isinstance(option, (Object, Union))]
-            if inner:
-                return alternatives(one or '""' for one in inner)
-    raise Unsupported("/: arguments that are not an object")
+    if isinstance(shape, Object):
+        return write(shape)
+    options = [one for one in shape.options if isinstance(one, (Object, Union))] if isinstance(shape, Union) else []
+    if not options:
+        raise Unsupported("/: arguments that are not an object")
+    inner = [_each_object(option, write) for option in options]
+    whole = alternatives(one for one in inner if one) if any(inner) else ""
+    return f"({whole})?" if whole and not all(inner) else whole
 
 
 def _characters(shape: String) -> str:
     """A text without quotes, as an expression that matches all of it."""
     if shape.patterns:
         regex = analyse(shape.patterns[0])
-        if len(shape.patterns) > 1 or not regex.anchored or shape.least or shape.most is not None or shape.room is not None:
+        bounds = shape.least or shape.most is not None or shape.room is not None
+        if len(shape.patterns) > 1 or not regex.anchored or bounds:
             raise Unsupported("pattern: it cannot be enforced in a text without quotes")
-        return f"(?:{regex.body.replace('/', chr(92) + '/')})"
-    most = shape.most if shape.most is not None else _MANY
+        return f"(?:{_SLASH.sub(_ESCAPED, regex.body)})"
     if shape.room is None:
-        return f"(?s:.{{{shape.least},{min(most, _MANY)}}})"
+        return f"(?s:.{{{shape.least},{'' if shape.most is None else shape.most}}})"
     # A character takes up to four bytes.
-    wide, narrow = min(most, shape.room // 4), min(most, shape.room)
-    if wide < shape.least or wide == most:
-        return f"[\\t\\n -~]{{{shape.least},{narrow}}}" if wide < shape.least else f"(?s:.{{{shape.least},{wide}}})"
-    return f"(?:(?s:.{{{shape.least},{wide}}})|[\\t\\n -~]{{{shape.least},{narrow}}})"
-
-
-def is_anything(shape: Shape) -> bool:
-    return isinstance(shape, Anything)
+    wide, narrow = (min(room, _limit(shape.most)) for room in (shape.room // 4, shape.room))
+    any_text, ascii_text = f"(?s:.{{{shape.least},{wide}}})", f"[\\t\\n -~]{{{shape.least},{narrow}}}"
+    if wide < shape.least:
+        return ascii_text
+    return any_text if wide == shape.most else f"(?:{any_text}|{ascii_text})"

@@ -603,7 +603,9 @@ def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
         from ronda.schema.lower_rules import OPENAI
 
         # A schema that does not qualify would fail the whole request; it is sent as it is, and checked by the loop.
-        if lowered(bytes(tool.parameters), OPENAI).strict:
+        taken = lowered(bytes(tool.parameters), OPENAI)
+        if taken.strict:
+            function["parameters"] = taken.schema
             function["strict"] = True
     elif tool.strict is not None:
         function["strict"] = tool.strict  # the caller's own word, which its upstream may judge
