@@ -1,0 +1,81 @@
+"""Any upstream that speaks the Responses API: OpenAI, Azure, DeepSeek, OpenRouter, vLLM, …"""
+
+from __future__ import annotations
+
+from ronda.core.events import ModelFinished
+from ronda.core.limits import Timeouts
+from ronda.core.plan import Options
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+from ronda.errors import UpstreamError
+from ronda.providers.http import Answer, Http
+from ronda.wire.openai_responses.client import (
+    Reader,
+    check_options,
+    error_of,
+    is_about_encryption,
+    own_names,
+    read_plain,
+    write_request,
+)
+
+DEFAULT_URL = "https://api.openai.com/v1"
+
+
+class OpenAIResponses:
+    def __init__(
+        self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
+    ) -> None:
+        self._model = model
+        self._http = Http(endpoint(base_url or DEFAULT_URL), _headers(base_url or "", key), timeouts or Timeouts())
+        self._encrypted = True  # until the model says that it has no thoughts to encrypt
+
+    def check(self, options: Options) -> None:
+        """Raises BadRequest for what this API has no words for: to be asked before a run starts."""
+        check_options(options)
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        try:
+            return await self._call(request, show)
+        except UpstreamError as error:
+            # A name does not tell what is behind it (Azure's are the user's own): the first refusal does.
+            if not self._encrypted or not is_about_encryption(error):
+                raise
+        self._encrypted = False
+        return await self._call(request, show)
+
+    async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        async with self._http.post(write_request(self._model, request, self._encrypted)) as answer:
+            if answer.status != 200:
+                raise error_of(await answer.read(), answer.status, answer.retry_after)
+            names = own_names(request.tools)
+            if not request.stream or not answer.is_stream:  # some servers ignore `stream`
+                return read_plain(await answer.read(), names)
+            return await _read_stream(answer, Reader(names), show)
+
+
+async def _read_stream(answer: Answer, reader: Reader, show: Show) -> ModelFinished:
+    answer.expect_no_silence()
+    while not reader.broken and (data := await answer.next()):
+        if previews := reader.feed(data):
+            show(previews)
+    if previews := reader.close():
+        show(previews)
+    return reader.finish()
+
+
+def endpoint(base_url: str) -> str:
+    """Azure-style addresses carry a query (`?api-version=…`) that belongs behind the path."""
+    address, _, query = base_url.partition("?")
+    address = address.rstrip("/")
+    if not address.endswith("/responses"):
+        address += "/responses"
+    return f"{address}?{query}" if query else address
+
+
+def _headers(base_url: str, key: str | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    if ".azure.com" in base_url or ".azure-api.net" in base_url:
+        return {"api-key": key}  # Azure's name for it; a bearer token there means Entra ID
+    return {"Authorization": f"Bearer {key}"}

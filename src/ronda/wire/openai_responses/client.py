@@ -1,0 +1,33 @@
+"""The Responses API as its client: turns → request bytes, answer bytes → previews and one finished turn.
+
+Pure: no socket, no clock. The ideas, each in its file:
+
+    requests   what is asked for: options, tools, and a body that only grows          → write_request
+    items      turns → input items, ours sent back untouched, others' projected
+    answers    output items → parts, usage, why it stopped                            → read_plain
+    events     a stream, one socket read at a time                                    → Reader
+    failures   what went wrong, in the API's own codes                                → error_of
+
+What a turn keeps as its own JSON (`Native.payload`) is a list of items, in the API's order.
+"""
+
+from __future__ import annotations
+
+from ronda.wire.openai_responses.answers import read_plain
+from ronda.wire.openai_responses.events import Reader
+from ronda.wire.openai_responses.failures import error_of, is_about_encryption
+from ronda.wire.openai_responses.items import Items, called
+from ronda.wire.openai_responses.requests import Body, check_options, own_names, write_request
+
+__all__ = [
+    "Body",
+    "Items",
+    "Reader",
+    "called",
+    "check_options",
+    "error_of",
+    "is_about_encryption",
+    "own_names",
+    "read_plain",
+    "write_request",
+]

@@ -1,0 +1,291 @@
+"""What is asked for: the body of a request, written so that the next round only adds to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import NULL, SystemTurn, Turn
+from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.request import ModelRequest
+from ronda.errors import BadRequest
+from ronda.wire.openai_chat.client import UNREADABLE
+from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.answers import NO_NAMES, encode
+from ronda.wire.openai_responses.items import Items, called, is_ours
+
+ENCRYPTED = "reasoning.encrypted_content"
+_LOGPROBS = "message.output_text.logprobs"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+# Models that do not think, and refuse the whole request when asked for encrypted thoughts (pydantic-ai#2865, #3326).
+_DOES_NOT_THINK = re.compile(r"(.*/)?(ft:)?(gpt-3|gpt-4|chatgpt-|gpt-5(\.\d+)?-chat)")
+
+_NOT_HERE = "'{0}' is not part of the Responses API: leave it out, or use the model through openai-chat:"
+
+
+class Body:
+    """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing.
+
+    Items come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
+    """
+
+    __slots__ = ("_buffer", "_items", "_lead", "_names", "_names_of", "_tail", "_tail_of", "_written")
+
+    def __init__(self) -> None:
+        self._names_of: tuple[ToolSpec, ...] | None = None
+        self._names: Mapping[str, str] = NO_NAMES
+        self._lead = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._buffer = bytearray(b'{"input":[')
+        self._items = Items(self._names)
+        self._written: list[Turn] = []
+        self._tail = b""
+        self._tail_of: tuple[object, ...] = ()
+
+    def write(self, model: str, request: ModelRequest, encrypted: bool = True) -> bytes:
+        turns = request.turns
+        if request.tools is not self._names_of:
+            self._names_of = request.tools
+            names = wire_names(request.tools)
+            if names != self._names:
+                self._names = names
+                self._begin()
+        lead = _leading(turns) if "instructions" not in request.options.extra else 0
+        self._write_items(turns, lead)
+        if lead and self._buffer[-1] == _OPEN:  # nothing but instructions: then they are the input
+            lead = 0
+            self._write_items(turns, lead)
+        tail_of = (model, request.tools, request.choice, request.options, request.stream, encrypted)
+        if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
+            instructions = "\n\n".join([turn.text for turn in turns[:lead] if type(turn) is SystemTurn and turn.text])
+            self._tail = _write_tail(model, request, self._names, instructions, encrypted)
+            self._tail_of = tail_of
+        # Appended and taken off again: one copy of the conversation per round, not two.
+        buffer = self._buffer
+        size = len(buffer)
+        buffer += self._tail
+        body = bytes(buffer)
+        del buffer[size:]
+        return body
+
+    def _write_items(self, turns: Sequence[Turn], lead: int) -> None:
+        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
+        if lead != self._lead or len(self._written) > len(turns) or not all(map(is_, self._written, turns)):
+            self._lead = lead
+            self._begin()
+        written, buffer = self._written, self._buffer
+        for at in range(len(written), len(turns)):
+            said = self._items.write(turns[at]) if at >= lead else b""
+            if said:
+                if buffer[-1] != _OPEN:
+                    buffer += b","
+                buffer += said
+            written.append(turns[at])
+
+
+_OPEN = ord("[")
+
+
+def write_request(model: str, request: ModelRequest, encrypted: bool = True) -> bytes:
+    """The body of a request; what an earlier round of the same run wrote is not written again.
+
+    `encrypted`: ask for the model's thoughts in the form that can be sent back. Not every model takes the question.
+    """
+    body: Body | None = request.scratch.get(API)
+    if body is None:
+        body = request.scratch[API] = Body()
+    return body.write(model, request, encrypted)
+
+
+def check_options(options: Options) -> None:
+    """Raises BadRequest for what this API has no words for. Writing a request does this too."""
+    if options.stop:
+        raise BadRequest(_NOT_HERE.format("stop"), param="stop")
+    if options.seed is not None:
+        raise BadRequest(_NOT_HERE.format("seed"), param="seed")
+
+
+def wire_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
+    """A tool's own name → what it is called here, where they differ."""
+    if all(_NAME.fullmatch(tool.name) for tool in tools):
+        return NO_NAMES
+    from ronda.schema.lower_names import renamed
+
+    names = renamed([tool.name for tool in tools], _NAME.pattern)
+    return {own: wire for own, wire in names.items() if own != wire}
+
+
+def own_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
+    """The other way round: for whoever reads the answer."""
+    return {wire: own for own, wire in wire_names(tools).items()}
+
+
+def _leading(turns: Sequence[Turn]) -> int:
+    """How many turns at the beginning are the instructions."""
+    for at, turn in enumerate(turns):
+        if type(turn) is not SystemTurn or turn.role != "system" or is_ours(turn.native):
+            return at
+    return len(turns)
+
+
+# ---- all but the conversation -----------------------------------------------------------------------------------------
+
+
+def _write_tail(
+    model: str, request: ModelRequest, names: Mapping[str, str], instructions: str, encrypted: bool
+) -> bytes:
+    options, tools, choice = request.options, request.tools, request.choice
+    check_options(options)
+    extra = dict(options.extra)
+    rest: dict[str, Any] = {"model": model}
+    if instructions:
+        rest["instructions"] = instructions
+    declared = [write_tool(tool, names) for tool in tools] + _list(extra, "tools")
+    if declared:
+        rest["tools"] = declared
+        if choice.mode != "auto" or choice.names:
+            rest["tool_choice"] = write_choice(choice, names)
+        if options.parallel_tool_calls is not None:
+            rest["parallel_tool_calls"] = options.parallel_tool_calls
+    if request.stream:
+        rest["stream"] = True
+    rest["store"] = False
+    if include := _include(model, extra, encrypted):
+        rest["include"] = include
+    limit = extra.pop("max_completion_tokens", None) or options.max_tokens
+    extra.pop("max_tokens", None)  # kept by the chat door beside its newer name
+    if limit is not None:
+        rest["max_output_tokens"] = limit
+    if options.temperature is not None:
+        rest["temperature"] = options.temperature
+    if options.top_p is not None:
+        rest["top_p"] = options.top_p
+    said: dict[str, Any] = {}
+    if (verbosity := extra.pop("verbosity", None)) is not None:
+        said["verbosity"] = verbosity
+    if options.response_format is not None:
+        said["format"] = _write_format(options.response_format)
+    _merge(rest, "text", said, extra)
+    effort = {"effort": options.reasoning_effort} if options.reasoning_effort is not None else {}
+    _merge(rest, "reasoning", effort, extra)
+    rest.update(extra)
+    return b"]," + encode(rest)[1:]
+
+
+def _include(model: str, extra: dict[str, Raw], encrypted: bool) -> list[str | Raw]:
+    """What else the answer should hold. An empty list of the caller's own says: nothing."""
+    asked = extra.get("include")
+    theirs = _list(extra, "include")
+    if asked is not None and not theirs:
+        return []
+    ours: list[str | Raw] = []
+    if encrypted and not _DOES_NOT_THINK.match(model):
+        ours.append(ENCRYPTED)
+    if (said := extra.pop("logprobs", NULL)) != NULL and bytes(said) == b"true":  # the chat door's way to ask
+        ours.append(_LOGPROBS)
+    return ours + [one for one in theirs if bytes(one).decode()[1:-1] not in ours]
+
+
+def _list(extra: dict[str, Raw], name: str) -> list[Raw]:
+    """A list among the unknown fields, taken out of them; anything else stays there for the upstream to judge."""
+    try:
+        found = msgspec.json.decode(extra.get(name, b"[]"), type=list[Raw])
+    except UNREADABLE:
+        return []
+    extra.pop(name, None)
+    return found
+
+
+def _merge(rest: dict[str, Any], name: str, ours: dict[str, Any], extra: dict[str, Raw]) -> None:
+    """An object that holds known and unknown settings. What is said in a field of its own counts."""
+    theirs: dict[str, Any] = {}
+    if name in extra:
+        try:
+            theirs = msgspec.json.decode(extra[name], type=dict[str, Raw])
+        except UNREADABLE:
+            return  # not an object: the upstream will say so
+        del extra[name]
+    if theirs or ours:
+        rest[name] = {**theirs, **ours}
+
+
+class _Flat(Struct, frozen=True):
+    type: str = ""
+    function: Raw = NULL
+    name: str | None = None
+
+
+def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]:
+    if tool.native != NULL and _is_flat(tool):
+        return tool.native
+    said: dict[str, Any] = {"type": "function", "name": called(tool.name, names)}
+    if tool.description:
+        said["description"] = tool.description
+    # Left out, `strict` means true here, and properties that were optional become required; so it is always said.
+    if tool.strict and tool.kind == "caller":  # the caller's own word, which its upstream may judge
+        return {**said, "parameters": tool.parameters, "strict": True}
+    parameters, strict = _fitted(tool)
+    return {**said, "parameters": parameters, "strict": strict}
+
+
+def _fitted(tool: ToolSpec) -> tuple[Raw | dict[str, Any], bool]:
+    """The parameters as this API takes them, and if they can be strict."""
+    from ronda.schema.lower import lowered
+    from ronda.schema.lower_rules import OPENAI
+
+    schema = bytes(tool.parameters)
+    if tool.strict and (fitted := lowered(schema, OPENAI)).strict:
+        return fitted.schema, True
+    # A schema that does not qualify would fail the whole request; it goes without, and is checked by the loop.
+    fitted = lowered(schema, msgspec.structs.replace(OPENAI, strict=None))
+    return (tool.parameters if fitted.schema == msgspec.json.decode(schema) else fitted.schema), False
+
+
+def _is_flat(tool: ToolSpec) -> bool:
+    """A caller's own declaration, in the form this API has for it."""
+    try:
+        said = msgspec.json.decode(tool.native, type=_Flat)
+    except UNREADABLE:
+        return False
+    return (
+        said.type == "function"
+        and said.function == NULL
+        and said.name == tool.name
+        and bool(_NAME.fullmatch(tool.name))
+    )
+
+
+def write_choice(choice: ToolChoice, names: Mapping[str, str]) -> str | dict[str, Any]:
+    if choice.mode == "none" or not choice.names:
+        return choice.mode
+    tools = [{"type": "function", "name": called(name, names)} for name in choice.names]
+    if choice.named:
+        return tools[0]
+    return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
+
+
+def _write_format(format: ResponseFormat) -> dict[str, Any]:
+    if format.type == "json_object":
+        return {"type": "json_object"}
+    said: dict[str, Any] = {"type": "json_schema", "name": called(format.name, NO_NAMES)}
+    if format.description is not None:
+        said["description"] = format.description
+    said["schema"] = format.schema if format.schema != NULL else ANY_OBJECT
+    if format.strict is not None:
+        said["strict"] = format.strict
+        if format.strict:
+            from ronda.schema.lower import lowered
+            from ronda.schema.lower_rules import OPENAI
+
+            fitted = lowered(bytes(format.schema), OPENAI)
+            if fitted.strict:  # else the upstream says what is wrong with it, in the caller's own words
+                said["schema"] = fitted.schema
+    return said

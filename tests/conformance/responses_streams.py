@@ -1,0 +1,170 @@
+"""Every recorded stream of the Responses API under every way to cut it: the same previews, the same turn; and cut short,
+never half a turn. What a server shows by deltas alone, it must show as well when it sends none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from msgspec import Struct
+from tests.conformance import responses_recorded as recorded
+from tests.conformance.naive import chunks
+from tests.conformance.openai_chat_streams import fold
+from tests.conformance.recordings import Exchange
+from tests.conformance.report import PartResult, Tally, absent
+
+from ronda.core.events import ModelFinished, Preview
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.openai_responses.client import Reader, read_plain
+
+SMALLEST = 4  # of these every byte is tried …
+EVERY = 40  # … and of every fortieth of the rest, ordered by size,
+LARGEST = 16 * 1024  # unless it is larger than this: the work grows with the square of the size
+RANDOM_CUTS = 5
+
+
+class Outcome(Struct):
+    previews: list[Preview]
+    finished: ModelFinished | None
+    error: str | None
+
+
+def run(data: Path) -> PartResult:
+    streams = [one for one in recorded.exchanges(data) if one.sse is not None and one.status < 400]
+    if not streams:
+        return absent("a recorded stream of the Responses API")
+    streams.sort(key=lambda exchange: (len(exchange.raw), exchange.id))
+    distinct = list({stream.raw: stream for stream in streams}.values())
+    thorough = distinct[:SMALLEST] + [stream for stream in distinct[SMALLEST::EVERY] if len(stream.raw) <= LARGEST]
+    chosen = {stream.id for stream in thorough}
+    # The largest first, so that no core is left with one at the end.
+    jobs = sorted(streams, key=lambda stream: (stream.id in chosen) * len(stream.raw) ** 2 + len(stream.raw))[::-1]
+    tally = Tally()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(_check_stream, jobs, [stream.id in chosen for stream in jobs]):
+            for kind, who, problem in found:
+                if problem is None:
+                    tally.passed(kind)
+                else:
+                    tally.failed(kind, who, problem)
+    tally.note(f"{len(streams)} streams, {len(chosen)} of them cut at every byte")
+    return tally.result()
+
+
+def _check_stream(exchange: Exchange, thorough: bool) -> list[tuple[str, str, str | None]]:
+    stream = exchange.raw
+    whole = _read([stream])
+    dice = random.Random(zlib.crc32(exchange.id.encode()))
+    crlf = stream.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    bare = stream.rstrip(b"\r\n")
+    ways: list[tuple[str, Iterable[list[bytes]]]] = [
+        ("byte by byte", [[stream[at : at + 1] for at in range(len(stream))]]),
+        ("random cuts", [_cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
+        ("with CRLF", [[crlf], _cut_at_random(crlf, dice)]),
+        ("without the last line end", [[bare], _cut_at_random(bare, dice)]),
+    ]
+    if thorough:
+        ways.append(("cut in two at every byte", _in_two(stream)))
+    found = [(kind, exchange.id, _first_difference(whole, cuts)) for kind, cuts in ways]
+    found.append(("previews fold to the turn", exchange.id, _fold_problem(whole)))
+    found.append(("the same as the plain answer", exchange.id, _plain_problem(exchange, whole)))
+    for kind, keep in _POORER.items():
+        poorer = _frames([one for one in chunks(exchange.sse or "") if keep(one["type"])])
+        found.append((kind, exchange.id, _poorer_problem(whole, _read([poorer]))))
+    places = min(len(stream), 1_000_000 // len(stream) + 3)
+    some = range(len(stream)) if thorough else sorted(dice.sample(range(len(stream)), places))
+    found.append(("cut short", exchange.id, _cut_short_problem(stream, whole, some)))
+    return found
+
+
+# Streams as other servers have them.
+_POORER: dict[str, Callable[[str], bool]] = {
+    "without deltas": lambda type: not type.endswith(".delta"),
+    "with nothing but the end": lambda type: type == "response.completed",
+}
+
+
+def _frames(events: list[object]) -> bytes:
+    return b"".join([b"data: " + json.dumps(event).encode() + b"\n\n" for event in events])
+
+
+def _read(pieces: Iterable[bytes]) -> Outcome:
+    reader = Reader()
+    previews = [preview for piece in pieces for preview in reader.feed(piece)] + reader.close()
+    try:
+        return Outcome(previews, reader.finish(), None)
+    except UpstreamError as error:
+        return Outcome(previews, None, f"{type(error).__name__}: {error}")
+
+
+def _first_difference(whole: Outcome, ways: Iterable[list[bytes]]) -> str | None:
+    for pieces in ways:
+        other = _read(pieces)
+        if other != whole:
+            what = "the finished turn differs" if other.previews == whole.previews else "the previews differ"
+            return f"{what} when read in {len(pieces)} pieces; {other.error or ''}"
+    return None
+
+
+def _fold_problem(outcome: Outcome) -> str | None:
+    if outcome.finished is None:
+        return outcome.error
+    folded, turn = fold(outcome.previews), outcome.finished.turn
+    said = (turn.text, turn.reasoning, turn.refusal, [(call.id, call.name, call.arguments) for call in turn.calls])
+    return None if folded == said else f"folded {folded!r}, finished {said!r}"
+
+
+def _plain_problem(exchange: Exchange, whole: Outcome) -> str | None:
+    last = next(one["response"] for one in chunks(exchange.sse or "") if one["type"] == "response.completed")
+    plain = read_plain(json.dumps(last).encode())
+    if whole.finished is None:
+        return whole.error
+    ours, theirs = whole.finished.turn, plain.turn
+    if (ours.parts, ours.stop, whole.finished.usage) != (theirs.parts, theirs.stop, plain.usage):
+        return f"streamed {ours!r}, plain {theirs!r}"
+    assert ours.native is not None
+    assert theirs.native is not None
+    same = json.loads(bytes(ours.native.payload)) == json.loads(bytes(theirs.native.payload))
+    return None if same else "the items differ"
+
+
+def _poorer_problem(whole: Outcome, other: Outcome) -> str | None:
+    if whole.finished is None or other.finished is None:
+        return f"{whole.error} {other.error}"
+    if (other.finished.turn.parts, other.finished.usage) != (whole.finished.turn.parts, whole.finished.usage):
+        return "the turns differ"
+    return _fold_problem(other)
+
+
+def _cut_short_problem(stream: bytes, whole: Outcome, places: Iterable[int]) -> str | None:
+    for at in places:
+        reader = Reader()
+        reader.feed(stream[:at])
+        reader.close()
+        try:
+            got = reader.finish()
+        except UpstreamBroken:
+            continue
+        if got != whole.finished:
+            return f"cut after {at} of {len(stream)} bytes the turn passed for complete: {got!r}"
+    return None
+
+
+def _in_two(stream: bytes) -> Iterator[list[bytes]]:
+    return ([stream[:at], stream[at:]] for at in range(1, len(stream)))
+
+
+def _cut_at_random(stream: bytes, dice: random.Random) -> list[bytes]:
+    """Some reads tiny, some holding many frames."""
+    pieces, at = [], 0
+    while at < len(stream):
+        size = dice.randint(1, dice.choice((1, 2, 7, 40, 300, 2000, 9000)))
+        pieces.append(stream[at : at + size])
+        at += size
+    return pieces
