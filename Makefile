@@ -9,7 +9,7 @@ PORT   ?= 1234
 DATA   ?= ../shared/data
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format bench conformance lock clean
+.PHONY: help setup serve test check format bench conformance conformance-local lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -48,6 +48,9 @@ bench: setup ## our cost beside a floor measured in the same run [ARGS=--quick]
 
 conformance: setup ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
+
+conformance-local: setup ## long runs on the local model, half an hour at the most [DATA=DIR]
+	$(BIN)/python -m tests.conformance_local $(DATA)
 
 lock: setup ## write the lock files anew from pyproject.toml
 	$(BIN)/pip-compile $(LOCK) -o requirements.lock pyproject.toml

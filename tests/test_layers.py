@@ -1,6 +1,6 @@
 """Imports point one way:
 
-cli → server → agent → tools → providers → journal → store → drive → wire, schema → core → errors
+cli → server → agent → prompty → tools → providers → journal → store → drive → wire, schema → core → errors
 """
 
 import ast
@@ -19,7 +19,8 @@ BELOW = {
     "journal": {"store"},
     "providers": {"journal"},
     "tools": {"providers"},
-    "agent": {"tools"},
+    "prompty": {"tools"},
+    "agent": {"prompty"},
     "testing": {"agent"},
     "server": {"agent"},
     "cli": {"server"},

@@ -40,11 +40,11 @@ from ronda.core.events import (
 )
 from ronda.core.output import fold
 from ronda.core.parts import NULL, AssistantPart, AssistantTurn, Attachment, ToolCall, ToolResult, user
-from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, NONE, Options, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair, settle
-from ronda.errors import UpstreamError
+from ronda.errors import BadRequest, UpstreamError
 from ronda.schema.validate import validator_for
 
 Show: TypeAlias = Callable[[list[Preview]], None]
@@ -57,6 +57,13 @@ class Provider(Protocol):
     """A model somewhere. Raises UpstreamError; once it has shown something it is not asked to repeat it."""
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished: ...
+
+
+def check_options(provider: Provider, options: Options) -> None:
+    """Let a provider that can tell refuse what it cannot do, by name and before a run starts."""
+    check = getattr(provider, "check", None)
+    if check is not None:
+        check(options)
 
 
 class ToolContext(Struct, frozen=True, gc=False):
@@ -262,6 +269,8 @@ class _Driver:
             self.shown = []
             try:
                 return await self.provider.call(request, self.show)
+            except BadRequest as error:  # the provider cannot do what the plan asks for, and nothing changes that
+                raise _GaveUp(str(error), error.status_hint, request.attempt) from error
             except UpstreamError as error:
                 reason = str(error)
                 if self.shown:
