@@ -21,10 +21,9 @@ from ronda.errors import BadConfig, BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece, TokenLogprob
 from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
-from ronda.providers.local.markup import grammar_for
 from ronda.providers.local.prompt import Defuser, write_chatml, write_flat, write_messages, write_tools
 from ronda.providers.local.settings import Settings, read_settings
-from ronda.wire.markup import Family, MarkupReader, family_of, opens_thinking, supports_tools
+from ronda.wire.markup import Family, MarkupReader, family_of, grammar_for, opens_thinking, supports_tools
 from ronda.wire.markup.family import HERMES
 
 DEFAULT_MAX_TOKENS = 2048  # for a caller that says nothing: a small model can go on for ever
@@ -167,7 +166,9 @@ class _Reading:
         turn = self._reader.finish(done.stop)
         if self._calls is not None and len(turn.calls) > self._calls:
             turn = _with_calls(turn, self._calls)
-        usage = Usage(done.prompt, done.completion, done.cached, self._thought)
+        usage = Usage(
+            done.prompt, done.completion, done.cached, self._thought, done.prompt_seconds, done.completion_seconds
+        )
         return ModelFinished(turn, usage, NULL if self._top is None else _write_logprobs(self._logprobs))
 
 
