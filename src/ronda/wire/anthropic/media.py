@@ -1,0 +1,99 @@
+"""Images and files → blocks. What the API cannot look at becomes a note that says so, for the model to read."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
+
+from ronda.core.parts import Audio, File, Image, Text, UserPart, Video
+
+_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_TEXTS: Final = frozenset({"application/json", "application/xml"})
+_IMAGE_NAMES: Final = (".jpg", ".jpeg", ".png", ".gif", ".webp")
+
+
+def write_part(part: UserPart) -> dict[str, Any] | None:
+    """One block; none for text that says nothing, which the API refuses."""
+    match part:
+        case Text(text=text):
+            return text_block(text) if text.strip() else None
+        case Image(url=url):
+            return _image(url)
+        case File():
+            return _file(part)
+        case Audio(format=format):
+            return note(f"audio ({format})")
+        case Video():
+            return note("a video")
+
+
+def text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def note(what: str) -> dict[str, Any]:
+    return text_block(f"[{what} was attached here, which you cannot be shown]")
+
+
+def _image(url: str) -> dict[str, Any]:
+    if url.startswith(("http://", "https://")):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    said = _read(url)
+    media_type = "image/jpeg" if said.media_type == "image/jpg" else said.media_type
+    if media_type not in _IMAGES or not said.data:
+        return note(f"an image of type {media_type or 'unknown'}")
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": said.base64}}
+
+
+def _file(file: File) -> dict[str, Any]:
+    name = file.name
+    if file.data is None:
+        if file.id is None:
+            return note(f"a file{f' named {name!r}' if name else ''}")
+        kind = "image" if name and name.lower().endswith(_IMAGE_NAMES) else "document"
+        return {"type": kind, "source": {"type": "file", "file_id": file.id}}
+    if file.data.startswith(("http://", "https://")):
+        return _document({"type": "url", "url": file.data}, name)
+    said = _read(file.data)
+    media_type = said.media_type
+    if media_type in _IMAGES:
+        return _image(file.data)
+    if media_type == "application/pdf" and said.data:
+        return _document({"type": "base64", "media_type": media_type, "data": said.base64}, name)
+    if (media_type.startswith("text/") or media_type in _TEXTS) and (text := said.text).strip():
+        return _document({"type": "text", "media_type": "text/plain", "data": text}, name)
+    return note(f"a file{f' named {name!r}' if name else ''} of type {media_type or 'unknown'}")
+
+
+def _document(source: dict[str, Any], name: str | None) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "document", "source": source}
+    return {**block, "title": name[:500]} if name and name.strip() else block
+
+
+class _DataUrl(Struct, frozen=True):
+    media_type: str  # in small letters; "" where this is no data: URL
+    data: str = ""
+    is_base64: bool = True
+
+    @property
+    def base64(self) -> str:
+        return self.data if self.is_base64 else b64encode(unquote_to_bytes(self.data)).decode()
+
+    @property
+    def text(self) -> str:
+        """Empty where it is not text after all."""
+        try:
+            return (b64decode(self.data) if self.is_base64 else unquote_to_bytes(self.data)).decode()
+        except ValueError:  # not base64, or not UTF-8
+            return ""
+
+
+def _read(url: str) -> _DataUrl:
+    head, comma, data = url.partition(",")
+    if not head.startswith("data:") or not comma:
+        return _DataUrl("")
+    media_type, *options = head[5:].split(";")
+    return _DataUrl(media_type.strip().lower() or "text/plain", data, "base64" in options)

@@ -1,0 +1,98 @@
+"""What tools are called over there: names and properties the API takes, and the way back to the tool's own.
+
+And ids of calls: the API wants `^[a-zA-Z0-9_-]+$`, no two the same in a message. Calls from elsewhere are renamed the same
+way every time, and so are their results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.plan import ToolSpec
+from ronda.schema.lower import ANTHROPIC, Lowered, lower_names, lowered
+from ronda.wire.anthropic.errors import UNREADABLE
+
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class Names(Struct, frozen=True):
+    called: dict[str, str] = {}  # the tool's own name → the API's
+    own: dict[str, str] = {}
+    changed: dict[str, Lowered] = {}  # by the API's name: tools with properties that are called something else there
+
+    def wire(self, name: str) -> str:
+        """Also of a tool that is not there any more."""
+        return self.called.get(name) or lower_names([name], ANTHROPIC)[name]
+
+    def tool(self, wire: str) -> str:
+        return self.own.get(wire, wire)
+
+    def restore(self, wire: str, arguments: str) -> str:
+        """Arguments under the tool's own names, where they are not so already."""
+        lowered = self.changed.get(wire)
+        if lowered is None:
+            return arguments
+        try:
+            said = msgspec.json.decode(arguments, type=dict)
+        except UNREADABLE:
+            return arguments
+        return msgspec.json.encode(lowered.restore(said)).decode()
+
+
+NO_NAMES: Final = Names()
+
+
+def names_of(tools: Iterable[ToolSpec]) -> Names:
+    specs = {tool.name: tool for tool in tools}
+    called = lower_names(list(specs), ANTHROPIC)
+    changed = {}
+    for name, tool in specs.items():
+        schema = lowered(bytes(tool.parameters), ANTHROPIC)
+        if schema.names:
+            changed[called[name]] = schema
+    return Names(called, {wire: name for name, wire in called.items()}, changed)
+
+
+class Ids:
+    """Ids of the calls of one turn after another, in the order they come."""
+
+    __slots__ = ("_open", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._open: dict[str, list[str]] = {}  # its own id → ours
+
+    def begin(self) -> None:
+        """Another turn with calls."""
+        self._seen = set()
+        self._open = {}
+
+    def keep(self, id: str) -> None:
+        """A call that goes back as the API gave it."""
+        self._seen.add(id)
+        self._open.setdefault(id, []).append(id)
+
+    def call(self, id: str) -> str:
+        made, attempt = id, 0
+        while made in self._seen or not _ID.fullmatch(made):
+            mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()
+            made, attempt = f"toolu_{mark[:24]}", attempt + 1
+        self._seen.add(made)
+        self._open.setdefault(id, []).append(made)
+        return made
+
+    def result(self, id: str) -> str:
+        known = self._open.get(id)
+        if not known:
+            return (
+                id
+                if _ID.fullmatch(id)
+                else f"toolu_{hashlib.sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+            )
+        return known.pop(0) if len(known) > 1 else known[0]

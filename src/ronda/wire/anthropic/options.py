@@ -1,0 +1,250 @@
+"""Everything of a request but its messages.
+
+What other dialects call otherwise is translated; what the API has no word for is in `IGNORED`, with the reason; any other
+field goes out as the caller wrote it, and the API refuses by name what it does not know.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import NULL
+from ronda.core.plan import Options, ResponseFormat
+from ronda.core.request import ModelRequest
+from ronda.errors import BadRequest
+from ronda.schema.lower import ANTHROPIC, lowered
+from ronda.wire.anthropic import OLD_VERSION, VERSION
+from ronda.wire.anthropic.errors import UNREADABLE
+from ronda.wire.anthropic.models import Model
+from ronda.wire.anthropic.names import Names
+from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
+from ronda.wire.anthropic.turns import system_blocks
+
+encode = msgspec.json.Encoder().encode
+
+# Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
+IGNORED: Final = {
+    "store": "nothing is stored upstream",
+    "stream_options": "usage always comes",
+    "prediction": "a hint for speed",
+    "prompt_cache_key": "caches are found by content here",
+    "prompt_cache_retention": "`cache_control` says how long",
+}
+# Their values that mean "as usual". Any other value is refused by the API, by name.
+_AS_USUAL: Final = {
+    "frequency_penalty": (b"0", b"0.0"),
+    "presence_penalty": (b"0", b"0.0"),
+    "logprobs": (b"false",),
+    "logit_bias": (b"{}",),
+}
+_SAID_OTHERWISE: Final = frozenset(
+    {"betas", "max_completion_tokens", "metadata", "output_config", "safety_identifier", "thinking", "user"}
+)
+_SAMPLING: Final = ("temperature", "top_p", "top_k")
+
+# Tokens to think, for models that take a number; the least they take is 1024.
+_BUDGETS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
+_LARGEST_BUDGET: Final = 32768
+_LEAST_BUDGET: Final = 1024
+
+_JSON: Final = "Answer with one JSON object and nothing else: no words before or after it, no code fence."
+_SCHEMA: Final = (
+    "Answer with JSON that satisfies this JSON Schema, and nothing else: no words before or after it, no code fence.\n"
+)
+
+
+class Said(Struct, frozen=True):
+    """What the messages mean for the rest of the request."""
+
+    system: tuple[str | bytes, ...] = ()  # plain words, or blocks
+    called: tuple[str, ...] = ()  # the API's names of the tools that were called, if no tools are declared
+    thoughtless_loop: bool = False  # results are going back to an assistant that had not thought
+    container: str | None = None
+
+
+class Tail(Struct, frozen=True):
+    body: bytes
+    thinks: bool
+    prefill: bool  # the model may go on from an assistant's unfinished words
+
+
+def refusal(options: Options, version: str) -> BadRequest | None:
+    """What the API of this version would answer 400 to, said before anything is sent."""
+    if version != VERSION:
+        return None
+    asked = {"temperature": options.temperature is not None, "top_p": options.top_p is not None}
+    for name in _SAMPLING:
+        if asked.get(name) or name in options.extra:
+            return BadRequest(
+                f"'{name}' is not taken by Anthropic's API of {version}; leave it out, or ask for the API of {OLD_VERSION}",
+                param=name,
+            )
+    return None
+
+
+def write_tail(name: str, model: Model, request: ModelRequest, said: Said, names: Names) -> Tail:
+    options, extra = request.options, request.options.extra
+    rest: dict[str, Any] = {"model": name}
+    thinking = _thinking(model, request, said)
+    rest["max_tokens"] = _max_tokens(model, options, thinking)
+    system = list(said.system)
+    config, instruction = _config(model, options)
+    if instruction is not None:
+        system.append(instruction)
+    if system:
+        words = [one for one in system if isinstance(one, str)]
+        rest["system"] = "\n\n".join(words) if len(words) == len(system) else system_blocks(system)
+    if request.tools:
+        rest["tools"] = write_tools(request.tools, names, model, request.stream)
+        if (choice := write_choice(request.choice, options, names, model)) is not None:
+            rest["tool_choice"] = choice
+    elif said.called:
+        rest["tools"] = stand_ins(said.called)
+        rest["tool_choice"] = {"type": "none"}
+    if request.stream:
+        rest["stream"] = True
+    if options.temperature is not None:
+        rest["temperature"] = options.temperature
+    if options.top_p is not None:
+        rest["top_p"] = options.top_p
+    if options.stop:
+        rest["stop_sequences"] = options.stop
+    if thinking is not None:
+        rest["thinking"] = thinking
+    if config:
+        rest["output_config"] = config
+    rest.update(_extra(extra))
+    if said.container is not None and bytes(extra.get("container", b""))[:1] != b'"':
+        rest["container"] = said.container  # the id: the parameters it was made with are refused the second time
+    thinks = thinking is not None and _type_of(thinking) in ("enabled", "adaptive", "between_tools")
+    thinks = thinks or (thinking is None and model.thinks_unasked)
+    prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
+    return Tail(b"]," + encode(rest)[1:], thinks, prefill)
+
+
+def betas(options: Options) -> str:
+    """The value of the `anthropic-beta` header, which the SDKs call `betas`."""
+    said = options.extra.get("betas")
+    if said is None:
+        return ""
+    try:
+        wanted = msgspec.json.decode(said, type=list[str] | str | None)
+    except UNREADABLE:
+        return ""
+    return wanted if isinstance(wanted, str) else ",".join(wanted or ())
+
+
+# ---- inside -----------------------------------------------------------------------------------------------------------
+
+
+def _thinking(model: Model, request: ModelRequest, said: Said) -> dict[str, Any] | Raw | None:
+    """A budget cannot begin in the middle of a tool loop, nor go with a forced choice; that round goes without."""
+    own = request.options.extra.get("thinking")
+    if own is not None:
+        return None if said.thoughtless_loop and _type_of(own) == "enabled" else own
+    effort = request.options.reasoning_effort
+    if effort is None:
+        return None
+    if effort == "none":
+        return {"type": "disabled"} if model.thinks_unasked and not model.always_thinks else None
+    if model.adaptive:
+        return {"type": "adaptive", "display": "summarized"} if model.hides_thinking else {"type": "adaptive"}
+    limit = _limit(request.options)
+    if said.thoughtless_loop or is_forced(request.choice, model) or (limit is not None and limit <= _LEAST_BUDGET):
+        return None
+    budget = _BUDGETS.get(effort, _LARGEST_BUDGET)
+    if limit is not None:
+        budget = max(_LEAST_BUDGET, min(budget, limit // 2))
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+class _Typed(Struct, frozen=True):
+    type: str | None = None
+    budget_tokens: int | None = None
+
+
+def _type_of(thinking: dict[str, Any] | Raw) -> str | None:
+    return _read(thinking).type
+
+
+def _read(thinking: dict[str, Any] | Raw) -> _Typed:
+    if isinstance(thinking, dict):
+        return msgspec.convert(thinking, _Typed)
+    try:
+        return msgspec.json.decode(thinking, type=_Typed)
+    except UNREADABLE:
+        return _Typed()
+
+
+def _limit(options: Options) -> int | None:
+    if options.max_tokens is not None:
+        return options.max_tokens
+    try:
+        return msgspec.json.decode(options.extra.get("max_completion_tokens", NULL), type=int | None)
+    except UNREADABLE:
+        return None
+
+
+def _max_tokens(model: Model, options: Options, thinking: dict[str, Any] | Raw | None) -> int:
+    """The API has no default. Thinking counts: a budget must leave room for the answer."""
+    limit = _limit(options)
+    if limit is not None:
+        return limit
+    budget = _read(thinking).budget_tokens if thinking is not None else None
+    return max(model.max_tokens, (budget or 0) + 4096)
+
+
+def _config(model: Model, options: Options) -> tuple[dict[str, Any], str | None]:
+    """`output_config`, and what is said to a model instead where it cannot be held to a schema."""
+    config: dict[str, Any] = {}
+    effort = options.reasoning_effort
+    if effort is not None and model.adaptive:
+        if effort == "none":
+            effort = "low" if model.always_thinks else None
+        elif effort == "minimal":
+            effort = "low"
+        elif effort == "xhigh" and not model.xhigh:
+            effort = "max"
+        if effort is not None:
+            config["effort"] = effort
+    instruction = None
+    if (format := options.response_format) is not None:
+        schema = _schema(format)
+        if schema is not None and model.formats:
+            config["format"] = {"type": "json_schema", "schema": schema}
+        else:
+            instruction = _JSON if format.schema == NULL else _SCHEMA + bytes(format.schema).decode()
+    with suppress(*UNREADABLE):  # what is no object changes nothing
+        config |= msgspec.json.decode(options.extra.get("output_config", b"{}"), type=dict[str, Raw])
+    return config, instruction
+
+
+def _schema(format: ResponseFormat) -> dict[str, Any] | None:
+    """Where the API's grammar takes it; else the loop checks, and asks again."""
+    if format.type != "json_schema" or format.schema == NULL:
+        return None
+    schema = lowered(bytes(format.schema), ANTHROPIC)
+    return schema.schema if schema.strict and not schema.names else None
+
+
+def _extra(extra: dict[str, Raw]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in extra.items():
+        if name in IGNORED or bytes(value) in (b"null", *_AS_USUAL.get(name, ())):
+            continue
+        if name not in _SAID_OTHERWISE:
+            kept[name] = value
+    user = extra.get("safety_identifier", extra.get("user"))
+    if "metadata" in extra:
+        # Elsewhere a note to oneself; here one member is known and any other refused.
+        try:
+            user = msgspec.json.decode(extra["metadata"], type=dict[str, Raw]).get("user_id", user)
+        except UNREADABLE:
+            kept["metadata"] = extra["metadata"]
+    if user is not None and bytes(user) != b"null":
+        kept["metadata"] = {"user_id": user}
+    return kept

@@ -1,0 +1,246 @@
+"""A stream of events, one socket read at a time → previews, and the message a plain answer would have been.
+
+A block is put together from its start and its deltas in the order and with the members it began with, so that what goes
+back is what the plain answer would have held. Nothing is trusted to come: a delta whose start was lost begins its block.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.parts import NULL
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.anthropic.answer import Answer, Block, Container, StopDetails, UsageSaid, encode, finish
+from ronda.wire.anthropic.errors import UNREADABLE, said_error
+from ronda.wire.anthropic.names import NO_NAMES, Names
+from ronda.wire.anthropic.turns import INVALID_JSON
+from ronda.wire.sse import SseReader
+
+
+class _Delta(Struct, frozen=True, gc=False):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    citation: Raw = NULL
+    content: Raw = NULL  # of a compaction
+    stop_reason: str | None = None
+    stop_details: StopDetails | None = None
+    container: Container | None = None
+
+
+class _Started(Struct, frozen=True, gc=False):
+    usage: UsageSaid | None = None
+
+
+class _Event(Struct, frozen=True, gc=False):
+    type: str | None = None
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: Raw = NULL
+    message: _Started | None = None
+    usage: UsageSaid | None = None
+    error: Raw = NULL
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+# A delta whose block was never started begins one of this kind.
+_KINDS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
+
+
+class _Growing:
+    """A block as far as it has come."""
+
+    __slots__ = ("block", "call", "citations", "id", "input", "kind", "name", "said", "signature", "thought")
+
+    def __init__(self, members: dict[str, Raw]) -> None:
+        self.block = Block(members)
+        self.kind = self.block.text("type")
+        self.call: int | None = None  # which of the turn's calls this is
+        self.id = self.name = ""
+        self.said: list[str] = []
+        self.thought: list[str] = []
+        self.signature = ""
+        self.input: list[str] = []
+        self.citations: list[Raw] = []
+
+    @property
+    def arguments(self) -> str:
+        """What the model wrote; where it wrote nothing, what the block began with."""
+        written = "".join(self.input)
+        return written or bytes(self.block.members.get("input", b"{}")).decode()
+
+    def whole(self) -> Block:
+        members = self.block.members
+        if self.said:
+            members["text"] = Raw(encode("".join(self.said)))
+        if self.thought:
+            members["thinking"] = Raw(encode("".join(self.thought)))
+        if self.signature:
+            members["signature"] = Raw(encode(self.signature))
+        if self.citations:
+            members["citations"] = Raw(encode(self.citations))
+        if self.input and self.kind != "text":
+            arguments = self.arguments
+            try:
+                _decode_members(arguments)
+                members["input"] = Raw(arguments.encode())
+            except UNREADABLE:  # cut by length, or written without anybody checking it
+                members["input"] = Raw(encode({INVALID_JSON: arguments}))
+                self.block.arguments = arguments
+        return self.block
+
+
+class Reader:
+    """Previews out of `feed`, the whole turn out of `finish`.
+
+    `first_call` is the number of calls a turn that paused has made already.
+    """
+
+    __slots__ = (
+        "_blocks", "_calls", "_container", "_done", "_explanation", "_failure", "_names", "_sse", "_stop_reason", "_usage",
+    )  # fmt: skip
+
+    def __init__(self, names: Names = NO_NAMES, first_call: int = 0) -> None:
+        self._sse = SseReader()
+        self._names = names
+        self._blocks: dict[int, _Growing] = {}
+        self._calls = first_call
+        self._usage = UsageSaid()
+        self._stop_reason: str | None = None
+        self._explanation: str | None = None
+        self._container: str | None = None
+        self._done = False
+        self._failure: UpstreamError | None = None
+
+    def feed(self, data: bytes) -> list[Preview]:
+        return self._read(self._sse.feed_data(data))
+
+    @property
+    def broken(self) -> bool:
+        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
+        return self._failure is not None
+
+    def close(self) -> list[Preview]:
+        """The stream is over: read a last frame that lacks its blank line."""
+        return self._read([frame.data for frame in self._sse.close()])
+
+    def finish(self) -> ModelFinished:
+        return self.answer().finished
+
+    def answer(self) -> Answer:
+        if self._failure is not None:
+            raise self._failure
+        if self._stop_reason is None and not self._done:
+            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+        blocks = [self._blocks[index].whole() for index in sorted(self._blocks)]
+        usage = self._usage.counted()
+        return finish(blocks, self._stop_reason, self._explanation, usage, self._container, self._names)
+
+    def _read(self, frames: list[bytes]) -> list[Preview]:
+        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
+        out: list[Preview] = []
+        if self._failure is None:
+            try:
+                for frame in frames:
+                    if frame and frame != b"[DONE]":
+                        self._read_event(_decode(frame), out)
+            except UNREADABLE as error:
+                self._failure = UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True)
+                self._failure.__cause__ = error
+            except UpstreamError as error:
+                self._failure = error
+        return out
+
+    def _read_event(self, event: _Event, out: list[Preview]) -> None:
+        match event.type:
+            case "content_block_delta" if event.delta is not None:
+                self._grow(event.index, event.delta, out)
+            case "content_block_start":
+                self._begin(event.index, _decode_members(event.content_block), out)
+            case "content_block_stop":
+                self._end(event.index, out)
+            case "message_start" if event.message is not None and event.message.usage is not None:
+                self._usage = self._usage.then(event.message.usage)
+            case "message_delta":
+                self._end_message(event, out)
+            case "message_stop":
+                self._done = True
+            case "error":
+                raise said_error(bytes(event.error))
+            case _:  # ping, and whatever comes to mind next: "new event types may be added"
+                if event.error != NULL:
+                    raise said_error(bytes(event.error))
+
+    def _begin(self, index: int, members: dict[str, Raw], out: list[Preview]) -> _Growing:
+        # A Raw is a view that would keep the whole read alive, hence the copies.
+        growing = self._blocks[index] = _Growing({name: value.copy() for name, value in members.items()})
+        if growing.kind == "tool_use":
+            growing.call, self._calls = self._calls, self._calls + 1
+            growing.id, growing.name = growing.block.text("id"), self._names.tool(growing.block.text("name"))
+            out.append(CallDelta(growing.call, growing.id, growing.name, ""))
+        elif growing.kind == "text" and (text := growing.block.text("text")):
+            growing.said.append(text)
+            out.append(TextDelta(text))
+        elif growing.kind == "thinking" and (thought := growing.block.text("thinking")):
+            growing.thought.append(thought)
+            out.append(ReasoningDelta(thought))
+        return growing
+
+    def _grow(self, index: int, delta: _Delta, out: list[Preview]) -> None:
+        growing = self._blocks.get(index)
+        if growing is None:
+            kind = _KINDS.get(delta.type or "")
+            if kind is None:
+                return
+            growing = self._begin(index, {"type": Raw(encode(kind))}, out)
+        if delta.text:
+            growing.said.append(delta.text)
+            out.append(TextDelta(delta.text))
+        elif delta.partial_json:
+            growing.input.append(delta.partial_json)
+            if growing.call is not None and not self._is_renamed(growing):
+                out.append(CallDelta(growing.call, growing.id, growing.name, delta.partial_json))
+        elif delta.thinking:
+            growing.thought.append(delta.thinking)
+            out.append(ReasoningDelta(delta.thinking))
+        elif delta.signature:
+            growing.signature += delta.signature
+        elif delta.citation != NULL:
+            growing.citations.append(delta.citation.copy())
+        elif delta.type == "compaction_delta" and delta.content != NULL:
+            growing.block.members["content"] = delta.content.copy()
+
+    def _end(self, index: int, out: list[Preview]) -> None:
+        """Arguments nobody has seen yet: none were written, or they must be read whole to be understood."""
+        growing = self._blocks.get(index)
+        if growing is None or growing.call is None:
+            return
+        renamed = self._is_renamed(growing)
+        if renamed or not growing.input:
+            arguments = self._names.restore(growing.block.text("name"), growing.arguments)
+            out.append(CallDelta(growing.call, growing.id, growing.name, arguments))
+
+    def _is_renamed(self, growing: _Growing) -> bool:
+        return bool(self._names.changed) and growing.block.text("name") in self._names.changed
+
+    def _end_message(self, event: _Event, out: list[Preview]) -> None:
+        if event.usage is not None:
+            self._usage = self._usage.then(event.usage)
+        delta = event.delta
+        if delta is None:
+            return
+        if delta.stop_reason is not None:
+            self._stop_reason = delta.stop_reason
+        if delta.container is not None:
+            self._container = delta.container.id
+        if delta.stop_details is not None and delta.stop_details.explanation and self._stop_reason == "refusal":
+            self._explanation = delta.stop_details.explanation
+            out.append(RefusalDelta(self._explanation))

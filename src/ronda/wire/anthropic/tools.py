@@ -1,0 +1,87 @@
+"""Tools and which of them may, must or must not be called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import NULL
+from ronda.core.plan import Options, ToolChoice, ToolSpec
+from ronda.schema.lower import ANTHROPIC, lowered, strict_within
+from ronda.wire.anthropic.errors import UNREADABLE
+from ronda.wire.anthropic.models import Model
+from ronda.wire.anthropic.names import Names
+
+_HOSTED: Final = re.compile(r"\w+_20\d{6}|mcp_toolset")  # web_search_20250305
+
+
+class _Declared(Struct, frozen=True):
+    type: str | None = None
+    input_schema: Raw = NULL
+    function: Raw = NULL
+    parameters: Raw = NULL
+
+
+def is_ours(tool: ToolSpec) -> bool:
+    """A caller's own declaration says in no word which dialect it is of; its members do."""
+    if tool.native == NULL:
+        return False
+    try:
+        said = msgspec.json.decode(tool.native, type=_Declared)
+    except UNREADABLE:
+        return False
+    if said.function != NULL or said.parameters != NULL:
+        return False
+    return said.input_schema != NULL or bool(_HOSTED.fullmatch(said.type or ""))
+
+
+def write_tools(tools: tuple[ToolSpec, ...], names: Names, model: Model, stream: bool) -> list[Raw | dict[str, Any]]:
+    schemas = [lowered(bytes(tool.parameters), ANTHROPIC) for tool in tools]
+    # Asked for only where it qualifies: one schema that does not would fail the whole request. The loop checks all the same.
+    wants_strict = [tool.strict is True and model.formats and not is_ours(tool) for tool in tools]
+    fits = iter(
+        strict_within([schema for schema, wants in zip(schemas, wants_strict, strict=True) if wants], ANTHROPIC)
+    )
+    written: list[Raw | dict[str, Any]] = []
+    for tool, schema, wants in zip(tools, schemas, wants_strict, strict=True):
+        is_strict = wants and next(fits)
+        if is_ours(tool):
+            written.append(tool.native)
+            continue
+        said: dict[str, Any] = {"name": names.wire(tool.name)}
+        if tool.description:
+            said["description"] = tool.description
+        said["input_schema"] = schema.schema
+        if is_strict:
+            said["strict"] = True
+        elif stream and model.eager_input:
+            said["eager_input_streaming"] = True
+        written.append(said)
+    return written
+
+
+def stand_ins(names: Iterable[str]) -> list[Raw | dict[str, Any]]:
+    """Tools of calls long made: "requests which include `tool_use` or `tool_result` blocks must define tools"."""
+    return [
+        {"name": name, "description": "Not available any more.", "input_schema": {"type": "object"}} for name in names
+    ]
+
+
+def is_forced(choice: ToolChoice, model: Model) -> bool:
+    return choice.mode == "required" and model.forced_choice
+
+
+def write_choice(choice: ToolChoice, options: Options, names: Names, model: Model) -> dict[str, Any] | None:
+    """None where it goes without saying. Several allowed tools have no word here; the loop holds the model to them."""
+    if choice.mode == "none":
+        return {"type": "none"}
+    said: dict[str, Any] = {"type": "auto"}
+    if is_forced(choice, model):
+        said = {"type": "tool", "name": names.wire(choice.names[0])} if len(choice.names) == 1 else {"type": "any"}
+    if options.parallel_tool_calls is False:
+        said["disable_parallel_tool_use"] = True
+    return None if said == {"type": "auto"} else said

@@ -1,0 +1,185 @@
+"""One turn → the blocks of a message, joined by commas.
+
+A turn the API said itself goes back as it was, byte for byte. Any other is projected to what the API takes: no thoughts
+(they carry a signature, or are refused), no blank text, calls behind the words, ids of the API's own shape. The blocks of a
+turn are bytes that never change, so that a conversation can be written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeGuard
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import (
+    AssistantTurn,
+    Native,
+    Reasoning,
+    SystemTurn,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    UserTurn,
+)
+from ronda.wire.anthropic import API, VERSION
+from ronda.wire.anthropic.errors import UNREADABLE
+from ronda.wire.anthropic.media import text_block, write_part
+from ronda.wire.anthropic.names import Ids, Names
+
+encode = msgspec.json.Encoder().encode
+
+INVALID_JSON: Final = (
+    "INVALID_JSON"  # how the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming)
+)
+_THINKING: Final = ("thinking", "redacted_thinking")
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_ATTACHED: Final = encode(text_block("Attached by the tools above:"))
+
+
+class _Kept(Struct, frozen=True):
+    """What `Native` holds where content alone is not enough to go on."""
+
+    content: Raw
+    container: str | None = None
+
+
+class _Typed(Struct, frozen=True):
+    type: str = ""
+
+
+def is_ours(native: Native | None) -> TypeGuard[Native]:
+    return native is not None and native.api == API
+
+
+def kept(native: Native) -> _Kept:
+    if bytes(native.payload)[:1] == b"{":
+        return msgspec.json.decode(native.payload, type=_Kept)
+    return _Kept(native.payload)
+
+
+def begins_with_thought(turn: AssistantTurn) -> bool:
+    if not is_ours(turn.native) or b"thinking" not in (content := bytes(kept(turn.native).content)):
+        return False
+    try:
+        blocks = msgspec.json.decode(content, type=list[_Typed])
+    except UNREADABLE:
+        return False
+    return bool(blocks) and blocks[0].type in _THINKING
+
+
+def write_system(turn: SystemTurn) -> str | bytes:
+    """Plain words, or blocks where they say more."""
+    if is_ours(turn.native):
+        return _inside(turn.native.payload)
+    return turn.text if turn.text.strip() else ""
+
+
+def system_blocks(said: Iterable[str | bytes]) -> Raw:
+    blocks = [one if isinstance(one, bytes) else encode(text_block(one)) for one in said]
+    return Raw(b"[%b]" % b",".join(blocks))
+
+
+def write_user(turn: UserTurn, version: str) -> bytes:
+    if is_ours(turn.native):
+        payload = turn.native.payload
+        if version == VERSION and b'"citations"' in bytes(payload):
+            payload = _without_citations(payload)
+        return _inside(payload)
+    return encode([block for part in turn.parts if (block := write_part(part)) is not None])[1:-1]
+
+
+def write_assistant(turn: AssistantTurn, names: Names, ids: Ids, version: str) -> bytes:
+    calls = turn.calls
+    if calls:
+        ids.begin()
+    if is_ours(turn.native):
+        for call in calls:
+            ids.keep(call.id)
+        content = kept(turn.native).content
+        if version == VERSION and b'"document"' in bytes(content):
+            content = _without_documents(content)
+        return _inside(content)
+    said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
+    blocks = [text_block(text) for text in said] + [write_call(call, names, ids) for call in calls]
+    return encode(blocks)[1:-1]
+
+
+def write_beginning(turn: AssistantTurn) -> bytes:
+    """Words for the model to go on from: "final assistant content cannot end with trailing whitespace"."""
+    said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
+    said[-1] = said[-1].rstrip()
+    return encode([text_block(text) for text in said])[1:-1]
+
+
+def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:
+    return {"type": "tool_use", "id": ids.call(call.id), "name": names.wire(call.name), "input": _input(call.arguments)}
+
+
+def write_results(turn: ToolTurn, ids: Ids) -> bytes:
+    """All results of a turn, and behind them what a failed one had to show: an error holds text alone."""
+    blocks: list[bytes] = []
+    attached: list[bytes] = []
+    for result in turn.results:
+        id = ids.result(result.call_id)
+        if is_ours(result.native) and id == result.call_id:
+            blocks.append(bytes(result.native.payload))
+            continue
+        blocks.append(encode(write_result(result, id)))
+        if result.failed:
+            attached += [encode(block) for item in result.attachments if (block := write_part(item)) is not None]
+    return b",".join([*blocks, _ATTACHED, *attached] if attached else blocks)
+
+
+def write_result(result: ToolResult, id: str) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result.content}
+    if result.failed:
+        # "content cannot be empty if `is_error` is true"
+        return {**block, "content": result.content if result.content.strip() else "Error", "is_error": True}
+    if result.attachments:
+        shown = [made for item in result.attachments if (made := write_part(item)) is not None]
+        block["content"] = [*([text_block(result.content)] if result.content.strip() else []), *shown]
+    return block
+
+
+def _input(arguments: str) -> Raw | dict[str, Any]:
+    if not arguments.strip():
+        return {}
+    try:
+        _decode_object(arguments)
+    except UNREADABLE:
+        return {INVALID_JSON: arguments}
+    return Raw(arguments.encode())
+
+
+def _inside(content: Raw) -> bytes:
+    """The blocks of a content without the brackets; a string is one block of text."""
+    said = bytes(content).strip()
+    if said[:1] == b"[":
+        return said[1:-1].strip()
+    text = msgspec.json.decode(said, type=str | None)
+    return encode(text_block(text)) if text and text.strip() else b""
+
+
+_decode_blocks = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+
+
+def _without_citations(content: Raw) -> Raw:
+    """2026-10-21 refuses citations on what a user said; those on a document, a setting, stay."""
+    if bytes(content)[:1] == b'"':
+        return content
+    blocks = _decode_blocks(content)
+    cited = [block for block in blocks if bytes(block["type"]) == b'"text"' and "citations" in block]
+    for block in cited:
+        del block["citations"]
+    return Raw(encode(blocks)) if cited else content
+
+
+def _without_documents(content: Raw) -> Raw:
+    """… and documents that the assistant said. Those inside a block are a server tool's."""
+    if bytes(content)[:1] == b'"':
+        return content
+    blocks = _decode_blocks(content)
+    others = [block for block in blocks if bytes(block["type"]) != b'"document"']
+    return Raw(encode(others)) if len(others) < len(blocks) else content

@@ -1,0 +1,156 @@
+"""Every recorded second request, made by us out of the first request and its answer: the same conversation in meaning.
+
+A follow-up is a request whose messages are those of an earlier one, then what that one was answered, then tool results or
+what the user said. We read the earlier request and its answer, add the rest, and write it.
+
+Recorded clients rebuild an answer from what they understand of it; we send it back as it was. So the answer itself must be
+the API's own, thinking byte for byte, and must hold every block that the client sent. All else must be the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from msgspec import Struct
+from tests.conformance import anthropic_meaning as meaning
+from tests.conformance import anthropic_naive as naive
+from tests.conformance.anthropic_answers import read as read_answer
+from tests.conformance.anthropic_naive import Said
+from tests.conformance.anthropic_requests import read, read_messages
+from tests.conformance.recordings import Exchange, Json
+from tests.conformance.report import PartResult, Tally, absent, same
+
+from ronda.core.events import RunStarted
+from ronda.core.plan import Plan
+from ronda.core.run import Run
+from ronda.core.transcript import settle
+from ronda.wire.anthropic import OLD_VERSION
+from ronda.wire.anthropic.client import Body
+
+# Members of an answer that clients do not know of, and leave out.
+LEFT_OUT = {"caller", "citations"}
+
+
+class FollowUp(Struct):
+    """`at` is where the answer of `before` stands in the messages of `exchange`."""
+
+    exchange: Exchange
+    before: Exchange
+    at: int
+
+    @property
+    def is_tool_round(self) -> bool:
+        return bool(naive.read(self.before).calls)
+
+
+def run(data: Path) -> PartResult:
+    followups, others = find([one for one in naive.exchanges(data) if isinstance(one.request, dict)])
+    if not followups:
+        return absent("a recorded message that goes on from another")
+    tally = Tally()
+    for followup in followups:
+        kind = "tool rounds" if followup.is_tool_round else "further questions"
+        if any(block["type"].endswith("thinking") for block in naive.read(followup.before).content):
+            kind += " after thinking"
+        tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
+    for why, count in others.items():
+        tally.note(f"not follow-ups: {count} {why}")
+    return tally.result()
+
+
+def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
+    cassettes = defaultdict(list)
+    for exchange in exchanges:
+        cassettes[exchange.cassette].append(exchange)
+    found: list[FollowUp] = []
+    others: Counter[str] = Counter()
+    for cassette in cassettes.values():
+        cassette.sort(key=lambda exchange: exchange.index)
+        starts = defaultdict(list)
+        for exchange in cassette:
+            if naive.is_answer(exchange):
+                starts[_key(exchange.request["messages"])].append(exchange)
+        for exchange in cassette:
+            messages = exchange.request["messages"]
+            said = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+            pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
+            if followup := next((pair for pair in pairs if pair is not None), None):
+                found.append(followup)
+            elif any(starts[_key(messages[:at])] for at in said):
+                others["whose beginning has other answers than this in the recording"] += 1
+            elif said:
+                others["whose beginning was never asked, or asked of another provider"] += 1
+    return found, others
+
+
+def _pair(exchange: Exchange, at: int, asked: list[Exchange]) -> FollowUp | None:
+    content = exchange.request["messages"][at]["content"]
+    found = [before for before in asked if before is not exchange and _is_answer(content, naive.read(before))]
+    found = [before for before in found if before.index < exchange.index] or found
+    return FollowUp(exchange, found[-1], at) if found else None
+
+
+def _key(messages: Json) -> str:
+    """Marks for the cache move on with each request of a client that sets them."""
+    return json.dumps(_unmarked(meaning.messages(messages)), sort_keys=True)
+
+
+def _unmarked(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _unmarked(one) for name, one in value.items() if name != "cache_control"}
+    return [_unmarked(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_answer(content: Json, said: Said) -> bool:
+    """Known by the ids of its calls; by the text if there are none."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    if calls or said.calls:
+        return calls == [call["id"] for call in said.calls]
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    return text.strip() == said.all("text", "text").strip() and bool(text.strip())
+
+
+def _compare(followup: FollowUp) -> None:
+    recorded = followup.exchange.request["messages"]
+    said = naive.read(followup.before)
+    request = read(followup.before.request)
+    run = Run(RunStarted("run", Plan("model"), ()))
+    turn = settle(read_answer(followup.before), run)[0].turn
+
+    # One body for both requests, as in a run: what the first wrote is not written again.
+    body = Body()
+    model = followup.exchange.request["model"]
+    body.write(model, request, OLD_VERSION)
+    request.turns = [*request.turns, turn, *read_messages(recorded[followup.at + 1 :])]
+    written = body.write(model, request, OLD_VERSION)
+    same(written, Body().write(model, request, OLD_VERSION), "written with what was written before")
+
+    ours = _unmarked(meaning.messages(json.loads(written)["messages"]))
+    theirs = _unmarked(meaning.messages(recorded))
+    at = len(meaning.messages(recorded[: followup.at]))
+    same([message["role"] for message in ours], [message["role"] for message in theirs], "roles")
+    same(ours[:at] + ours[at + 1 :], theirs[:at] + theirs[at + 1 :], "messages around the answer")
+    _compare_answer(ours[at]["content"], theirs[at]["content"], said)
+    if said.container is not None and said.calls:
+        same(json.loads(written).get("container"), followup.exchange.request.get("container"), "container")
+
+
+def _compare_answer(ours: list[Json], theirs: list[Json], said: Said) -> None:
+    """`ours` may go on behind the answer, where the recorded client says more in the assistant's name."""
+    expected = [meaning.block(block) for block in said.content if block != {"type": "text", "text": ""}]
+    same(ours[: len(expected)], expected, "the answer")
+    rest = [_known(block) for block in ours]
+    for block in theirs:
+        if _known(block) in rest:
+            rest.remove(_known(block))
+        elif block.get("type") != "text" or block["text"].strip():  # a client that cannot do without text sends a blank
+            raise AssertionError(f"the client sends {json.dumps(block)[:300]}; we have {json.dumps(rest)[:300]}")
+
+
+def _known(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _known(one) for name, one in value.items() if name not in LEFT_OUT and one is not None}
+    return [_known(one) for one in value] if isinstance(value, list) else value
