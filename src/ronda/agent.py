@@ -26,7 +26,7 @@ from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, UserTurn, user
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, Plan, ResponseFormat, ToolChoice
 from ronda.core.run import Run
-from ronda.drive import Provider, Tool, check_options, drive
+from ronda.drive import Provider, Tool, check_plan, drive
 from ronda.errors import (
     BadConfig,
     BadRequest,
@@ -184,7 +184,7 @@ class _Start:
             format_is_enforced=getattr(agent._provider, "enforces_format", False),
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
         )
-        check_options(agent._provider, plan.options)
+        check_plan(agent._provider, plan)
         start = RunStarted(
             f"run_{os.urandom(12).hex()}", plan, _turns(agent, inputs), time.time(), session=options.get("session", "")
         )

@@ -40,7 +40,7 @@ from ronda.core.events import (
 )
 from ronda.core.output import fold
 from ronda.core.parts import NULL, AssistantPart, AssistantTurn, Attachment, ToolCall, ToolResult, user
-from ronda.core.plan import AUTO, NONE, Options, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, NONE, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair, settle
@@ -59,11 +59,11 @@ class Provider(Protocol):
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished: ...
 
 
-def check_options(provider: Provider, options: Options) -> None:
+def check_plan(provider: Provider, plan: Plan) -> None:
     """Let a provider that can tell refuse what it cannot do, by name and before a run starts."""
     check = getattr(provider, "check", None)
     if check is not None:
-        check(options)
+        check(plan)
 
 
 class ToolContext(Struct, frozen=True, gc=False):

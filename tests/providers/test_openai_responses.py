@@ -10,7 +10,7 @@ from tests.interaction.doors import Act, Upstream, answers, refuses, streams
 
 from ronda import Agent, Retry, invoke_agent_async
 from ronda.core.events import CallDelta, Event, ModelFinished, TextDelta
-from ronda.core.plan import Options
+from ronda.core.plan import Options, Plan
 from ronda.errors import BadRequest, ExecuteError
 from ronda.providers import Where, open_provider
 from ronda.providers.openai_responses import OpenAIResponses, endpoint
@@ -150,7 +150,7 @@ async def test_what_the_api_has_no_words_for_is_refused_before_anything_is_sent(
             await invoke_agent_async(agent, "hi")
     assert upstream.requests == []
     with pytest.raises(BadRequest, match="'seed'"):
-        OpenAIResponses("gpt-5").check(Options(seed=1))
+        OpenAIResponses("gpt-5").check(Plan("gpt-5", options=Options(seed=1)))
 
 
 @pytest.mark.parametrize(

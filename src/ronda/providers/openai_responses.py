@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
-from ronda.core.plan import Options
+from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
@@ -30,9 +30,9 @@ class OpenAIResponses:
         self._http = Http(endpoint(base_url or DEFAULT_URL), _headers(base_url or "", key), timeouts or Timeouts())
         self._encrypted = True  # until the model says that it has no thoughts to encrypt
 
-    def check(self, options: Options) -> None:
+    def check(self, plan: Plan) -> None:
         """Raises BadRequest for what this API has no words for: to be asked before a run starts."""
-        check_options(options)
+        check_options(plan.options)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:

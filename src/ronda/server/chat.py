@@ -14,7 +14,7 @@ from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run
-from ronda.drive import check_options
+from ronda.drive import check_plan
 from ronda.errors import BadRequest, RondaError
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.follow import EventStream, Watch
@@ -149,7 +149,7 @@ class _Exchange:
             format_is_enforced=getattr(served.provider, "enforces_format", False),
             tool_calls=server.config.tool_calls,
         )
-        check_options(served.provider, plan.options)
+        check_plan(served.provider, plan)
         session = asked.session or new_id("sess")
         providers = server.providers_for(served, plan, asked.n)
         for sibling, provider in enumerate(providers):
