@@ -1,0 +1,57 @@
+"""A prompty file → everything that is wrong with it, with lines: what `ronda validate` prints.
+
+A file has an error here if and only if `load` raises. Beyond that there are warnings: keys without effect, bindings to
+inputs that are not there, files that a tool will look for in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ronda.prompty.errors import BadPrompty
+from ronda.prompty.load import AnyPath, examine, read_text
+from ronda.prompty.model import OpenApiTool, Prompty, PromptyTool
+from ronda.prompty.references import Roots
+from ronda.prompty.report import Problem, Report
+from ronda.prompty.tree import Place
+
+__all__ = ["Problem", "check"]
+
+
+def check(
+    path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None
+) -> list[Problem]:
+    """Every problem of a file, in the order of its lines; none for a file in order. Raises nothing."""
+    try:
+        found, text = read_text(path)
+    except BadPrompty as error:
+        return [Problem(error.line, "", str(error))]
+    roots = Roots(found.parent, allowed_file_roots)
+    prompty, report = examine(text, Report(str(found)), roots, env)
+    if prompty is not None:
+        _check_files(prompty, report, roots)
+    return report.problems()
+
+
+def _check_files(prompty: Prompty, report: Report, roots: Roots) -> None:
+    """Files that are opened only when a tool is called."""
+    for tool in prompty.tools:
+        match tool:
+            case PromptyTool():
+                key, path = "path", tool.path
+            case OpenApiTool(specification=str(path)) if "://" not in path:
+                key = "specification"
+            case _:
+                continue
+        try:
+            roots.find(path)
+        except BadPrompty as error:
+            report.warn((*_place_of(tool.name, report), key), str(error))
+
+
+def _place_of(name: str, report: Report) -> Place:
+    tools = report.tree.value.get("tools") if report.tree is not None else None
+    if isinstance(tools, dict):
+        return ("tools", name)
+    said = [tool.get("name") if isinstance(tool, dict) else None for tool in tools or ()]
+    return ("tools", said.index(name)) if name in said else ("tools",)

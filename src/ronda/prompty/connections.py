@@ -1,0 +1,68 @@
+"""Names → connections that the host registered, for files that say `connection: {kind: reference, name: …}`.
+
+So a file that is shared, or written by somebody else, holds no address and no key. Process-wide and safe from any thread.
+A whole provider can be registered too: anything with a `call`, such as a `ScriptedModel`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ronda.errors import BadConfig
+from ronda.prompty.at import At, listed
+from ronda.prompty.errors import BadPrompty
+from ronda.prompty.model import Connection, ReferenceConnection
+from ronda.prompty.read_connection import read_connection
+from ronda.prompty.report import Report
+
+if TYPE_CHECKING:
+    from ronda.drive import Provider
+
+Registered: TypeAlias = "Connection | Provider"
+
+_lock = threading.Lock()
+_registered: dict[str, Registered] = {}
+
+
+def register_connection(name: str, connection: Registered | Mapping[str, Any]) -> None:
+    """Register under a name; what was there before is replaced. A mapping is read as in a file, without references."""
+    if isinstance(connection, Mapping):
+        connection = _read(name, connection)
+    with _lock:
+        _registered[name] = connection
+
+
+def get_connection(name: str) -> Registered:
+    with _lock:
+        found = _registered.get(name)
+        known = listed(sorted(_registered))
+    if found is None:
+        raise BadPrompty(f"no connection named '{name}' is registered; {f'there are {known}' if known else 'none is'}")
+    return found
+
+
+def clear_connections() -> None:
+    with _lock:
+        _registered.clear()
+
+
+def resolve_connection(connection: Connection) -> Registered:
+    """The connection itself, or the one that it stands for."""
+    found: Registered = connection
+    seen: list[str] = []
+    while isinstance(found, ReferenceConnection):
+        if found.name in seen:
+            raise BadPrompty(f"the connection '{found.name}' refers to itself: {' → '.join([*seen, found.name])}")
+        seen.append(found.name)
+        found = get_connection(found.name)
+    return found
+
+
+def _read(name: str, said: Mapping[str, Any]) -> Connection:
+    report = Report(None)
+    connection = read_connection(At(dict(said), (), report))
+    if connection is None or report.errors:
+        raise BadConfig(f"the connection '{name}' cannot be used: {report.errors[0].where}: {report.errors[0]}")
+    return connection

@@ -1,0 +1,130 @@
+"""A prompty file → a `Prompty`: read, split, resolve references, write out shorthands.
+
+    load(path)      a file                          load_async(path)  the same, off the event loop
+    loads(text)     its text, with or without a folder that `${file:…}` may read from
+
+The first problem is raised as a `BadPrompty`, whose text is the specification's and whose attributes say where; `check` has
+all of them. An environment is only ever looked into for names that the file asks for, and a host that wants to hide
+something passes its own. `.env` files are not read here: that is the host's business (`dotenv.read_dotenv`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from ronda.prompty.at import At
+from ronda.prompty.errors import BadPrompty, PromptyNotFound
+from ronda.prompty.frontmatter import Split, split
+from ronda.prompty.model import Prompty
+from ronda.prompty.read import read_prompty
+from ronda.prompty.references import Resolver, Roots, decode_text, read_bytes
+from ronda.prompty.report import Report
+from ronda.prompty.tree import BadYaml, Tree, parse_yaml
+
+MAX_SIZE: Final = 1_000_000  # bytes of a prompty file
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+
+
+def load(path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None) -> Prompty:
+    """Load a prompty file.
+
+    `allowed_file_roots` are folders that `${file:…}` may read from beside the file's own; `env` stands in for the
+    process's environment.
+    """
+    found, text = read_text(path)
+    return _or_raise(*examine(text, Report(str(found), quiet=True), Roots(found.parent, allowed_file_roots), env))
+
+
+async def load_async(
+    path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None
+) -> Prompty:
+    import asyncio  # 30 ms; whoever calls this has it already
+
+    return await asyncio.to_thread(load, path, allowed_file_roots=allowed_file_roots, env=env)
+
+
+def loads(
+    text: str,
+    *,
+    folder: AnyPath | None = None,
+    allowed_file_roots: Sequence[AnyPath] = (),
+    env: Mapping[str, str] | None = None,
+) -> Prompty:
+    """Load the text of a prompty file. Paths in it start at `folder`; without one, it can bring in no files."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    roots = Roots(Path(folder) if folder is not None else None, allowed_file_roots)
+    return _or_raise(*examine(text, Report(None, quiet=True), roots, env))
+
+
+def read_text(path: AnyPath) -> tuple[Path, str]:
+    """Where a prompty file really is, and its text."""
+    said = Path(path)
+    try:
+        found = said.resolve()
+        there = found.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BadPrompty(f"{said} is not a path: {error}") from error
+    if not there:
+        raise PromptyNotFound(f"Prompty file not found: {found}", path=str(found))
+    try:
+        return found, decode_text(read_bytes(found, MAX_SIZE, str(found)), str(found))
+    except BadPrompty as error:
+        error.path = str(found)
+        raise
+
+
+def examine(text: str, report: Report, roots: Roots, env: Mapping[str, str] | None) -> tuple[Prompty | None, Report]:
+    """Everything there is to say about a file. There is a `Prompty` if there are no errors."""
+    try:
+        parts = split(text, report.path)
+        report.tree = _front_matter(parts, report)
+        resolver = Resolver(report, roots, env)
+        top = At(resolver.resolve(report.tree.value or {}), (), report)
+        body = _body(parts, resolver, report.tree)
+    except BadPrompty as error:
+        report.errors.append(error)
+        return None, report
+    if not isinstance(body, str):
+        report.add(("body",), "the body is text, and its reference brings in something else")
+        body = ""
+    prompty = read_prompty(top, body, report.path, parts.body_line)
+    return (None if report.errors else prompty), report
+
+
+def _front_matter(parts: Split, report: Report) -> Tree:
+    if parts.yaml is None:
+        return Tree({}, {(): 1}, [])
+    try:
+        tree = parse_yaml(parts.yaml, parts.yaml_line)
+    except BadYaml as error:
+        raise BadPrompty(f"Invalid frontmatter YAML: {error}", path=report.path, line=error.line) from error
+    report.tree = tree
+    for fault in tree.faults:
+        report.add(fault.place, f"Invalid frontmatter YAML: {fault.message}")
+        report.errors[-1].line = fault.line
+    if tree.value is not None and not isinstance(tree.value, dict):
+        raise BadPrompty("Frontmatter must be a YAML mapping", path=report.path, line=tree.line(()))
+    return tree
+
+
+def _body(parts: Split, resolver: Resolver, tree: Tree) -> Any:
+    """The specification resolves the body with the rest: one that is a reference and nothing else is replaced."""
+    tree.lines[("body",)] = parts.body_line
+    text = parts.body.strip()
+    resolved = resolver.resolve(text, ("body",))
+    if resolved is text:
+        return parts.body
+    return "" if resolved is None else resolved
+
+
+def _or_raise(prompty: Prompty | None, report: Report) -> Prompty:
+    if prompty is None:
+        error, *more = report.errors
+        if more:
+            error.add_note(f"and {len(more)} more; `ronda validate` lists them all")
+        raise error
+    return prompty
