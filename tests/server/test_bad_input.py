@@ -269,7 +269,6 @@ FIELDS: dict[str, tuple[Json, str]] = {
     "web_search_options": (says(web_search_options={}), "web_search_options"),
     "files": (says(files=[{"name": "a.csv"}]), "files"),
     "audio": (says(modalities=["text", "audio"]), "modalities"),
-    "grammar": (says(grammar={"type": "regex", "value": "a"}), "grammar"),
 }
 
 

@@ -23,8 +23,7 @@ class Regex(Struct, frozen=True):
     longest: int | None  # None: no limit
     plain: bool  # made of printable ASCII alone, without quotes and backslashes: one byte a character, in JSON too
     wide: bool  # even the shortest match may need characters of several bytes
-    anchored: bool  # the whole string matches, not a part of it
-    body: str  # the expression without the anchors around it, for engines that match whole strings anyway
+    whole: str | None  # the same for an engine that knows no anchors and matches whole strings; None if it needs them
 
     def shortest(self, least: int, most: int | None) -> int | None:
         """The length of the shortest match that is no shorter than `least` and no longer than `most`."""
@@ -86,11 +85,12 @@ class _Parser:
             if starts and ends:
                 raise Unreadable("an anchor in the middle")
             starts = ends = False
+        whole = f"(?:{body})"
         if not starts:
-            node = _concat(_ANYTHING, node)
+            node, whole = _concat(_ANYTHING, node), f"(?s:.*){whole}"
         if not ends:
-            node = _concat(node, _ANYTHING)
-        return Regex(node.lengths, node.longest, node.plain, node.wide, starts and ends, body)
+            node, whole = _concat(node, _ANYTHING), f"{whole}(?s:.*)"
+        return Regex(node.lengths, node.longest, node.plain, node.wide, None if self._inner_anchors else whole)
 
     def _alternatives(self) -> _Node:
         node = self._sequence()

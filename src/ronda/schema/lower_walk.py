@@ -219,6 +219,8 @@ class Walk:
         if formats is not None and isinstance(said, str) and said not in formats:
             dropped["format"] = out.pop("format")
             self.loosen(f"{at}/format", f"{self._rules.provider} does not know {said[:40]!r}")
+        if keywords is not None and isinstance(options := out.get("enum"), list) and options:
+            self._enum(out, options, at)  # last: it may move what is left into an alternative
         if self._rules.required_known and isinstance(required := out.get("required"), list):
             known = [name for name in required if name in out.get("properties", {})]
             if known != required:
@@ -259,8 +261,6 @@ class Walk:
                 merged = {}
             out.clear()
             out.update(merged)
-        if isinstance(options := out.get("enum"), list) and options:
-            self._enum(out, options, at)
 
     def _enum(self, out: Schema, options: list[Any], at: str) -> None:
         """Only texts, or only numbers, of which none is empty; null is an alternative of its own."""
