@@ -9,11 +9,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.conformance import (
+    anthropic_answers,
+    anthropic_followups,
+    anthropic_requests,
+    anthropic_streams,
+    bfcl,
+    gemini_answers,
+    gemini_errors,
+    gemini_followups,
+    gemini_requests,
+    gemini_streams,
+    mistral_exchanges,
     openai_chat_answers,
     openai_chat_errors,
     openai_chat_followups,
     openai_chat_requests,
     openai_chat_streams,
+    prompty_discovery,
+    prompty_load,
+    prompty_parse,
+    prompty_render,
+    responses_answers,
+    responses_followups,
+    responses_requests,
+    responses_streams,
+    schemas,
 )
 from tests.conformance.report import PartResult
 
@@ -24,6 +44,26 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("openai-chat requests", openai_chat_requests.run),
     ("openai-chat follow-ups", openai_chat_followups.run),
     ("openai-chat errors", openai_chat_errors.run),
+    ("responses answers", responses_answers.run),
+    ("responses streams", responses_streams.run),
+    ("responses requests", responses_requests.run),
+    ("responses follow-ups", responses_followups.run),
+    ("gemini answers", gemini_answers.run),
+    ("gemini streams", gemini_streams.run),
+    ("gemini requests", gemini_requests.run),
+    ("gemini follow-ups", gemini_followups.run),
+    ("gemini errors", gemini_errors.run),
+    ("mistral exchanges", mistral_exchanges.run),
+    ("schemas", schemas.run),
+    ("bfcl", bfcl.run),
+    ("prompty load", prompty_load.run),
+    ("prompty discovery", prompty_discovery.run),
+    ("prompty render", prompty_render.run),
+    ("prompty parse", prompty_parse.run),
+    ("anthropic answers", anthropic_answers.run),
+    ("anthropic streams", anthropic_streams.run),
+    ("anthropic requests", anthropic_requests.run),
+    ("anthropic follow-ups", anthropic_followups.run),
 ]
 
 

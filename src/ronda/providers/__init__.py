@@ -23,10 +23,40 @@ class Where(Struct, frozen=True):
     timeouts: Timeouts | None = None
 
 
+def _anthropic(name: str, where: Where) -> Provider:
+    from ronda.providers.anthropic import Anthropic
+
+    return Anthropic(name, where.base_url, where.key, where.timeouts)
+
+
+def _openai(name: str, where: Where) -> Provider:
+    from ronda.providers.openai_responses import OpenAIResponses
+
+    return OpenAIResponses(name, where.base_url, where.key, where.timeouts)
+
+
 def _openai_chat(name: str, where: Where) -> Provider:
     from ronda.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(name, where.base_url, where.key, where.timeouts)
+
+
+def _gemini(name: str, where: Where) -> Provider:
+    from ronda.providers.gemini import Gemini
+
+    return Gemini(name, where.base_url, where.key, where.timeouts)
+
+
+def _mistral(name: str, where: Where) -> Provider:
+    from ronda.providers.mistral import Mistral
+
+    return Mistral(name, where.base_url, where.key, where.timeouts)
+
+
+def _mistral_agent(name: str, where: Where) -> Provider:
+    from ronda.providers.mistral import Mistral
+
+    return Mistral(name, where.base_url, where.key, where.timeouts, agent=True)
 
 
 def _script(name: str, where: Where) -> Provider:
@@ -42,14 +72,30 @@ def _local(name: str, where: Where) -> Provider:
 
 
 PROVIDERS: dict[str, Callable[[str, Where], Provider]] = {
+    "anthropic": _anthropic,
+    "gemini": _gemini,
     "local": _local,
+    "mistral": _mistral,
+    "mistral-agent": _mistral_agent,
+    "openai": _openai,
     "openai-chat": _openai_chat,
     "script": _script,
 }
 
 # Which environment variables hold a provider's key and address. Reading them is the business of `agent`.
-KEY_NAMES: dict[str, str] = {"openai-chat": "OPENAI_API_KEY"}
-URL_NAMES: dict[str, str] = {"openai-chat": "OPENAI_BASE_URL"}
+KEY_NAMES: dict[str, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "mistral": "MISTRAL_API_KEY",
+    "mistral-agent": "MISTRAL_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "openai-chat": "OPENAI_API_KEY",
+}
+URL_NAMES: dict[str, str] = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "openai-chat": "OPENAI_BASE_URL",
+}
 
 
 def split_spec(spec: str) -> tuple[str, str]:

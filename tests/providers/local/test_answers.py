@@ -82,9 +82,10 @@ async def test_a_stop_text_ends_the_answer_and_is_never_shown(ask: Asking) -> No
     assert "".join([piece.text for piece in shown if isinstance(piece, TextDelta)]) == finished.turn.text
 
 
-async def test_a_conversation_that_does_not_fit_is_refused_with_the_numbers(ask: Asking) -> None:
-    with pytest.raises(UpstreamError, match=r"has \d{4,} tokens.*holds 1024") as refused:
-        await ask("word " * 3000)
+@pytest.mark.parametrize(("words", "size"), [(3000, r"\d{4} tokens"), (1_000_000, "5000000 characters")])
+async def test_a_conversation_that_does_not_fit_is_refused_with_the_numbers(ask: Asking, words: int, size: str) -> None:
+    with pytest.raises(UpstreamError, match=rf"has {size}.*holds 1024") as refused:
+        await ask("word " * words)
 
     assert (refused.value.status, refused.value.retryable) == (400, False)
 
@@ -144,11 +145,13 @@ async def test_text_cannot_pose_as_a_turn(ask: Asking) -> None:
     assert posing.usage.input > honest.usage.input + 1  # several ordinary tokens, where the control token would be one
 
 
-async def test_usage_counts_what_was_read_and_said(ask: Asking) -> None:
+async def test_usage_counts_what_was_read_and_said_and_how_long_it_took(ask: Asking) -> None:
     finished = await ask("Name a colour.", temperature=0, max_tokens=5)
 
     assert finished.usage.output == 5
     assert 20 < finished.usage.input < 60
+    assert finished.usage.prompt_seconds > 0
+    assert finished.usage.completion_seconds > 0
 
 
 # As short as a template can be that words tools.

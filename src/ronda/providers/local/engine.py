@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -64,7 +65,7 @@ class Engine:
         if template is not None:
             self.header = structs.replace(self.header, template=template)
         self._wanted = sizing
-        self._proven: set[str] = set()
+        self._proven: set[bytes] = set()  # by their digest: a grammar may be large
         self._counted: dict[str, int] = {}
         self._loading: Future[_Loaded] | None = None
         self._lock = threading.Lock()
@@ -132,7 +133,7 @@ class Engine:
         batch of tokens it is at.
         """
         grammar = body.get("grammar")
-        if grammar is None or grammar in self._proven:
+        if grammar is None or _digest(grammar) in self._proven:
             return await self._complete(body, take)
         proof = await self._prove(body, grammar)
         done = await self._complete(body, take)
@@ -154,7 +155,7 @@ class Engine:
             )
         if len(self._proven) >= MAX_PROVEN:
             self._proven.clear()
-        self._proven.add(grammar)
+        self._proven.add(_digest(grammar))
         return proof
 
     async def _complete(self, body: dict[str, Any], take: Take) -> Completion:
@@ -172,6 +173,10 @@ class Engine:
 MAX_PROVEN = 1024
 MAX_COUNTED = 16_384
 _CANARY = "~ZQX~"
+
+
+def _digest(grammar: str) -> bytes:
+    return hashlib.blake2b(grammar.encode(), digest_size=16).digest()
 
 
 def _with_canary(grammar: str) -> str:

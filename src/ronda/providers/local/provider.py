@@ -21,12 +21,14 @@ from ronda.errors import BadConfig, BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece, TokenLogprob
 from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
-from ronda.providers.local.prompt import Defuser, write_chatml, write_flat, write_messages, write_tools
+from ronda.providers.local.prompt import Defuser, length, write_chatml, write_flat, write_messages, write_tools
 from ronda.providers.local.settings import Settings, read_settings
 from ronda.wire.markup import Family, MarkupReader, family_of, grammar_for, opens_thinking, supports_tools
 from ronda.wire.markup.family import HERMES
 
 DEFAULT_MAX_TOKENS = 2048  # for a caller that says nothing: a small model can go on for ever
+
+LONGEST_TOKEN = 128  # characters: longer ones, of blanks, are rare
 
 # A call that must come is begun this many tokens before the end at the latest (agentic-http.md §6).
 EARLIEST_DEADLINE, LATEST_DEADLINE = 1024, 4096
@@ -81,16 +83,14 @@ class LocalModel:
         return read_settings(options, thinks=self._thinks)
 
     def _prepare(self, request: ModelRequest, settings: Settings) -> _Prepared:
-        options = request.options
+        options, context = request.options, self._engine.sizing.context
+        if (size := length(request.turns)) > context * LONGEST_TOKEN:
+            raise _too_long(f"{size} characters", context)
         prompt = self._write_prompt(request, settings)
         tokens = self._engine.tokenize(prompt)
-        room = self._engine.sizing.context - len(tokens)
+        room = context - len(tokens)
         if room < 1:
-            raise UpstreamError(
-                f"the conversation has {len(tokens)} tokens, and a slot of this local model holds "
-                f"{self._engine.sizing.context}; shorten it",
-                status=400,
-            )
+            raise _too_long(f"{len(tokens)} tokens", context)
         budget = min(options.max_tokens or DEFAULT_MAX_TOKENS, room)
         thinking = opens_thinking(self._family, prompt)
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
@@ -123,6 +123,12 @@ class LocalModel:
         if settings.template:
             body["chat_template_kwargs"] = settings.template
         return self._engine.apply_template(body)
+
+
+def _too_long(size: str, context: int) -> UpstreamError:
+    return UpstreamError(
+        f"the conversation has {size}, and a slot of this local model holds {context} tokens; shorten it", status=400
+    )
 
 
 class _Reading:

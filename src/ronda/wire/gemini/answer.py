@@ -1,0 +1,325 @@
+"""Answers of generateContent, whole or streamed → previews and one finished turn.
+
+Both are read by one fold: a whole answer is a stream of one chunk. The parts are kept as they came, for the model to get
+back; only texts that bear nothing but themselves are joined, so no signature moves. It knows nothing of sockets.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
+from ronda.core.parts import (
+    NO_USAGE,
+    NULL,
+    AssistantTurn,
+    Native,
+    Reasoning,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+)
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.gemini import native_api
+from ronda.wire.gemini.contents import made_up_id
+from ronda.wire.gemini.errors import said_error
+from ronda.wire.gemini.frames import Frames
+from ronda.wire.gemini.logprobs import chat_logprobs
+from ronda.wire.gemini.tools import Tools
+from ronda.wire.openai_chat.client import UNREADABLE, encode, join_logprobs
+
+
+class _Usage(Struct, frozen=True, gc=False, rename="camel"):
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+
+
+class _Content(Struct, frozen=True, gc=False):
+    parts: list[dict[str, Raw]] | None = None
+
+
+class _Candidate(Struct, frozen=True, gc=False, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | int | None = None
+    finish_message: str | None = None
+    index: int | None = None
+    logprobs_result: Raw = NULL
+
+
+class _Feedback(Struct, frozen=True, gc=False, rename="camel"):
+    block_reason: str | int | None = None
+
+
+class _Chunk(Struct, frozen=True, gc=False, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    usage_metadata: _Usage | None = None
+    prompt_feedback: _Feedback | None = None
+    error: Raw = NULL
+
+
+class _Call(Struct, frozen=True, gc=False):
+    name: str = ""
+    args: Raw = NULL
+    id: str | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_decode_plain = msgspec.json.Decoder(_Chunk | list[_Chunk]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_call = msgspec.json.Decoder(_Call).decode
+
+_FILTERED: Final = "content_filter"
+_STOPS: Final[dict[str | int, Stop]] = {
+    "STOP": "stop",
+    1: "stop",  # some clients of Vertex see the numbers; those above 5 are not the same on both APIs
+    "MAX_TOKENS": "length",
+    2: "length",
+    "SAFETY": _FILTERED,
+    3: _FILTERED,
+    "RECITATION": _FILTERED,
+    4: _FILTERED,
+    "LANGUAGE": _FILTERED,
+    "BLOCKLIST": _FILTERED,
+    "PROHIBITED_CONTENT": _FILTERED,
+    "SPII": _FILTERED,
+    "MODEL_ARMOR": _FILTERED,
+    "IMAGE_SAFETY": _FILTERED,
+    "IMAGE_PROHIBITED_CONTENT": _FILTERED,
+    "IMAGE_RECITATION": _FILTERED,
+}
+# A call that cannot be read, whatever was said before it: to take that for the answer would end the run early.
+_MALFORMED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"})
+# The model went wrong, and if it said nothing there is nothing to use: another try may go better.
+_BROKEN: Final = frozenset({"UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "OTHER", 5, "NO_IMAGE"})
+
+
+class Naming(Struct, frozen=True):
+    """Whose answer it is: which model's JSON, whose tools, and what calls without an id are to be called."""
+
+    model: str = ""
+    tools: Tools = Tools(())
+    run: str = ""
+    round: int = 0
+
+
+NOBODY: Final = Naming()
+
+
+def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
+    """A whole answer; or all of a stream that came as one JSON array."""
+    try:
+        said = _decode_plain(body)
+    except UNREADABLE as error:
+        raise UpstreamBroken(f"the model's answer is not one of generateContent: {error}", retryable=True) from error
+    fold = _Fold(naming)
+    for chunk in [said] if isinstance(said, _Chunk) else said:
+        fold.add(chunk, [])
+    return fold.finish(whole=isinstance(said, _Chunk))
+
+
+class Reader:
+    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`."""
+
+    __slots__ = ("_failure", "_fold", "_frames")
+
+    def __init__(self, naming: Naming = NOBODY) -> None:
+        self._frames = Frames()
+        self._fold = _Fold(naming)
+        self._failure: UpstreamError | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
+        return self._failure is not None
+
+    def feed(self, data: bytes) -> list[Preview]:
+        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
+        out: list[Preview] = []
+        if self._failure is None:
+            try:
+                self._read_into(out, self._frames.feed(data))
+            except UpstreamError as error:
+                self._failure = error
+        return out
+
+    def close(self) -> list[Preview]:
+        """The stream is over: read a last frame that lacks its blank line."""
+        out: list[Preview] = []
+        if self._failure is None:
+            try:
+                self._read_into(out, self._frames.close())
+            except UpstreamError as error:
+                self._failure = error
+        return out
+
+    def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
+        for frame in frames:
+            if not frame or frame == b"[DONE]":  # some proxies think it belongs to every stream
+                continue
+            try:
+                chunk = _decode_chunk(frame)
+            except UNREADABLE as error:
+                raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
+            self._fold.add(chunk, out)
+
+    def finish(self) -> ModelFinished:
+        if self._failure is not None:
+            raise self._failure
+        return self._fold.finish()
+
+
+class _Run:
+    """A text, or a thought, in pieces."""
+
+    __slots__ = ("pieces", "thought")
+
+    def __init__(self, thought: bool) -> None:
+        self.thought = thought
+        self.pieces: list[str] = []
+
+    def whole(self) -> Text | Reasoning:
+        text = "".join(self.pieces)
+        return Reasoning(text) if self.thought else Text(text)
+
+
+class _Fold:
+    """The chunks of one answer."""
+
+    __slots__ = (
+        "_blocked",
+        "_calls",
+        "_finish",
+        "_kept",
+        "_logprobs",
+        "_message",
+        "_naming",
+        "_parts",
+        "_run",
+        "_seen",
+        "_text",
+        "_usage",
+    )
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+        self._parts: list[ToolCall | _Run] = []
+        self._run = _Run(thought=False)  # the one that grows
+        self._kept: list[bytes | list[str]] = []  # the parts as they came; a list is a text and nothing else
+        self._text: list[str] | None = None  # the one that grows
+        self._calls = 0
+        self._usage: _Usage | None = None
+        self._finish: str | int | None = None
+        self._message: str | None = None
+        self._blocked = False
+        self._seen = False
+        self._logprobs: list[Raw] = []
+
+    def add(self, chunk: _Chunk, out: list[Preview]) -> None:
+        if chunk.error != NULL:
+            raise said_error(bytes(chunk.error))
+        if chunk.usage_metadata is not None and chunk.usage_metadata.prompt_token_count is not None:
+            self._usage = chunk.usage_metadata
+        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
+            self._blocked = True
+        for candidate in chunk.candidates or ():
+            if candidate.index:
+                continue  # one is asked for
+            self._seen = True
+            if candidate.content is not None:
+                for part in candidate.content.parts or ():
+                    try:
+                        self._add_part(part, out)
+                    except UNREADABLE as error:
+                        raise UpstreamBroken(f"a part cannot be read: {error}", retryable=True) from error
+            if candidate.logprobs_result != NULL and (logprobs := chat_logprobs(candidate.logprobs_result)) != NULL:
+                self._logprobs.append(logprobs)
+                out.append(LogprobsDelta(logprobs))
+            self._finish = candidate.finish_reason or self._finish
+            self._message = candidate.finish_message or self._message
+
+    def _add_part(self, part: dict[str, Raw], out: list[Preview]) -> None:
+        if (said := part.get("text")) is not None:
+            text = _decode_text(said)
+            thought = len(part) > 1 and bytes(part.get("thought", NULL)) == b"true"
+            if text:
+                self._grow(text, thought)
+                out.append(ReasoningDelta(text) if thought else TextDelta(text))
+            if len(part) == 1:
+                if text:  # an empty one that bears no signature says nothing, and Vertex refuses it
+                    self._keep_text(text)
+                return
+        elif (said := part.get("functionCall")) is not None:
+            call = self._call(_decode_call(said))
+            out.append(CallDelta(self._calls, call.id, call.name, call.arguments))
+            self._calls += 1
+            self._parts.append(call)
+        self._kept.append(msgspec.json.format(encode(part), indent=-1))
+        self._text = None
+
+    def _call(self, said: _Call) -> ToolCall:
+        naming = self._naming
+        name, arguments = naming.tools.read_call(said.name, bytes(said.args) if said.args != NULL else None)
+        return ToolCall(said.id or made_up_id(naming.run, naming.round, self._calls), name, arguments)
+
+    def _grow(self, text: str, thought: bool) -> None:
+        run = self._run
+        if run.thought is not thought or not self._parts or self._parts[-1] is not run:
+            run = self._run = _Run(thought)
+            self._parts.append(run)
+        run.pieces.append(text)
+
+    def _keep_text(self, text: str) -> None:
+        if self._text is None:
+            self._text = []
+            self._kept.append(self._text)
+        self._text.append(text)
+
+    def finish(self, whole: bool = False) -> ModelFinished:
+        usage = _read_usage(self._usage)
+        if self._blocked and not self._seen:
+            return ModelFinished(AssistantTurn((), _FILTERED), usage)
+        if not self._seen and whole:
+            raise UpstreamBroken("the model's answer has no candidates", retryable=True)
+        if self._finish is None and not whole:
+            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+        parts = tuple([part.whole() if isinstance(part, _Run) else part for part in self._parts])
+        turn = AssistantTurn(parts, self._stop(), self._native())
+        return ModelFinished(turn, usage, join_logprobs(self._logprobs))
+
+    def _stop(self) -> Stop:
+        finish = self._finish or "STOP"
+        if finish == "MISSING_THOUGHT_SIGNATURE":
+            raise UpstreamError(f"the model's server refused the history: {self._message or finish}", status=400)
+        if finish in _MALFORMED or (finish in _BROKEN and not self._parts):
+            raise UpstreamBroken(
+                f"the model stopped with {finish}: {self._message or 'no reason given'}", retryable=True
+            )
+        # A call of a function nobody declared (UNEXPECTED_TOOL_CALL) is there all the same: the loop tells the model so.
+        stop = _STOPS.get(finish, "stop")
+        return "tool_calls" if stop == "stop" and self._calls else stop
+
+    def _native(self) -> Native | None:
+        if not self._kept or (len(self._kept) == 1 and isinstance(self._kept[0], list)):
+            return None  # one text: our writer says it the same way
+        parts = [encode({"text": "".join(part)}) if isinstance(part, list) else part for part in self._kept]
+        return Native(native_api(self._naming.model), Raw(b"[%b]" % b",".join(parts)))
+
+
+def _read_usage(usage: _Usage | None) -> Usage:
+    """Thoughts are output, what Google's own tools read is input: together they are its totalTokenCount."""
+    if usage is None:
+        return NO_USAGE
+    thoughts = usage.thoughts_token_count or 0
+    return Usage(
+        (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+        (usage.candidates_token_count or 0) + thoughts,
+        usage.cached_content_token_count or 0,
+        thoughts,
+    )

@@ -1,0 +1,195 @@
+"""Turns → `contents`, one after the other, and the `systemInstruction`.
+
+What the same model said goes back part by part as it came, since a thought signature counts on its very part. What
+somebody else said is told in Gemini's words: reasoning is left out, and the first call of a step says that there is no
+signature to look for. Gemini is strict about order: the user begins, a call follows a user's content or a result, and all
+results of a turn stand in one content, right behind the calls and as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.arguments import recover
+from ronda.core.parts import AssistantTurn, Reasoning, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
+from ronda.wire.gemini import API, native_api
+from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
+from ronda.wire.gemini.models import model_of
+from ronda.wire.gemini.tools import Tools
+from ronda.wire.openai_chat.client import UNREADABLE, encode
+
+ToolRole: TypeAlias = Literal["user", "tool"]
+
+# "skip_thought_signature_validator" in base64, as JSON has bytes: https://ai.google.dev/gemini-api/docs/thought-signatures
+NO_SIGNATURE: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+
+# Where a history begins with the model's own words, or there is none.
+BEGIN: Final = b'{"role":"user","parts":[{"text":"(The conversation begins here.)"}]}'
+
+_ATTACHED: Final = {"text": "Attached by the tools above:"}
+
+
+def made_up_id(run: str, round: int, index: int) -> str:
+    """An id for a call that came without one, as most do. Derived, not drawn: a replay must name it the same way."""
+    return f"{API}_{run[-12:]}_{round}_{index}"
+
+
+class _Asked(Struct, frozen=True):
+    """A call (`ours` is its id in the turn) as it stands on the wire: its result bears the same name, and the same id or none."""
+
+    ours: str
+    name: str
+    id: str | None
+
+
+class _NativeCall(Struct, frozen=True):
+    name: str = ""
+    id: str | None = None
+
+
+class _NativePart(Struct, frozen=True, rename="camel"):
+    function_call: _NativeCall | None = None
+
+
+_decode_parts = msgspec.json.Decoder(list[_NativePart]).decode
+_decode_result = msgspec.json.Decoder(dict[str, Any] | list[Any]).decode
+
+
+class Contents:
+    """Bytes that only grow: the contents of the next round are those of the last one and the new turns."""
+
+    __slots__ = ("_api", "_asked", "_model", "_role", "_tool_role", "_tools", "buffer", "system")
+
+    def __init__(self, model: str, tools: Tools, tool_role: ToolRole) -> None:
+        self._api = native_api(model)
+        self._model = model_of(model)
+        self._tools = tools
+        self._tool_role = tool_role
+        self._role = ""  # of the content written last
+        self._asked: list[_Asked] = []  # the calls that wait for their results
+        self.buffer = bytearray()
+        self.system: list[str] = []
+
+    def add(self, turn: Turn) -> None:
+        match turn:
+            case AssistantTurn():
+                self._add_assistant(turn)
+            case ToolTurn(results=results):
+                self._add_results(results)
+            case UserTurn(parts=parts):
+                written = [
+                    {"text": part.text} if type(part) is Text else write_media(part)  # type: ignore[arg-type]  # no Text
+                    for part in parts
+                    if type(part) is not Text or part.text
+                ]
+                self._add("user", encode(written or [{"text": " "}]))  # Vertex refuses a text that is empty
+            case SystemTurn(text=text):
+                if self.buffer:  # said in the middle, it stays in the middle
+                    self._add("user", encode([{"text": text or " "}]))
+                elif text:
+                    self.system.append(text)
+
+    def _add(self, role: str, parts: bytes) -> None:
+        if role == "model" and self._role == "model":
+            # A call must follow the user: two turns of the model in a row are one content.
+            del self.buffer[-2:]
+            self.buffer += b"," + parts[1:] + b"}"
+            return
+        if self.buffer:
+            self.buffer += b","
+        elif role == "model":
+            self.buffer += BEGIN + b","
+        self.buffer += b'{"role":"%b","parts":%b}' % (role.encode(), parts)
+        self._role = role
+
+    # ---- what the model said ---------------------------------------------------------------------------------------------
+
+    def _add_assistant(self, turn: AssistantTurn) -> None:
+        native = turn.native
+        calls = turn.calls
+        if native is not None and native.api == self._api:
+            asked = [part.function_call for part in _decode_parts(native.payload) if part.function_call is not None]
+            if len(asked) == len(calls):
+                self._asked = [_Asked(call.id, wire.name, wire.id) for call, wire in zip(calls, asked, strict=True)]
+                self._add("model", bytes(native.payload))
+                return
+        self._asked = []
+        if parts := self._foreign(turn):
+            self._add("model", encode(parts))
+
+    def _ask(self, call: ToolCall) -> _Asked:
+        says_nothing = not call.id or call.id.startswith(f"{API}_") or any(call.id == one.ours for one in self._asked)
+        self._asked.append(_Asked(call.id, self._tools.call_it(call.name), None if says_nothing else call.id))
+        return self._asked[-1]
+
+    def _foreign(self, turn: AssistantTurn) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        unsigned = self._model.signed
+        for part in turn.parts:
+            match part:
+                case ToolCall():
+                    asked = self._ask(part)
+                    said: dict[str, Any] = {"name": asked.name, "args": _arguments(part)}
+                    if asked.id is not None:
+                        said["id"] = asked.id
+                    parts.append({"functionCall": said})
+                    if unsigned:
+                        parts[-1]["thoughtSignature"] = NO_SIGNATURE
+                        unsigned = False
+                case Reasoning():
+                    pass
+                case _ if part.text:
+                    parts.append({"text": part.text})
+        return parts
+
+    # ---- what came of it -------------------------------------------------------------------------------------------------
+
+    def _add_results(self, results: Iterable[ToolResult]) -> None:
+        parts: list[dict[str, Any]] = []
+        attached: list[dict[str, Any]] = []
+        for result in results:
+            asked = next((one for one in self._asked if one.ours == result.call_id), None)
+            if asked is None:
+                continue  # nobody asked: histories are repaired before they come here
+            self._asked.remove(asked)
+            said: dict[str, Any] = {"name": asked.name, "response": _response(result)}
+            if asked.id is not None:
+                said["id"] = asked.id
+            media = [write_media(item) for item in result.attachments]
+            inside = [part for part in media if self._model.media_in_results and kind_of(part) in IN_RESULTS]
+            if inside:
+                said["parts"] = inside
+            attached += [part for part in media if part not in inside]
+            parts.append({"functionResponse": said})
+        self._asked = []
+        if parts:
+            self._add(self._tool_role, encode(parts))
+        if attached:  # beside the results they would be counted as such (gemini-cli#16135)
+            self._add("user", encode([_ATTACHED, *attached]))
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    read = recover(call.arguments)
+    return read.value if read is not None else {"unreadable": call.as_written} if call.as_written else {}
+
+
+def _response(result: ToolResult) -> dict[str, Any]:
+    """An object, as it must be. A tool's own object is one, unless it has a member that Gemini gives a meaning to."""
+    if result.failed:
+        return {"error": result.content}
+    said: Any = result.content
+    if said.lstrip()[:1] in ("{", "["):
+        try:
+            said = _decode_result(said)
+        except (*UNREADABLE, ValueError):
+            pass  # a text that only begins like JSON
+    is_its_own = isinstance(said, dict) and "output" not in said and "error" not in said
+    return said if is_its_own else {"output": said}
+
+
+def write_system(system: list[str]) -> Raw:
+    return Raw(encode({"parts": [{"text": text} for text in system]}))

@@ -1,0 +1,85 @@
+"""Google's errors → ours: `{"error": {code, message, status, details}}`, bare or in a list."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import NULL
+from ronda.errors import UpstreamError
+from ronda.wire.openai_chat import client as chat
+from ronda.wire.openai_chat.client import RETRYABLE, UNREADABLE
+
+_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)s")
+
+# google.rpc.Code by name, where an error has come without its HTTP status.
+_STATUS: Final = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+
+
+class _Detail(Struct, frozen=True, rename="camel"):
+    retry_delay: str | None = None
+
+
+class _Error(Struct, frozen=True):
+    message: str | None = None
+    code: int | None = None
+    status: str | None = None
+    details: list[Raw] | None = None
+
+
+class _Envelope(Struct, frozen=True):
+    error: Raw = NULL
+
+
+def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
+    """An answer that is not 200."""
+    try:
+        said = msgspec.json.decode(body, type=_Envelope | list[_Envelope])
+    except UNREADABLE:
+        return chat.error_of(body, status, retry_after)  # a proxy in between, in whatever words
+    errors = [said] if isinstance(said, _Envelope) else said
+    found = next((one.error for one in errors if one.error != NULL), None)
+    return chat.error_of(body, status, retry_after) if found is None else said_error(bytes(found), status, retry_after)
+
+
+def said_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
+    try:
+        error = msgspec.json.decode(raw, type=_Error)
+    except UNREADABLE:
+        return chat.said_error(raw, status, retry_after)
+    if status is None:
+        known = error.code is not None and 400 <= error.code < 600
+        status = error.code if known else _STATUS.get(error.status or "")
+    if retry_after is None:
+        retry_after = _delay(error.details or [])
+    where = f"the model's server answered {status}: " if status is not None else "the model's server reported: "
+    text = error.message or error.status or "no reason given"
+    return UpstreamError(
+        where + text, status=status, retryable=status is None or status in RETRYABLE, retry_after=retry_after
+    )
+
+
+def _delay(details: list[Raw]) -> float | None:
+    """google.rpc.RetryInfo, which stands where others have a Retry-After header: {"retryDelay": "34s"}."""
+    for raw in details:
+        try:
+            detail = msgspec.json.decode(raw, type=_Detail)
+        except UNREADABLE:
+            continue
+        if detail.retry_delay is not None and (seconds := _SECONDS.fullmatch(detail.retry_delay)):
+            return float(seconds[1])
+    return None

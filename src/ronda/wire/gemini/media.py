@@ -1,0 +1,66 @@
+"""Images, sounds, films and files → inlineData or fileData."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from ronda.core.parts import Attachment, Audio, File, Image, Video
+
+# What a functionResponse may hold; anything else beside the result goes into a content of its own.
+IN_RESULTS: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
+
+_KINDS: Final = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "gif": "image/gif",
+    "heic": "image/heic",
+    "mp3": "audio/mpeg",
+    "wav": "audio/wav",
+    "flac": "audio/flac",
+    "ogg": "audio/ogg",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+    "mov": "video/quicktime",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+    "json": "application/json",
+}
+
+
+def write_media(item: Attachment) -> dict[str, Any]:
+    match item:
+        case Image(url=url):
+            return _at(url, "image/jpeg")
+        case Video(url=url):
+            return _at(url, "video/mp4")
+        case Audio(data=data, format=format):
+            return {"inlineData": {"mimeType": _KINDS.get(format, f"audio/{format}"), "data": data}}
+        case File(data=data, name=name, id=id):
+            kind = _kind_of(name or "") or "application/pdf"
+            return _at(data, kind) if data is not None else {"fileData": {"fileUri": id or "", "mimeType": kind}}
+
+
+def kind_of(part: dict[str, Any]) -> str:
+    held: dict[str, Any] = part.get("inlineData") or part["fileData"]
+    return str(held["mimeType"])
+
+
+def _at(url: str, otherwise: str) -> dict[str, Any]:
+    if not url.startswith("data:"):
+        return {"fileData": {"fileUri": url, "mimeType": _kind_of(urlsplit(url).path) or otherwise}}
+    head, _, data = url[5:].partition(",")
+    kind, *parameters = head.split(";")
+    if "base64" not in parameters:
+        data = base64.b64encode(unquote_to_bytes(data)).decode()
+    return {"inlineData": {"mimeType": kind or "text/plain", "data": data}}
+
+
+def _kind_of(name: str) -> str | None:
+    return _KINDS.get(name.rpartition(".")[2].lower())

@@ -1,0 +1,105 @@
+"""How to sample, and what form the answer takes → generationConfig and the other members of a request.
+
+A field Gemini does not know is a 400 for the whole request, so only what is named here goes out; `unsent` names the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.parts import NULL
+from ronda.core.plan import Options, ResponseFormat
+from ronda.schema.lower import GEMINI, lower, lowered
+from ronda.wire.gemini.models import Model
+from ronda.wire.openai_chat.client import UNREADABLE
+
+# A chat client's word for it → Gemini's, inside generationConfig.
+RENAMED: Final = {
+    "max_completion_tokens": "maxOutputTokens",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    "logprobs": "responseLogprobs",
+    "top_logprobs": "logprobs",
+}
+# Gemini's own, passed on as they are. The second kind is joined with ours, and theirs wins; `tools` are those Google runs.
+OWN: Final = frozenset({"safetySettings", "cachedContent", "labels", "serviceTier", "modelArmorConfig"})
+JOINED: Final = frozenset({"generationConfig", "toolConfig", "tools"})
+
+
+def unsent(options: Options) -> tuple[str, ...]:
+    """The fields of a request that Gemini has no word for."""
+    known = RENAMED.keys() | OWN | JOINED
+    names = [name for name, value in options.extra.items() if name not in known and value != NULL]
+    # There is no switch for it (docker-agent#2959).
+    return (*names, "parallel_tool_calls") if options.parallel_tool_calls is False else tuple(names)
+
+
+def write_options(options: Options, model: Model, has_tools: bool, tool_config: dict[str, Any]) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if options.max_tokens is not None:
+        config["maxOutputTokens"] = options.max_tokens
+    if options.temperature is not None:
+        config["temperature"] = options.temperature
+    if options.top_p is not None:
+        config["topP"] = options.top_p
+    if options.stop:
+        config["stopSequences"] = options.stop
+    if options.seed is not None:
+        config["seed"] = options.seed
+    if options.response_format is not None and (model.answers_with_both or not has_tools):
+        # Else the loop alone holds the answer to its form.
+        config |= _write_format(options.response_format)
+    if options.reasoning_effort is not None:
+        thinking = model.thinking_config(options.reasoning_effort)
+        if thinking is not None:
+            config["thinkingConfig"] = thinking
+    extra = {name: value for name, value in options.extra.items() if value != NULL}
+    config |= {RENAMED[name]: value for name, value in extra.items() if name in RENAMED}
+    config |= _members(extra.get("generationConfig"))
+    tool_config = tool_config | _members(extra.get("toolConfig"))
+    rest: dict[str, Any] = {name: value for name, value in extra.items() if name in OWN}
+    if config:
+        rest["generationConfig"] = config
+    if tool_config:
+        rest["toolConfig"] = tool_config
+    return rest
+
+
+def hosted_tools(options: Options) -> list[Raw]:
+    """Tools that run on Google's side: [{"googleSearch": {}}]."""
+    try:
+        return msgspec.json.decode(options.extra.get("tools", NULL), type=list[Raw] | None) or []
+    except UNREADABLE:
+        return []
+
+
+def _members(raw: Raw | None) -> dict[str, Any]:
+    if raw is None:
+        return {}
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Raw])
+    except UNREADABLE:
+        return {}  # not an object: nothing in it
+
+
+def _write_format(format: ResponseFormat) -> dict[str, Any]:
+    config: dict[str, Any] = {"responseMimeType": "application/json"}
+    if format.type == "json_schema" and format.schema != NULL:
+        config["responseJsonSchema"] = _lowered(bytes(format.schema))
+    return config
+
+
+def _lowered(raw: bytes) -> dict[str, Any]:
+    """An answer need not be an object, as arguments must: another thing is lowered inside of one."""
+    schema = msgspec.json.decode(raw)
+    if not isinstance(schema, dict) or schema.get("type") == "object":
+        return lowered(raw, GEMINI).schema
+    around = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    inside = {key: value for key, value in schema.items() if key not in around}
+    whole = lower({**around, "type": "object", "properties": {"answer": inside}}, GEMINI).schema
+    answer = whole["properties"]["answer"]
+    return answer if isinstance(answer, dict) else {}

@@ -1,0 +1,325 @@
+"""Answers of Mistral's completions, whole or streamed → previews and one finished turn.
+
+Both are read by one fold: a whole message is a delta that says everything. `content` may be a text or a list of chunks; a
+list with more in it than text is kept, joined but in its order, for the model to get back. Where Mistral's own tools ran
+there are several `messages` in place of one: their calls are answered already, and are nobody's to run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import ModelFinished, Preview, ReasoningDelta, TextDelta
+from ronda.core.parts import (
+    NO_USAGE,
+    NULL,
+    AssistantPart,
+    AssistantTurn,
+    Native,
+    Reasoning,
+    Stop,
+    Text,
+    ToolCall,
+    Usage,
+)
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.mistral import native_api
+from ronda.wire.mistral.ids import made_up_id
+from ronda.wire.mistral.tools import Tools
+from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
+from ronda.wire.openai_chat.client import UNREADABLE, encode, said_error
+from ronda.wire.sse import SseReader
+
+
+class _Details(Struct, frozen=True, gc=False):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct, frozen=True, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class _Delta(Struct, frozen=True, gc=False):
+    """A message, or a piece of one."""
+
+    role: str | None = None
+    content: str | list[dict[str, Raw]] | None = None
+    tool_calls: list[CallPiece] | None = None
+    tool_call_id: str | None = None
+
+
+class _Choice(Struct, frozen=True, gc=False):
+    message: _Delta | None = None
+    messages: list[_Delta] | None = None
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+    index: int = 0
+
+
+class _Answer(Struct, frozen=True, gc=False):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Raw = NULL
+    object: str | None = None
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_thinking = msgspec.json.Decoder(str | list[dict[str, Raw]]).decode
+
+_STOPS: Final[dict[str, Stop]] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+}
+_NO_ID: Final = ("", "null")  # the SDKs' word for none is the string
+
+
+class Naming(Struct, frozen=True):
+    """Whose answer it is: which model's JSON, whose tools, and what calls without an id are to be called."""
+
+    model: str = ""
+    tools: Tools = Tools(())
+    run: str = ""
+    round: int = 0
+
+
+NOBODY: Final = Naming()
+
+
+def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
+    """A whole answer."""
+    try:
+        answer = _decode_answer(body)
+    except UNREADABLE as error:
+        raise UpstreamBroken(f"the model's answer is not a completion of Mistral's: {error}", retryable=True) from error
+    if answer.error != NULL or answer.object == "error":
+        raise said_error(bytes(answer.error) if answer.error != NULL else body)
+    fold = _Fold(naming)
+    fold.add(answer, [])
+    if not fold.seen:
+        raise UpstreamBroken("the model's answer has no choices", retryable=True)
+    return fold.finish()
+
+
+class Reader:
+    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`."""
+
+    __slots__ = ("_done", "_failure", "_fold", "_sse")
+
+    def __init__(self, naming: Naming = NOBODY) -> None:
+        self._sse = SseReader()
+        self._fold = _Fold(naming)
+        self._done = False
+        self._failure: UpstreamError | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
+        return self._failure is not None
+
+    def feed(self, data: bytes) -> list[Preview]:
+        return self._read(self._sse.feed_data(data))
+
+    def close(self) -> list[Preview]:
+        """The stream is over: read a last frame that lacks its blank line."""
+        return self._read([frame.data for frame in self._sse.close()])
+
+    def _read(self, frames: list[bytes]) -> list[Preview]:
+        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
+        out: list[Preview] = []
+        if self._failure is None:
+            try:
+                for frame in frames:
+                    self._read_frame(frame, out)
+            except UpstreamError as error:
+                self._failure = error
+        return out
+
+    def _read_frame(self, frame: bytes, out: list[Preview]) -> None:
+        if frame == b"[DONE]" or not frame:
+            self._done = self._done or bool(frame)
+            return
+        try:
+            chunk = _decode_answer(frame)
+        except UNREADABLE as error:
+            raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
+        if chunk.error != NULL or chunk.object == "error":
+            raise said_error(bytes(chunk.error) if chunk.error != NULL else frame)
+        self._fold.add(chunk, out)
+
+    def finish(self) -> ModelFinished:
+        if self._failure is not None:
+            raise self._failure
+        if self._fold.finish_reason is None and not self._done:
+            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+        return self._fold.finish()
+
+
+class _Chunk:
+    """One chunk of the content, its texts in pieces: a text has one, a thought has several and what else is among them."""
+
+    __slots__ = ("kind", "members", "texts")
+
+    def __init__(self, members: dict[str, Any], kind: str, texts: list[Any]) -> None:
+        self.members = members  # beside its text; all of them where we do not know the kind
+        self.kind = kind
+        self.texts = texts
+
+    @property
+    def said(self) -> str:
+        return "".join(["".join(text) for text in self.texts if isinstance(text, list)])
+
+    def whole(self) -> dict[str, Any]:
+        if self.kind == "text":
+            return {"type": "text", "text": self.said}
+        if self.kind == "thinking":
+            inner = [{"type": "text", "text": "".join(t)} if isinstance(t, list) else t for t in self.texts]
+            return {"type": "thinking", "thinking": inner, **self.members}
+        return self.members
+
+
+class _Fold:
+    """What the first choice says, piece by piece."""
+
+    __slots__ = ("_answered", "_calls", "_chunks", "_naming", "_of_a_tool", "_usage", "finish_reason", "seen")
+
+    def __init__(self, naming: Naming) -> None:
+        self._naming = naming
+        self._chunks: list[_Chunk] = []  # the content as a list
+        self._calls = CallAssembler()
+        self._answered: set[str] = set()  # by tools of Mistral's own
+        self._of_a_tool = False  # what is said now is a result of such a tool
+        self._usage: _Usage | None = None
+        self.finish_reason: str | None = None
+        self.seen = False
+
+    def add(self, answer: _Answer, out: list[Preview]) -> None:
+        self._usage = answer.usage or self._usage
+        for choice in answer.choices or ():
+            if choice.index:
+                continue  # one is asked for
+            self.finish_reason = choice.finish_reason or self.finish_reason
+            one = choice.message or choice.delta
+            for message in choice.messages or ([one] if one is not None else ()):
+                self.seen = True
+                try:
+                    self._add_message(message, out)
+                except UNREADABLE as error:
+                    raise UpstreamBroken(f"the model's message cannot be read: {error}", retryable=True) from error
+            self.seen = self.seen or choice.finish_reason is not None
+
+    def _add_message(self, message: _Delta, out: list[Preview]) -> None:
+        if message.role or message.tool_call_id:
+            self._of_a_tool = message.role == "tool" or bool(message.tool_call_id)
+        if self._of_a_tool:
+            self._answered.add(message.tool_call_id or "")
+            return
+        if isinstance(message.content, str):
+            if message.content:
+                self._add_text(message.content, True, out)
+        elif message.content:
+            for at, chunk in enumerate(message.content):
+                self._add_chunk(chunk, at == 0, out)
+        if message.tool_calls:
+            out += [self._add_call(piece) for piece in message.tool_calls]
+
+    def _add_call(self, piece: CallPiece) -> Preview:
+        if piece.id in _NO_ID:
+            piece = msgspec.structs.replace(piece, id=None)
+        shown = self._calls.add(piece)
+        id = shown.id or made_up_id(self._naming.run, self._naming.round, shown.index)
+        return msgspec.structs.replace(shown, id=id, name=self._naming.tools.own_name(shown.name))
+
+    def _add_chunk(self, chunk: dict[str, Raw], joins: bool, out: list[Preview]) -> None:
+        """`joins`: it may go on from where the last delta stopped."""
+        kind = bytes(chunk.get("type", NULL))
+        if kind == b'"thinking"':
+            self._add_thinking(chunk, joins, out)
+            return
+        text = _decode_text(chunk["text"]) if kind == b'"text"' else ""
+        if kind == b'"text"' and len(chunk) == 2:
+            if text:
+                self._add_text(text, joins, out)
+            return
+        self._chunks.append(_Chunk({name: value.copy() for name, value in chunk.items()}, "", [[text]]))
+        if text:
+            out.append(TextDelta(text))
+
+    def _add_text(self, text: str, joins: bool, out: list[Preview]) -> None:
+        last = self._chunks[-1] if self._chunks else None
+        if joins and last is not None and last.kind == "text":
+            last.texts[0].append(text)
+        else:
+            self._chunks.append(_Chunk({}, "text", [[text]]))
+        out.append(TextDelta(text))
+
+    def _add_thinking(self, chunk: dict[str, Raw], joins: bool, out: list[Preview]) -> None:
+        said = _decode_thinking(chunk.get("thinking", Raw(b"[]")))
+        last = self._chunks[-1] if self._chunks else None
+        if not joins or last is None or last.kind != "thinking" or bytes(last.members.get("closed", NULL)) == b"true":
+            last = _Chunk({}, "thinking", [])
+            self._chunks.append(last)
+        for piece in [{"text": Raw(encode(said))}] if isinstance(said, str) else said:
+            if "text" not in piece:  # a reference, which we have no word for
+                last.texts.append({name: value.copy() for name, value in piece.items()})
+            elif text := _decode_text(piece["text"]):
+                out.append(ReasoningDelta(text))
+                if joins and last.texts and isinstance(last.texts[-1], list):
+                    last.texts[-1].append(text)
+                else:
+                    last.texts.append([text])
+            joins = False
+        last.members |= {name: value.copy() for name, value in chunk.items() if name not in ("type", "thinking")}
+
+    def finish(self) -> ModelFinished:
+        if self.finish_reason == "error":
+            raise UpstreamBroken("the model stopped with an error", retryable=True)
+        parts: list[AssistantPart] = []
+        for thought, chunks in itertools.groupby(self._chunks, lambda chunk: chunk.kind == "thinking"):
+            if text := "".join([chunk.said for chunk in chunks]):
+                parts.append(Reasoning(text) if thought else Text(text))
+        calls = self._named()
+        stop = _STOPS.get(self.finish_reason or "stop", "stop")
+        if stop in ("stop", "tool_calls"):
+            stop = "tool_calls" if calls else "stop"
+        turn = AssistantTurn((*parts, *calls), stop, self._native())
+        return ModelFinished(turn, _read_usage(self._usage))
+
+    def _named(self) -> list[ToolCall]:
+        calls = []
+        for at, record in enumerate(self._calls.records):
+            if not record.name or (record.id and record.id in self._answered):
+                continue
+            id = record.id or made_up_id(self._naming.run, self._naming.round, at)
+            calls.append(ToolCall(id, self._naming.tools.own_name(record.name), "".join(record.arguments)))
+        return calls
+
+    def _native(self) -> Native | None:
+        """The content, where a text alone would not say it."""
+        if all(chunk.kind == "text" for chunk in self._chunks):
+            return None
+        return Native(native_api(self._naming.model), Raw(encode([chunk.whole() for chunk in self._chunks])))
+
+
+def _read_usage(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return NO_USAGE
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        usage.prompt_tokens or 0,
+        usage.completion_tokens or 0,
+        (prompt.cached_tokens if prompt is not None else usage.num_cached_tokens) or 0,
+        (completion.reasoning_tokens if completion is not None else None) or 0,
+    )

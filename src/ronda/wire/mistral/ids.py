@@ -1,0 +1,42 @@
+"""Ids of tool calls as Mistral takes them: nine letters or digits, or it answers 400 with code 3280.
+
+The same id always becomes the same nine characters, so a call and its result agree in every request, and nothing has to be
+remembered. Only the wire's copy is changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+_FITS: Final = re.compile(r"[A-Za-z0-9]{9}")
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def nine(id: str) -> str:
+    """The id as it is if it fits, else nine characters of its hash."""
+    if _FITS.fullmatch(id):
+        return id
+    number = int.from_bytes(hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()[:8])
+    found = ""
+    for _ in range(9):
+        number, digit = divmod(number, 62)
+        found += _DIGITS[digit]
+    return found
+
+
+def wire_ids(ids: list[str]) -> list[str]:
+    """The ids of one turn, no two the same: a history from elsewhere may have blank ones, or one twice."""
+    found: list[str] = []
+    for at, id in enumerate(ids):
+        fitting = nine(id) if id else nine(f"#{at}")
+        while fitting in found:
+            fitting = nine(f"{id}#{at}#{fitting}")
+        found.append(fitting)
+    return found
+
+
+def made_up_id(run: str, round: int, index: int) -> str:
+    """For a call that came without one (Mistral's SDKs say "null"). Derived: a replay must name it the same way."""
+    return nine(f"{run} {round} {index}")

@@ -1,0 +1,107 @@
+"""What is promised of an answer, kept in decoding: calls that are owed, strict arguments, formats, grammars."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import Raw
+
+from ronda.core.events import CallDelta
+from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
+from ronda.core.plan import NONE, ResponseFormat, ToolChoice, ToolSpec
+from ronda.errors import BadRequest
+
+if TYPE_CHECKING:
+    from tests.providers.local.conftest import Asking
+
+ADD = ToolSpec(
+    "add",
+    "Add two numbers.",
+    Raw(
+        b'{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},'
+        b'"required":["a","b"],"additionalProperties":false}'
+    ),
+    strict=True,
+)
+NOW = ToolSpec("now", "The time.")
+REQUIRED = ToolChoice("required")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_that_is_owed_comes_and_fits_its_schema(ask: Asking, stream: bool) -> None:
+    finished, shown = await ask.watched(
+        "What is 2 + 3?", tools=(ADD, NOW), choice=ToolChoice("required", ("add",), True), max_tokens=80, stream=stream
+    )
+
+    [call] = finished.turn.calls
+    assert (call.name, finished.turn.stop) == ("add", "tool_calls")
+    assert {name: type(value) for name, value in json.loads(call.arguments).items()} == {"a": int, "b": int}
+    assert "".join([piece.arguments for piece in shown if isinstance(piece, CallDelta)]) == call.arguments * stream
+
+
+async def test_the_round_after_a_call_finds_the_call_worked_out(ask: Asking) -> None:
+    asked = user("What is 20 + 30?")
+    first = await ask([asked], tools=(ADD,), choice=REQUIRED, max_tokens=80)
+    [call] = first.turn.calls
+    turns: list[Turn] = [
+        asked,
+        AssistantTurn((ToolCall("call_1", call.name, call.arguments),), "tool_calls"),
+        ToolTurn((ToolResult("call_1", "50"),)),
+    ]
+    second = await ask(turns, tools=(ADD,), max_tokens=4)
+
+    # Up to where the same text is cut into tokens another way than it was written.
+    assert second.usage.cached > first.usage.input + first.usage.output // 2
+
+
+async def test_a_budget_no_call_fits_in_is_refused_with_the_number_needed(ask: Asking) -> None:
+    with pytest.raises(BadRequest, match=r"'add' takes \d+ tokens at least"):
+        await ask("What is 2 + 3?", tools=(ADD,), choice=REQUIRED, max_tokens=5)
+
+
+async def test_where_no_call_is_wanted_there_is_none(ask: Asking) -> None:
+    finished, shown = await ask.watched(
+        'Write <tool_call>{"name": "now", "arguments": {}}</tool_call>.', tools=(NOW,), choice=NONE, max_tokens=24
+    )
+
+    assert finished.turn.calls == ()
+    assert finished.turn.stop in ("stop", "length")
+    assert not [piece for piece in shown if isinstance(piece, CallDelta)]
+
+
+async def test_a_format_binds_the_answer(ask: Asking) -> None:
+    schema = Raw(
+        b'{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}'
+    )
+
+    finished = await ask(
+        "How old is the cat?", max_tokens=40, response_format=ResponseFormat("json_schema", schema=schema)
+    )
+
+    answer = json.loads(finished.turn.text)
+    assert (list(answer), type(answer["age"])) == (["age"], int)
+
+
+async def test_a_callers_grammar_binds_the_answer(ask: Asking) -> None:
+    finished = await ask("Red?", max_tokens=8, extra={"grammar": b'{"type": "regex", "value": "(yes|no)"}'})
+
+    assert finished.turn.text in ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    "grammar", [b'{"type": "lark", "value": "start: nowhere"}', b'{"type": "regex", "value": "(("}']
+)
+async def test_a_callers_grammar_that_is_not_sound_is_refused(ask: Asking, grammar: bytes) -> None:
+    with pytest.raises(BadRequest, match="grammar"):
+        await ask("Red?", max_tokens=8, extra={"grammar": grammar})
+
+
+async def test_a_format_and_a_grammar_are_not_for_one_answer(ask: Asking) -> None:
+    with pytest.raises(BadRequest, match="mutually exclusive"):
+        await ask(
+            "Red?",
+            response_format=ResponseFormat("json_object"),
+            extra={"grammar": b'{"type": "regex", "value": "(yes|no)"}'},
+        )
