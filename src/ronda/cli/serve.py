@@ -52,6 +52,8 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
         ws="none",
         proxy_headers=False,
     )
+    for line in await server.models.load():
+        print(line, file=sys.stderr, flush=True)
     tools = ", ".join(server.toolbox.names) or "none of its own"
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

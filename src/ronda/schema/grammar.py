@@ -83,6 +83,8 @@ class Bounded:
     """A schema that was read: what it needs, and what it becomes within so many tokens."""
 
     def __init__(self, schema: Any, cost: Cost = _JSON) -> None:
+        if not isinstance(schema, (dict, bool)):
+            raise SchemaError("a JSON Schema is an object or a boolean")
         measure(schema)
         reader = SchemaReader(schema)
         self._plainer = Plainer(reader.expand, reader.algebra)

@@ -84,6 +84,7 @@ class SchemaReader:
         named = root.get("$schema") if isinstance(root, dict) else None
         # Up to draft 7 a reference stands for itself alone: whatever is said beside it is not there.
         self._alone = isinstance(named, str) and any(f"draft-0{n}" in named for n in "34567")
+        self._id_keyword = "id" if isinstance(named, str) and ("draft-04" in named or "draft-03" in named) else "$id"
         self._resources: dict[str, Any] = {"": root}
         self._anchors: dict[tuple[str, str], Any] = {}
         self.algebra = Algebra(self.expand)
@@ -143,7 +144,7 @@ class SchemaReader:
     def _id(self, node: _Schema) -> str | None:
         if self._alone and "$ref" in node:
             return None
-        name = node.get("$id", node.get("id"))
+        name = node.get(self._id_keyword)
         return name if isinstance(name, str) else None
 
     def reference(self, text: Any, base: str, pointer: str, *, loose: bool) -> Shape:

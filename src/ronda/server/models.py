@@ -34,6 +34,11 @@ class Models:
             )
         return found
 
+    async def load(self) -> list[str]:
+        """Load what runs in this process ahead of its first request; lines that say what was chosen for it."""
+        load = getattr(self._default.provider, "load", None)
+        return [] if load is None else [await load()]
+
     @property
     def listed(self) -> list[str]:
         return ["default", self._default.name]

@@ -1,7 +1,7 @@
 """llama.cpp in this process: a body of sampling settings and tokens → pieces of text as they come, and one Completion.
 
 One engine per model file per process, shared by whoever asks, from any thread and any event loop. It is loaded once, on
-first use or ahead of time; every completion has a thread of its own in which the engine calls back, and what it says is
+first use or ahead of time; every slot has a thread of its own in which the engine calls back, and what it says is
 handed to the asking event loop in batches. Slots are counted here, so that a request which waits for one costs nothing
 and can be cancelled; which slot it gets is the engine's to say: the one that has most of its prompt already.
 
@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -197,48 +198,51 @@ class _Tokens(Struct, frozen=True):
 
 
 class _Loaded:
-    """A model in memory, and the calls that are under way in it."""
+    """A model in memory, and the threads that wait in it: one for each slot, since starting one would hold up the loop."""
 
     def __init__(self, file: ModelFile, sizing: Sizing, template: str) -> None:
         self.sizing = sizing
         self.door = Door()
         self.gate = Gate(sizing.slots)
-        self._threads: dict[threading.Thread, Call] = {}
+        self._work: SimpleQueue[tuple[Call, bytes] | None] = SimpleQueue()
+        self._running: set[Call] = set()
         try:
             self._server: _Server | None = _serve(file.path, sizing, template, self.door)
         except BaseException:
             self.door.close()
             raise
         self.door.opened(self._server.listening_address)
+        self._threads = [
+            threading.Thread(target=self._wait, args=(self._server,), name=f"ronda-local-{number}", daemon=True)
+            for number in range(sizing.slots)
+        ]
+        for thread in self._threads:
+            thread.start()
         atexit.register(self.close)
 
     def start(self, call: Call, body: bytes) -> None:
-        thread = threading.Thread(target=self._run, args=(call, body), name="ronda-local-call", daemon=True)
-        self._threads[thread] = call
-        try:
-            thread.start()
-        except RuntimeError as error:  # the process may have no more threads
-            del self._threads[thread]
-            self.gate.leave()
-            raise UpstreamBroken(f"the local engine cannot start: {error}") from error
+        """Only for who came through the gate."""
+        self._running.add(call)
+        self._work.put((call, body))
 
-    def _run(self, call: Call, body: bytes) -> None:
-        try:
-            assert self._server is not None
-            self._server.handle_completions(body, call.on_chunk)
-        except Exception as error:
-            call.failure = UpstreamBroken(f"the local engine failed: {error}")
-        finally:
-            self._threads.pop(threading.current_thread(), None)
+    def _wait(self, server: _Server) -> None:
+        while (work := self._work.get()) is not None:
+            call, body = work
+            try:
+                server.handle_completions(body, call.on_chunk)
+            except Exception as error:
+                call.failure = UpstreamBroken(f"the local engine failed: {error}")
+            self._running.discard(call)
             self.gate.leave()
             call.wake()
 
     def close(self) -> None:
         """At the end of the process: a thread that comes back from the engine into a dead interpreter would crash it."""
-        running = list(self._threads.items())
-        for _, call in running:
+        for call in list(self._running):
             call.stopped = True
-        for thread, _ in running:
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
             thread.join(10.0)
         self._server = None
         self.door.close()

@@ -26,7 +26,10 @@ from ronda.providers.local.settings import Settings, read_settings
 from ronda.wire.markup import Family, MarkupReader, family_of, grammar_for, opens_thinking, supports_tools
 from ronda.wire.markup.family import HERMES
 
-DEFAULT_MAX_TOKENS = 2048  # for a caller that says nothing: a small model can go on for ever
+# For a caller that says nothing. A small model can go on for ever, so it gets less; and a call that must come then comes first.
+DEFAULT_MAX_TOKENS = 2048
+SMALL_MAX_TOKENS = 512
+SMALL = 1 << 30  # bytes of the model file
 
 LONGEST_TOKEN = 128  # characters: longer ones, of blanks, are rare
 
@@ -45,6 +48,8 @@ class _Prepared(Struct, frozen=True):
 
 
 class LocalModel:
+    enforces_format = True  # response_format is a grammar here: no other text can come
+
     def __init__(self, engine: Engine) -> None:
         template = engine.header.template
         self._engine = engine
@@ -57,6 +62,10 @@ class LocalModel:
         markers = set(self._family.markers)
         self._controls = {text: number for text, number in engine.header.controls.items() if text in markers}
         self._thinks = self._family.think is not None or self._family.name == "harmony"
+
+    @property
+    def _default_budget(self) -> int:
+        return SMALL_MAX_TOKENS if self._engine.file.path.stat().st_size < SMALL else DEFAULT_MAX_TOKENS
 
     async def load(self) -> str:
         """Load the model ahead of its first use; a line that says what was chosen for this machine."""
@@ -91,7 +100,7 @@ class LocalModel:
         room = context - len(tokens)
         if room < 1:
             raise _too_long(f"{len(tokens)} tokens", context)
-        budget = min(options.max_tokens or DEFAULT_MAX_TOKENS, room)
+        budget = min(options.max_tokens or self._default_budget, room)
         thinking = opens_thinking(self._family, prompt)
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
         grammar = grammar_for(

@@ -25,7 +25,7 @@ from ronda.schema.grammar_shape import (
     Values,
     decode,
 )
-from ronda.wire.markup.lark import Lark, alternatives, in_regex, literal
+from ronda.wire.markup.lark import Lark, alternatives, literal
 from ronda.wire.markup.literals import GEMMA_QUOTE
 from ronda.wire.markup.xml import END_PARAMETER, PARAMETER
 
@@ -69,8 +69,7 @@ def _tagged(lark: Lark, value: Shape) -> str:
         return alternatives(literal(f"\n{decode(text)}{end}") for text in value.texts)
     if isinstance(value, String):
         # The text ends where its tag does, and not before: a regular expression that stops as soon as it can.
-        body = lark.terminal(f"/\\n{_characters(value)}{in_regex(end)}/")
-        return lark.rule(body, "lazy")
+        return lark.rule(lark.terminal(f'"\\n" {_content(lark, value)} {literal(end)}'), "lazy")
     return f'"\\n" {_json(lark, value)} {literal(end)}'
 
 
@@ -110,11 +109,10 @@ class _Gemma:
 
     def _string(self, shape: String) -> str:
         quote = self._lark.text(GEMMA_QUOTE)
+        content = _content(self._lark, shape)
         if self._lark.is_token(GEMMA_QUOTE):
-            body = self._lark.rule(self._lark.terminal(f"/{_characters(shape)}/"))
-            return f"{quote} {body} {quote}"
-        end = in_regex(GEMMA_QUOTE)
-        return f"{quote} {self._lark.rule(self._lark.terminal(f'/{_characters(shape)}{end}/'), 'lazy')}"
+            return f"{quote} {self._lark.rule(content)} {quote}"
+        return f"{quote} {self._lark.rule(self._lark.terminal(f'{content} {quote}'), 'lazy')}"
 
     def _array(self, shape: Array) -> str:
         first = [self._lark.rule(self.value(one)) for one in shape.first]
@@ -164,19 +162,23 @@ def _each_object(shape: Shape, write: Callable[[Object], str]) -> str:
     return f"({whole})?" if whole and not all(inner) else whole
 
 
-def _characters(shape: String) -> str:
-    """A text without quotes, as an expression that matches all of it."""
-    if shape.patterns:
-        regex = analyse(shape.patterns[0])
-        bounds = shape.least or shape.most is not None or shape.room is not None
-        if len(shape.patterns) > 1 or not regex.anchored or bounds:
-            raise Unsupported("pattern: it cannot be enforced in a text without quotes")
-        return f"(?:{_SLASH.sub(_ESCAPED, regex.body)})"
+def _content(lark: Lark, shape: String) -> str:
+    """A text without quotes, as a terminal."""
+    kinds = []
+    for pattern in shape.patterns:
+        whole = analyse(pattern).whole
+        if whole is None:
+            raise Unsupported("pattern: its anchors cannot be enforced in a text without quotes")
+        kinds.append(f"/{_SLASH.sub(_ESCAPED, whole)}/")
     if shape.room is None:
-        return f"(?s:.{{{shape.least},{'' if shape.most is None else shape.most}}})"
+        if shape.least or shape.most is not None or not kinds:
+            kinds.append(f"/(?s:.{{{shape.least},{'' if shape.most is None else shape.most}}})/")
+        return lark.terminal(" & ".join(kinds))
     # A character takes up to four bytes.
     wide, narrow = (min(room, _limit(shape.most)) for room in (shape.room // 4, shape.room))
     any_text, ascii_text = f"(?s:.{{{shape.least},{wide}}})", f"[\\t\\n -~]{{{shape.least},{narrow}}}"
     if wide < shape.least:
-        return ascii_text
-    return any_text if wide == shape.most else f"(?:{any_text}|{ascii_text})"
+        any_text = ascii_text
+    elif wide != shape.most:
+        any_text = f"(?:{any_text}|{ascii_text})"
+    return lark.terminal(" & ".join([*kinds, f"/{any_text}/"]))
