@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ronda.errors import BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Gate, Piece
+from ronda.providers.local.door import Door
 from ronda.providers.local.engine import Engine
 
 LONG = list(range(1000, 1250))
@@ -154,6 +159,25 @@ async def test_the_engine_writes_the_models_own_template(engine: Engine) -> None
     prompt = await engine.aside(lambda: engine.apply_template({"messages": [{"role": "user", "content": "Hi"}]}))
 
     assert prompt.endswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_door_left_by_a_killed_process_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, live, new = [Door() for _ in range(3)]
+    for door in (left, live, new):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(door.host)
+    for door in (left, live):
+        os.utime(door.host, (0, 0))
+    os.unlink(live.host)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(live.host)
+        listener.listen()
+        os.utime(live.host, (0, 0))
+
+        Door()
+
+    assert [Path(door.host).exists() for door in (left, live, new)] == [False, True, True]
 
 
 # ---- the gate, without an engine --------------------------------------------------------------------------------------

@@ -6,11 +6,14 @@ there. So it listens on a Unix socket in a folder of our own (on Windows on a lo
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import os
 import secrets
 import shutil
 import socket
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +22,22 @@ import msgspec
 from ronda.errors import UpstreamBroken, UpstreamError
 
 SECONDS = 60.0
+_PREFIX, _SOCKET = "ronda-engine-", "engine.sock"
 
 
 class Door:
     def __init__(self) -> None:
         self.key = secrets.token_urlsafe(32)
-        self._folder = Path(tempfile.mkdtemp(prefix="ronda-")) if hasattr(socket, "AF_UNIX") else None
+        self._folder: Path | None = None
+        if hasattr(socket, "AF_UNIX"):
+            _sweep()
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._port = 0
 
     @property
     def host(self) -> str:
         """What the engine is told to listen on."""
-        return "127.0.0.1" if self._folder is None else str(self._folder / "engine.sock")
+        return "127.0.0.1" if self._folder is None else str(self._folder / _SOCKET)
 
     def opened(self, address: str) -> None:
         """The engine listens, there."""
@@ -65,6 +72,18 @@ class Door:
         if self._folder is None:
             return http.client.HTTPConnection("127.0.0.1", self._port, timeout=SECONDS)
         return _Local(self.host)
+
+
+def _sweep() -> None:
+    """Remove what processes that were killed left behind: a socket of some age that nobody listens on."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_SOCKET}"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            if path.stat().st_uid != os.getuid() or time.time() - path.stat().st_mtime < 60:
+                continue
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                shutil.rmtree(path.parent, ignore_errors=True)
 
 
 class _Local(http.client.HTTPConnection):

@@ -48,7 +48,7 @@ class _Prepared(Struct, frozen=True):
 
 
 class LocalModel:
-    enforces_format = True  # response_format is a grammar here: no other text can come
+    enforces_format = True  # response_format is a grammar here, so the answer can be shown as it comes; the end is checked
 
     def __init__(self, engine: Engine) -> None:
         template = engine.header.template
@@ -65,7 +65,7 @@ class LocalModel:
 
     @property
     def _default_budget(self) -> int:
-        return SMALL_MAX_TOKENS if self._engine.file.path.stat().st_size < SMALL else DEFAULT_MAX_TOKENS
+        return SMALL_MAX_TOKENS if self._engine.header.size < SMALL else DEFAULT_MAX_TOKENS
 
     async def load(self) -> str:
         """Load the model ahead of its first use; a line that says what was chosen for this machine."""
