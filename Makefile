@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 MODEL  ?= local:smollm2
 TOOLS  ?=
 PORT   ?= 1234
@@ -12,14 +13,17 @@ DATA   ?= ../shared/data
 .PHONY: help setup serve test check format bench conformance conformance-local lock clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## make .venv with ronda in it
 
 $(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python 3.11 or newer is needed"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { echo "the venv module is missing: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
+	  echo "python3-venv, which Debian keeps apart:"; rm -rf $(VENV); \
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); \
+	} || { echo "no virtual environment could be made: install python3-venv and try again"; exit 1; }
 	@echo "packages:"
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements-dev.lock
 	@echo "the local model (93 MB):"
