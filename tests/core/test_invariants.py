@@ -35,7 +35,8 @@ from ronda.core.transcript import repair
 from ronda.drive import Show, ToolContext, ToolOutput, drive
 from ronda.providers.script import Call, Line, ScriptedModel
 from ronda.wire.openai_chat.answer import ChatAnswer
-from ronda.wire.openai_chat.client import Reader, read_plain, write_request
+from ronda.wire.openai_chat.client import Reader, read_plain
+from ronda.wire.openai_chat.requests import write_request
 from ronda.wire.openai_chat.server import read_request
 
 NAMES = ("once", "again", "boom", "theirs", "nobody")

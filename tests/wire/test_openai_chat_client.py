@@ -42,15 +42,9 @@ from ronda.core.plan import AUTO, NO_OPTIONS, NONE, Options, ResponseFormat, Too
 from ronda.core.request import ModelRequest
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.client import (
-    Body,
-    Reader,
-    error_of,
-    read_choices,
-    read_plain,
-    write_request,
-    write_turn,
-)
+from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
+from ronda.wire.openai_chat.errors import error_of
+from ronda.wire.openai_chat.requests import Body, write_request, write_turn
 
 # ---- helpers ----------------------------------------------------------------------------------------------------------
 

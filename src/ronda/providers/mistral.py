@@ -9,7 +9,7 @@ from ronda.drive import Show
 from ronda.providers.http import Http
 from ronda.wire.mistral.answer import Naming, Reader, read_plain
 from ronda.wire.mistral.client import body_of
-from ronda.wire.openai_chat.client import error_of
+from ronda.wire.openai_chat.errors import error_of
 
 DEFAULT_URL = "https://api.mistral.ai/v1"
 

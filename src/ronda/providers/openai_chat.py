@@ -11,7 +11,9 @@ from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.http import Answer, Http
-from ronda.wire.openai_chat.client import Reader, error_of, read_choices, read_plain, write_request
+from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
+from ronda.wire.openai_chat.errors import error_of
+from ronda.wire.openai_chat.requests import write_request
 
 DEFAULT_URL = "https://api.openai.com/v1"
 

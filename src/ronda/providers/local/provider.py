@@ -48,7 +48,9 @@ class _Prepared(Struct, frozen=True):
 
 
 class LocalModel:
-    enforces_format = True  # response_format is a grammar here, so the answer can be shown as it comes; the end is checked
+    enforces_format = (
+        True  # response_format is a grammar here, so the answer can be shown as it comes; the end is checked
+    )
 
     def __init__(self, engine: Engine) -> None:
         template = engine.header.template

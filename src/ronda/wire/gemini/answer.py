@@ -30,7 +30,8 @@ from ronda.wire.gemini.errors import said_error
 from ronda.wire.gemini.frames import Frames
 from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.openai_chat.client import UNREADABLE, encode, join_logprobs
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.openai_chat.client import join_logprobs
 
 
 class _Usage(Struct, frozen=True, gc=False, rename="camel"):

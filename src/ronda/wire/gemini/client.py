@@ -16,7 +16,7 @@ from ronda.wire.gemini.contents import BEGIN, Contents, ToolRole, write_system
 from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.options import hosted_tools, write_options
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.openai_chat.client import encode
+from ronda.wire.json import encode
 
 _START = b'{"contents":['
 

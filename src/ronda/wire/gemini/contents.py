@@ -20,7 +20,7 @@ from ronda.wire.gemini import API, native_api
 from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
 from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.openai_chat.client import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode
 
 ToolRole: TypeAlias = Literal["user", "tool"]
 

@@ -10,8 +10,9 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamError
-from ronda.wire.openai_chat import client as chat
-from ronda.wire.openai_chat.client import RETRYABLE, UNREADABLE
+from ronda.wire.json import UNREADABLE
+from ronda.wire.openai_chat import errors as chat
+from ronda.wire.openai_chat.errors import RETRYABLE
 
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
-from ronda.wire.openai_chat.client import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode
 
 
 class _Token(Struct, frozen=True, rename="camel"):

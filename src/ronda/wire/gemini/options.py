@@ -14,7 +14,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.schema.lower import GEMINI, lower, lowered
 from ronda.wire.gemini.models import Model
-from ronda.wire.openai_chat.client import UNREADABLE
+from ronda.wire.json import UNREADABLE
 
 # A chat client's word for it → Gemini's, inside generationConfig.
 RENAMED: Final = {

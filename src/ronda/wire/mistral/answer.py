@@ -27,11 +27,12 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.ids import made_up_id
 from ronda.wire.mistral.tools import Tools
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
-from ronda.wire.openai_chat.client import UNREADABLE, encode, said_error
+from ronda.wire.openai_chat.errors import said_error
 from ronda.wire.sse import SseReader
 
 

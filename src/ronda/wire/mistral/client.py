@@ -12,10 +12,10 @@ from typing import Any, Final
 from ronda.core.parts import NULL, AssistantTurn, Turn
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
+from ronda.wire.json import encode
 from ronda.wire.mistral import API
 from ronda.wire.mistral.messages import BEGIN, Messages
 from ronda.wire.mistral.tools import Tools
-from ronda.wire.openai_chat.client import encode
 
 _START: Final = b'{"messages":['
 

@@ -28,10 +28,10 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.json import encode
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.ids import wire_ids
 from ronda.wire.mistral.tools import Tools
-from ronda.wire.openai_chat.client import encode
 
 BEGIN: Final = b'{"role":"user","content":"(The conversation begins here.)"}'
 _BRIDGE: Final = b'{"role":"assistant","content":"OK"}'

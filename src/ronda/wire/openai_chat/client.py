@@ -1,15 +1,13 @@
-"""Chat Completions as its client: turns → request bytes, answer bytes → previews and one finished turn.
+"""Chat Completions as its client, the way back: answer bytes → previews and one finished turn.
 
-Pure: no socket, no clock. `Body` keeps the bytes of a conversation it has already written, so the cost of a round does not
-grow with the conversation; `Reader` reads a stream one socket read at a time, `read_plain` a whole answer. Both end in the
-same parts. It knows the dialect and its many speakers' habits, not who is at the other end.
+Pure: no socket, no clock. `Reader` reads a stream one socket read at a time, `read_plain` a whole answer; both end in the same
+parts. It knows the dialect and its many speakers' habits, not who is at the other end. What is sent is in `requests`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import is_
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -27,36 +25,21 @@ from ronda.core.parts import (
     NULL,
     AssistantPart,
     AssistantTurn,
-    Audio,
-    File,
-    Image,
     Native,
     Reasoning,
     Refusal,
     Stop,
-    SystemTurn,
     Text,
     ToolCall,
-    ToolResult,
-    ToolTurn,
-    Turn,
     Usage,
-    UserTurn,
-    Video,
 )
-from ronda.core.plan import Options, ResponseFormat, ToolChoice, ToolSpec
-from ronda.core.request import ModelRequest
 from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece, FunctionPiece, text_of
+from ronda.wire.openai_chat.errors import said_error
+from ronda.wire.openai_chat.requests import write_call
 from ronda.wire.sse import SseReader
-
-encode = msgspec.json.Encoder().encode
-
-# What decoding raises on bytes from outside: not JSON or not of this shape, not UTF-8, nested beyond all reason.
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
-
-# ---- answers ----------------------------------------------------------------------------------------------------------
 
 
 class _Details(Struct, frozen=True, gc=False):
@@ -244,62 +227,6 @@ def _usage(usage: _Usage | None) -> Usage:
     )
 
 
-class _SaidError(Struct, frozen=True):
-    """Inside an answer that began with 200, the true status has three names: Azure's, Groq's, OpenRouter's."""
-
-    message: str | None = None
-    type: str | None = None
-    status: str | int | None = None
-    status_code: str | int | None = None
-    code: str | int | None = None
-
-    @property
-    def http_status(self) -> int | None:
-        for number in (self.status, self.status_code, self.code):
-            if type(number) is int and 400 <= number < 600:
-                return number
-        return None
-
-
-def said_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
-    """An error as an upstream words it: an object, a string, or something else altogether."""
-    try:
-        said = msgspec.json.decode(raw, type=_SaidError | str | None)
-        message = said if type(said) is str else said.message if said is not None else None
-        if status is None and type(said) is _SaidError:
-            status = said.http_status
-            if status is None and said.type == "invalid_request_error":
-                status = 400
-    except UNREADABLE:
-        message = None
-    text = message or raw[:500].decode("utf-8", "replace") or "no reason given"
-    where = f"the model's server answered {status}: " if status is not None else "the model's server reported: "
-    retryable = status is None or status in RETRYABLE
-    return UpstreamError(where + text, status=status, retryable=retryable, retry_after=retry_after)
-
-
-class _ErrorBody(Struct, frozen=True):
-    error: Raw = NULL
-    message: str | None = None  # some servers leave out the envelope
-    detail: Raw = NULL
-
-
-def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
-    """An answer that is not 200, in whatever words its server has for it."""
-    try:
-        said = msgspec.json.decode(body, type=_ErrorBody)
-    except UNREADABLE:
-        return said_error(body, status, retry_after)
-    if said.error != NULL:
-        return said_error(bytes(said.error), status, retry_after)
-    if said.message is not None:
-        return said_error(encode(said.message), status, retry_after)
-    return said_error(bytes(said.detail) if said.detail != NULL else body, status, retry_after)
-
-
-RETRYABLE = frozenset({408, 409, 425, 429, *range(500, 600)})  # gateways have 5xx of their own
-
-
 class _ChoiceReader:
     """The chunks of one choice."""
 
@@ -401,7 +328,7 @@ class _ChoiceReader:
         if calls := turn.calls:
             extras = [record.extra for record in records if record.name]
             message["tool_calls"] = [
-                _call(call) if extra == NULL else {**_call(call), "extra_content": extra}
+                write_call(call) if extra == NULL else {**write_call(call), "extra_content": extra}
                 for call, extra in zip(calls, extras, strict=True)
             ]
         return Raw(encode(message))
@@ -505,199 +432,3 @@ def join_logprobs(pieces: Sequence[Raw]) -> Raw:
             else:
                 joined[name] = (joined.get(name) or []) + values
     return Raw(encode(joined)) if joined else NULL
-
-
-# ---- requests ---------------------------------------------------------------------------------------------------------
-
-
-class Body:
-    """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing.
-
-    Messages come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
-    """
-
-    __slots__ = ("_buffer", "_tail", "_tail_of", "_written")
-
-    def __init__(self) -> None:
-        self._buffer = bytearray(b'{"messages":[')
-        self._written: list[Turn] = []
-        self._tail = b""
-        self._tail_of: tuple[object, ...] = ()
-
-    def write(self, model: str, request: ModelRequest) -> bytes:
-        turns = request.turns
-        written = self._written
-        buffer = self._buffer
-        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
-        if len(written) > len(turns) or not all(map(is_, written, turns)):
-            buffer = self._buffer = bytearray(b'{"messages":[')
-            written = self._written = []
-        for turn in turns[len(written) :]:
-            said = write_turn(turn)
-            if said:
-                if buffer[-1] != _OPEN:
-                    buffer += b","
-                buffer += said
-            written.append(turn)
-        tail_of = (model, request.tools, request.choice, request.options, request.stream)
-        if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
-            self._tail = write_tail(model, request.tools, request.choice, request.options, request.stream)
-            self._tail_of = tail_of
-        # Appended and taken off again: one copy of the conversation per round, not two.
-        size = len(buffer)
-        buffer += self._tail
-        body = bytes(buffer)
-        del buffer[size:]
-        return body
-
-
-_OPEN = ord("[")
-
-
-def write_request(model: str, request: ModelRequest) -> bytes:
-    """The body of a request; what an earlier round of the same run wrote is not written again."""
-    body = request.scratch.get(API)
-    if body is None:
-        body = request.scratch[API] = Body()
-    return body.write(model, request)
-
-
-def write_tail(model: str, tools: tuple[ToolSpec, ...], choice: ToolChoice, options: Options, stream: bool) -> bytes:
-    rest: dict[str, Any] = {"model": model}
-    if tools:
-        rest["tools"] = [write_tool(tool) for tool in tools]
-        if choice.mode != "auto" or choice.names:
-            rest["tool_choice"] = write_choice(choice)
-        if options.parallel_tool_calls is not None:
-            rest["parallel_tool_calls"] = options.parallel_tool_calls
-    if stream:
-        rest["stream"] = True
-        rest["stream_options"] = {"include_usage": True}
-    if options.max_tokens is not None and "max_completion_tokens" not in options.extra:
-        rest["max_tokens"] = options.max_tokens
-    if options.temperature is not None:
-        rest["temperature"] = options.temperature
-    if options.top_p is not None:
-        rest["top_p"] = options.top_p
-    if options.stop:
-        rest["stop"] = options.stop
-    if options.seed is not None:
-        rest["seed"] = options.seed
-    if options.reasoning_effort is not None:
-        rest["reasoning_effort"] = options.reasoning_effort
-    if options.response_format is not None:
-        rest["response_format"] = _write_format(options.response_format)
-    rest.update(options.extra)
-    return b"]," + encode(rest)[1:]
-
-
-def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
-    if tool.native != NULL:
-        return tool.native
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = tool.parameters
-    if tool.strict and tool.kind in ("builtin", "function", "mcp"):
-        from ronda.schema.lower import lowered
-        from ronda.schema.lower_rules import OPENAI
-
-        # A schema that does not qualify would fail the whole request; it is sent as it is, and checked by the loop.
-        taken = lowered(bytes(tool.parameters), OPENAI)
-        if taken.strict:
-            function["parameters"] = taken.schema
-            function["strict"] = True
-    elif tool.strict is not None:
-        function["strict"] = tool.strict  # the caller's own word, which its upstream may judge
-    return {"type": "function", "function": function}
-
-
-def write_choice(choice: ToolChoice) -> str | dict[str, Any]:
-    if choice.named:
-        return {"type": "function", "function": {"name": choice.names[0]}}
-    if choice.names:
-        tools = [{"type": "function", "function": {"name": name}} for name in choice.names]
-        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
-    return choice.mode
-
-
-def _write_format(format: ResponseFormat) -> dict[str, Any]:
-    if format.type == "json_object":
-        return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": format.name}
-    if format.description is not None:
-        schema["description"] = format.description
-    if format.schema != NULL:
-        schema["schema"] = format.schema
-    if format.strict is not None:
-        schema["strict"] = format.strict
-    return {"type": "json_schema", "json_schema": schema}
-
-
-def write_turn(turn: Turn) -> bytes:
-    """One turn as messages, joined by commas. Empty where there is nothing to say, as in an interrupted turn."""
-    match turn:
-        case ToolTurn(results=results):
-            said = [write_result(result) for result in results]
-            if attached := [item for result in results if not _is_ours(result.native) for item in result.attachments]:
-                # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
-                said.append(
-                    encode({"role": "user", "content": [_TOOL_ATTACHMENTS, *[_part(item) for item in attached]]})
-                )
-            return b",".join(said)
-        case AssistantTurn():
-            if _is_ours(turn.native):
-                return bytes(turn.native.payload)
-            message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
-            if refusal := turn.refusal:
-                message["refusal"] = refusal
-            if calls := turn.calls:
-                message["tool_calls"] = [_call(call) for call in calls]
-            elif message["content"] is None and not refusal:
-                return b""
-            return encode(message)
-        case UserTurn():
-            if _is_ours(turn.native):
-                return bytes(turn.native.payload)
-            content = turn.parts[0].text if len(turn.parts) == 1 and type(turn.parts[0]) is Text else None
-            message = {"role": "user", "content": content if content is not None else [_part(p) for p in turn.parts]}
-            if turn.name is not None:
-                message["name"] = turn.name
-            return encode(message)
-        case SystemTurn():
-            if _is_ours(turn.native):
-                return bytes(turn.native.payload)
-            return encode({"role": turn.role, "content": turn.text})
-
-
-def _is_ours(native: Native | None) -> TypeGuard[Native]:
-    return native is not None and native.api == API
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def write_result(result: ToolResult) -> bytes:
-    if _is_ours(result.native):
-        return bytes(result.native.payload)
-    return encode({"role": "tool", "tool_call_id": result.call_id, "content": result.content})
-
-
-_TOOL_ATTACHMENTS = {"type": "text", "text": "Attached by the tools above:"}
-
-
-def _part(part: Text | Image | Audio | Video | File) -> dict[str, Any]:
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Image(url=url, detail=detail):
-            image = {"url": url} if detail is None else {"url": url, "detail": detail}
-            return {"type": "image_url", "image_url": image}
-        case Audio(data=data, format=format):
-            return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
-        case Video(url=url):
-            return {"type": "video_url", "video_url": {"url": url}}
-        case File(data=data, name=name, id=id):
-            file = {"file_data": data, "filename": name, "file_id": id}
-            return {"type": "file", "file": {key: value for key, value in file.items() if value is not None}}

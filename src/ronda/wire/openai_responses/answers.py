@@ -27,8 +27,9 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
+from ronda.wire.json import UNREADABLE
 from ronda.wire.openai_chat.calls import text_of
-from ronda.wire.openai_chat.client import UNREADABLE, said_error
+from ronda.wire.openai_chat.errors import said_error
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.failures import Failure, failed
 

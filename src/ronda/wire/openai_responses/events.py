@@ -24,7 +24,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.openai_chat.client import UNREADABLE
+from ronda.wire.json import UNREADABLE
 from ronda.wire.openai_responses.answers import (
     BREAK,
     NO_NAMES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ronda.errors import UpstreamError
-from ronda.wire.openai_chat.client import RETRYABLE, error_of
+from ronda.wire.openai_chat.errors import RETRYABLE, error_of
 
 __all__ = ["Failure", "error_of", "failed", "is_about_encryption"]
 

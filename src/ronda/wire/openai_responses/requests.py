@@ -14,7 +14,7 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.openai_chat.client import UNREADABLE
+from ronda.wire.json import UNREADABLE
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.answers import NO_NAMES, encode
 from ronda.wire.openai_responses.items import Items, called, is_ours
