@@ -13,7 +13,8 @@ from ronda.core.events import CallDelta, Event, ModelFinished, TextDelta
 from ronda.core.plan import Options, Plan
 from ronda.errors import BadRequest, ExecuteError
 from ronda.providers import Where, open_provider
-from ronda.providers.openai_responses import OpenAIResponses, endpoint
+from ronda.providers.http import endpoint
+from ronda.providers.openai_responses import OpenAIResponses
 
 Json = Any
 THOUGHT = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAAA=="}
@@ -166,7 +167,7 @@ async def test_what_the_api_has_no_words_for_is_refused_before_anything_is_sent(
     ],
 )
 def test_the_address_is_where_responses_are_made(base_url: str, url: str) -> None:
-    assert endpoint(base_url) == url
+    assert endpoint(base_url, "/responses") == url
 
 
 def test_it_is_found_by_its_name() -> None:

@@ -58,12 +58,7 @@ class Anthropic:
             if not request.stream or not answer.is_stream:
                 return read_answer(await answer.read(), body.names)
             reader = Reader(body.names, first_call=_calls(paused))
-            answer.expect_no_silence()
-            while not reader.broken and (read := await answer.next()):
-                if previews := reader.feed(read):
-                    show(previews)
-            if previews := reader.close():
-                show(previews)
+            await answer.stream_into(reader, show)
             return reader.answer()
 
     def _to(self, beta: str) -> Http:

@@ -46,12 +46,7 @@ class Gemini:
                 return read_plain(await answer.read(), naming)
             # Some proxies drop `alt=sse` and answer with a JSON array that grows: the reader sees which it is.
             reader = Reader(naming)
-            answer.expect_no_silence()
-            while not reader.broken and (data := await answer.next()):
-                if previews := reader.feed(data):
-                    show(previews)
-            if previews := reader.close():
-                show(previews)
+            await answer.stream_into(reader, show)
             return reader.finish()
 
 

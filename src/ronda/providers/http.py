@@ -10,14 +10,16 @@ import asyncio
 import email.utils
 import time
 from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 import aiohttp
 import yarl
 from multidict import CIMultiDict
 
+from ronda.core.events import Preview
 from ronda.core.limits import Timeouts
+from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
 
 if TYPE_CHECKING:
@@ -59,6 +61,34 @@ async def session() -> aiohttp.ClientSession:
         await keeper.__anext__()
         held = _sessions[loop] = _LoopSession(made, keeper)
     return held.session
+
+
+class StreamReader(Protocol):
+    """A wire's reader of one streamed answer."""
+
+    @property
+    def broken(self) -> bool: ...
+
+    def feed(self, data: bytes) -> list[Preview]: ...
+
+    def close(self) -> list[Preview]: ...
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """Azure-style addresses carry a query (`?api-version=…`) that belongs behind the path."""
+    address, _, query = base_url.partition("?")
+    address = address.rstrip("/")
+    if not address.endswith(path):
+        address += path
+    return f"{address}?{query}" if query else address
+
+
+def bearer(base_url: str, key: str | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    if ".azure.com" in base_url or ".azure-api.net" in base_url:
+        return {"api-key": key}  # Azure's name for it; a bearer token there means Entra ID
+    return {"Authorization": f"Bearer {key}"}
 
 
 class Http:
@@ -165,6 +195,15 @@ class Answer:
             return await self._answer.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._broken(error) from error
+
+    async def stream_into(self, reader: StreamReader, show: Show) -> None:
+        """Read to the end, one batch of previews per socket read."""
+        self.expect_no_silence()
+        while not reader.broken and (data := await self.next()):
+            if previews := reader.feed(data):
+                show(previews)
+        if previews := reader.close():
+            show(previews)
 
     def expect_no_silence(self) -> None:
         """From here on the pieces must follow each other: the answer has begun."""

@@ -41,12 +41,7 @@ class Mistral:
             if not request.stream or not answer.is_stream:
                 return read_plain(await answer.read(), naming)
             reader = Reader(naming)
-            answer.expect_no_silence()
-            while not reader.broken and (data := await answer.next()):
-                if previews := reader.feed(data):
-                    show(previews)
-            if previews := reader.close():
-                show(previews)
+            await answer.stream_into(reader, show)
             return reader.finish()
 
 

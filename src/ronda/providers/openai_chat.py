@@ -10,7 +10,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.providers.http import Answer, Http
+from ronda.providers.http import Answer, Http, bearer, endpoint
 from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
 from ronda.wire.openai_chat.errors import error_of
 from ronda.wire.openai_chat.requests import write_request
@@ -23,7 +23,9 @@ class OpenAIChat:
         self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
     ) -> None:
         self._model = model
-        self._http = Http(endpoint(base_url or DEFAULT_URL), _headers(base_url or "", key), timeouts or Timeouts())
+        self._http = Http(
+            endpoint(base_url or DEFAULT_URL, "/chat/completions"), bearer(base_url or "", key), timeouts or Timeouts()
+        )
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         async with self._http.post(write_request(self._model, request)) as answer:
@@ -31,7 +33,9 @@ class OpenAIChat:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:  # some servers ignore `stream`
                 return read_plain(await answer.read())
-            return await _read_stream(answer, Reader(), show)
+            reader = Reader()
+            await answer.stream_into(reader, show)
+            return reader.finish()
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several choices from one upstream call; an upstream that ignores `n` is asked once more for each one missing."""
@@ -59,30 +63,3 @@ async def _read_many(answer: Answer, reader: Reader, shows: list[Show]) -> list[
                 shows[index](aside)
     reader.close()
     return reader.finish_all()
-
-
-async def _read_stream(answer: Answer, reader: Reader, show: Show) -> ModelFinished:
-    answer.expect_no_silence()
-    while not reader.broken and (data := await answer.next()):
-        if previews := reader.feed(data):
-            show(previews)
-    if previews := reader.close():
-        show(previews)
-    return reader.finish()
-
-
-def endpoint(base_url: str) -> str:
-    """Azure-style addresses carry a query (`?api-version=…`) that belongs behind the path."""
-    address, _, query = base_url.partition("?")
-    address = address.rstrip("/")
-    if not address.endswith("/chat/completions"):
-        address += "/chat/completions"
-    return f"{address}?{query}" if query else address
-
-
-def _headers(base_url: str, key: str | None) -> dict[str, str]:
-    if key is None:
-        return {}
-    if ".azure.com" in base_url or ".azure-api.net" in base_url:
-        return {"api-key": key}  # Azure's name for it; a bearer token there means Entra ID
-    return {"Authorization": f"Bearer {key}"}

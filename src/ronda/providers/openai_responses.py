@@ -8,7 +8,7 @@ from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
-from ronda.providers.http import Answer, Http
+from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.openai_responses.client import (
     Reader,
     check_options,
@@ -27,7 +27,9 @@ class OpenAIResponses:
         self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
     ) -> None:
         self._model = model
-        self._http = Http(endpoint(base_url or DEFAULT_URL), _headers(base_url or "", key), timeouts or Timeouts())
+        self._http = Http(
+            endpoint(base_url or DEFAULT_URL, "/responses"), bearer(base_url or "", key), timeouts or Timeouts()
+        )
         self._encrypted = True  # until the model says that it has no thoughts to encrypt
 
     def check(self, plan: Plan) -> None:
@@ -51,31 +53,6 @@ class OpenAIResponses:
             names = own_names(request.tools)
             if not request.stream or not answer.is_stream:  # some servers ignore `stream`
                 return read_plain(await answer.read(), names)
-            return await _read_stream(answer, Reader(names), show)
-
-
-async def _read_stream(answer: Answer, reader: Reader, show: Show) -> ModelFinished:
-    answer.expect_no_silence()
-    while not reader.broken and (data := await answer.next()):
-        if previews := reader.feed(data):
-            show(previews)
-    if previews := reader.close():
-        show(previews)
-    return reader.finish()
-
-
-def endpoint(base_url: str) -> str:
-    """Azure-style addresses carry a query (`?api-version=…`) that belongs behind the path."""
-    address, _, query = base_url.partition("?")
-    address = address.rstrip("/")
-    if not address.endswith("/responses"):
-        address += "/responses"
-    return f"{address}?{query}" if query else address
-
-
-def _headers(base_url: str, key: str | None) -> dict[str, str]:
-    if key is None:
-        return {}
-    if ".azure.com" in base_url or ".azure-api.net" in base_url:
-        return {"api-key": key}  # Azure's name for it; a bearer token there means Entra ID
-    return {"Authorization": f"Bearer {key}"}
+            reader = Reader(names)
+            await answer.stream_into(reader, show)
+            return reader.finish()

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.schema.grammar_plain import byte_size, shortest
+from ronda.schema.grammar_plain import DIGITS, byte_size, decimals, shortest
 from ronda.schema.grammar_regex import analyse
 from ronda.schema.grammar_shape import (
     BOOLEAN,
@@ -45,13 +45,13 @@ from ronda.schema.grammar_shape import (
 ENDLESS: Final = 10**9
 _MAX_DEPTH: Final = 40
 _MAX_PARTS: Final = 3_000  # of one fitted shape: a grammar of more takes too long to compile
-_DIGITS: Final = 15
 _DECIMALS: Final = 6
 _ENOUGH_TEXT: Final = 60  # bytes in which something can be said
 _ENOUGH_NUMBER: Final = 12
 _KEY: Final = "^[A-Za-z0-9_.-]{1,24}$"  # of a property nobody named
 _KEY_SIZE: Final = 26
 _MAX_ITEMS: Final = 256
+_FEW: Final = 4
 _MOST_REQUIRED: Final = 10_000
 _INSIDE_JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]')
 _CONTROL: Final = re.compile(r"\\[nrtbf]")
@@ -294,7 +294,8 @@ class Fitter:
         needed = sum(self._need(item(shape, n)) + 2 for n in range(shape.least))  # by those that must come
         for n in range(limit):
             need, enough = self._need(item(shape, n)) + 2, self._enough(item(shape, n)) + 2
-            if n >= shape.least and enough > left:
+            # A few items that can say something, then more of them only if all can say more.
+            if n >= shape.least and (enough if n < _FEW else 2 * enough) > left:
                 break
             needed = max(0, needed - need)
             sizes.append(max(need, min(enough, left - needed)))
@@ -415,20 +416,21 @@ def _use(shape: Number) -> float:
     assert shape.low is not None
     assert shape.high is not None
     digits = len(str(int(max(abs(shape.low), abs(shape.high)))))
-    places = 0 if shape.step is None or shape.integer else _decimals(shape.step)
+    places = 0 if shape.step is None or shape.integer else decimals(shape.step)
     return min(digits, 4) * 2 + (3 if shape.low < 0 else 0) + min(places, 2) * 1.5 + (digits + places) / 10
 
 
 @functools.lru_cache(maxsize=1024)
 def _candidates(shape: Number) -> list[tuple[int, Number]]:
     """The same number with more or fewer digits before and after the point, with or without a sign; and their sizes."""
-    own = _decimals(shape.step) if shape.step is not None else None
+    own = decimals(shape.step) if shape.step is not None else None
     places = [0] if shape.integer else [own] if own is not None else [0, 1, 2, 3, _DECIMALS]
     found = [
         _with_digits(shape, digits, after, signed)
-        for digits in range(1, _DIGITS + 1)
+        for digits in range(1, DIGITS + 1)
         for after in places
         for signed in (False, True)
+        if digits + after <= DIGITS  # as many as a double holds
     ]
     return [(_number_size(one), one) for one in dict.fromkeys(found) if _has_some(one)]
 
@@ -450,17 +452,8 @@ def _number_size(shape: Number) -> int:
     assert shape.low is not None
     assert shape.high is not None
     whole = max(len(str(int(abs(shape.low)))), len(str(int(abs(shape.high)))))
-    places = 0 if shape.integer else _decimals(shape.step) if shape.step is not None else _DECIMALS
+    places = 0 if shape.integer else decimals(shape.step) if shape.step is not None else _DECIMALS
     return (1 if shape.low < 0 else 0) + whole + (places + 1 if places else 0)
-
-
-def _decimals(step: Fraction) -> int:
-    """How many digits after the point every multiple can be written with."""
-    places = 0
-    while step.denominator != 1 and places < 20:
-        step *= 10
-        places += 1
-    return places
 
 
 def _has_some(shape: Number) -> bool:

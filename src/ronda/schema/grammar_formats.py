@@ -11,7 +11,7 @@ from typing import Final
 
 _DATE: Final = r"(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
 _TIME: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,3})?(?:Z|[+-](?:0[0-9]|1[0-2]):[0-5][0-9])"
-_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?"
+_LABEL: Final = r"[A-Za-z0-9]{1,15}(?:-[A-Za-z0-9]{1,12}){0,3}"  # two hyphens in a row would mean something
 _HOST: Final = rf"{_LABEL}(?:\.{_LABEL}){{0,3}}"
 _OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _EMAIL: Final = (
@@ -39,7 +39,7 @@ PATTERNS: Final = {
         "hostname": _HOST,
         "idn-hostname": _HOST,
         "ipv4": rf"{_OCTET}(?:\.{_OCTET}){{3}}",
-        "ipv6": rf"(?:(?:{_HEX}{{1,4}}:){{7}}{_HEX}{{1,4}}|(?:{_HEX}{{1,4}}:){{0,3}}:{_HEX}{{1,4}})",
+        "ipv6": rf"(?:(?:{_HEX}{{1,4}}:){{7}}{_HEX}{{1,4}}|(?::|(?:{_HEX}{{1,4}}:){{1,3}}):{_HEX}{{1,4}})",
         "uuid": rf"{_HEX}{{8}}-{_HEX}{{4}}-[1-5]{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}",
         "uri": _URI,
         "iri": _URI,

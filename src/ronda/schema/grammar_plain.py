@@ -38,6 +38,7 @@ from ronda.schema.grammar_shape import (
 _MAX_EXACT: Final = (
     2**53 - 1
 )  # beyond it numbers are not what they seem, in llguidance and elsewhere; 1e999 is no number
+DIGITS: Final = 15  # as many as a double holds, whichever they are
 _MADE_UP: Final = ("key_1", "key_2", "key_3", "key_4", "key_5", "key_6", "key_7", "key_8")
 
 
@@ -211,11 +212,13 @@ def _string(shape: String) -> Shape:
 
 def _number(shape: Number) -> Shape:
     low, high, above, below = shape.low, shape.high, shape.above, shape.below
-    if low is None or low < -_MAX_EXACT:
-        low, above = Fraction(-_MAX_EXACT), False
-    if high is None or high > _MAX_EXACT:
-        high, below = Fraction(_MAX_EXACT), False
-    if low > _MAX_EXACT or high < -_MAX_EXACT:
+    places = decimals(shape.step) if shape.step is not None else 0
+    limit = 10 ** max(0, DIGITS - places) - 1 if places else _MAX_EXACT
+    if low is None or low < -limit:
+        low, above = Fraction(-limit), False
+    if high is None or high > limit:
+        high, below = Fraction(limit), False
+    if low > limit or high < -limit:
         raise Unsupported("minimum: numbers this large cannot be enforced")
     if shape.integer:
         step = shape.step
@@ -228,6 +231,15 @@ def _number(shape: Number) -> Shape:
     if low > high or (low == high and (above or below)) or (found.step and not _has_multiple(found)):
         return NEVER
     return found
+
+
+def decimals(step: Fraction) -> int:
+    """How many digits after the point every multiple can be written with."""
+    places = 0
+    while step.denominator != 1 and places < 20:
+        step *= 10
+        places += 1
+    return places
 
 
 def _has_multiple(shape: Number) -> bool:

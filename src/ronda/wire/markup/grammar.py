@@ -31,6 +31,7 @@ from ronda.wire.markup.lark import Lark
 
 _SLACK: Final = 4  # tokens: the end, and what a limit that is noticed late lets through
 _LAVISH: Final = 32_768  # tokens within which little needs to be left out
+_ANY: Final = {"type": "object"}
 
 
 def grammar_for(
@@ -89,9 +90,9 @@ class _Writer:
     # ---- answers -------------------------------------------------------------------------------------------------------
 
     def answer(self, format: ResponseFormat | None) -> str:
-        schema = {"type": "object"}
-        if format is not None and format.type == "json_schema":
-            schema = msgspec.json.decode(format.schema) or schema
+        schema = msgspec.json.decode(format.schema) if format is not None and format.type == "json_schema" else None
+        if schema is None:  # any object: limits on what nobody described would only be in the way
+            return self._lark.json(Bounded(_ANY).schema())
         return self._json(schema, "response_format")
 
     def custom(self, custom: Custom) -> str:
@@ -155,7 +156,7 @@ class _Writer:
         except SchemaError as error:
             if tool.strict:
                 raise self._refused(tool, error) from error
-            return Bounded(msgspec.json.decode(ANY_OBJECT), self._cost)
+            return Bounded(_ANY, self._cost)
 
     def _arguments(self, tool: ToolSpec, read: Bounded, room: int) -> str:
         try:
@@ -163,7 +164,7 @@ class _Writer:
         except SchemaError as error:
             if tool.strict:
                 raise self._refused(tool, error) from error
-            return self._form.arguments(self._lark, Bounded({"type": "object"}, self._cost).fit(room).shape)
+            return self._form.arguments(self._lark, Bounded(_ANY, self._cost).fit(room).shape)
 
     def _refused(self, tool: ToolSpec, error: Exception) -> BadRequest:
         return BadRequest(f"the parameters of the strict tool '{tool.name}' cannot be enforced: {error}", param="tools")
