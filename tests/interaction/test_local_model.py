@@ -74,3 +74,29 @@ def test_none_never_calls(client: OpenAI) -> None:
 
     assert answer.choices[0].message.tool_calls is None
     assert "<tool_call>" not in (answer.choices[0].message.content or "")
+
+
+def test_tools_and_a_response_format_go_together(client: OpenAI) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    format: Any = {"type": "json_schema", "json_schema": {"name": "ok", "schema": schema}}
+    tools: Any = [declared("get_weather")]
+
+    answer = client.chat.completions.create(
+        model="default",
+        messages=[{"role": "user", "content": "Is it raining in Paris?"}],
+        tools=tools,
+        response_format=format,
+        max_tokens=120,
+        seed=3,
+    )
+
+    message = answer.choices[0].message
+    if message.tool_calls:
+        assert Validator(TOOLS["get_weather"]).problems(json.loads(message.tool_calls[0].function.arguments)) == []  # type: ignore[union-attr]
+    else:
+        assert Validator(schema).problems(json.loads(message.content or "")) == []
