@@ -1,6 +1,7 @@
-"""The bars: what each figure must not exceed, what it should aim for, and the table that says so.
+"""The bars: what each figure must reach, what it should aim for, and the table that says so.
 
-A figure is judged as a ratio to its floor (`times`), as a difference from it (`more`), or alone (`alone`).
+A figure is judged as a ratio to its floor (`times`), as a difference from it (`more`), or alone (`alone`). Less is better,
+except where a bar is the `least` that a figure must be.
 """
 
 import statistics
@@ -8,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Section = Literal["library", "start", "server"]
+Section = Literal["local", "library", "start", "server"]
 Side = Literal["floor", "ours"]
 
 
@@ -22,6 +23,10 @@ class Bar(msgspec.Struct, frozen=True):
     judged: Literal["times", "more", "alone"]
     must: float
     aim: float | None
+    least: bool = False  # more is better
+
+    def reached(self, result: float, line: float) -> bool:
+        return result >= line if self.least else result <= line
 
 
 BARS = (
@@ -38,6 +43,10 @@ BARS = (
     Bar("server paced", "server", "server, paced stream, c=32: CPU per event", "µs", "times", 1.0, 0.7),
     Bar("server first", "server", "server, added time to first content, c=1", "ms", "times", 1.5, 1.1),
     Bar("server idle", "server", "server, idle after one request: memory", "MB", "alone", 70, 60),
+    Bar("local decode", "local", "local model, one stream: decoding", "tok/s", "times", 0.9, None, least=True),
+    Bar("local schema", "local", "local model, held to a schema or free", "tok/s", "times", 0.85, None, least=True),
+    Bar("local prefix", "local", "local model, prompt of round 2 or round 1", "s", "times", 0.15, None),
+    Bar("local streams", "local", "local model, 8 streams or one: in total", "tok/s", "times", 1.5, None, least=True),
 )
 
 
@@ -75,7 +84,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def missed(self) -> bool:
         """A figure that could not be measured has not reached its bar."""
-        return self.result is None or self.result > self.bar.must
+        return self.result is None or not self.bar.reached(self.result, self.bar.must)
 
     @property
     def verdict(self) -> str:
@@ -83,14 +92,15 @@ class Row(msgspec.Struct, frozen=True):
 
     def cells(self) -> list[str]:
         bar = self.bar
-        reached = bar.aim is not None and self.result is not None and self.result <= bar.aim
+        reached = bar.aim is not None and self.result is not None and bar.reached(self.result, bar.aim)
+        sign = "≥" if bar.least else "≤"
         return [
             bar.figure,
             number(median(self.ours), bar.unit),
             number(median(self.floor), bar.unit),
             self._judged(self.result),
-            f"≤ {self._judged(bar.must)}",
-            f"≤ {self._judged(bar.aim)}{' reached' if reached else ''}" if bar.aim is not None else "–",
+            f"{sign} {self._judged(bar.must)}",
+            f"{sign} {self._judged(bar.aim)}{' reached' if reached else ''}" if bar.aim is not None else "–",
             self.verdict,
         ]
 
@@ -113,7 +123,7 @@ def median(values: list[float]) -> float | None:
 def number(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
-    return f"{value:.{1 if unit in ('MB', 'µs') else 3}f} {unit}"
+    return f"{value:.{1 if unit in ('MB', 'µs', 'tok/s') else 3}f} {unit}"
 
 
 def rows(samples: Samples, sections: set[Section]) -> list[Row]:

@@ -1,7 +1,8 @@
-"""Child processes: started on a chosen core, asked for their CPU time and memory from outside, ended by id. Linux only.
+"""Child processes: started on a core, or on all, asked for their CPU time and memory from outside, ended by id. Linux only.
 
 The process under test has a core to itself; the fake model and whoever asks share the other. With one core all share
-it: the figures are CPU time, not wall time, and stay comparable.
+it: the figures are CPU time, not wall time, and stay comparable. Only the local model, which has threads of its own, gets
+every core (`core=None`).
 """
 
 import os
@@ -30,22 +31,23 @@ class BenchError(Exception):
 
 
 class Cores(NamedTuple):
-    """`tested` is for the process under test, `rest` for everything else."""
+    """`tested` is for the process under test, `rest` for everything else, `every` are those this benchmark may use."""
 
     tested: int
     rest: int
+    every: frozenset[int]
 
 
 def pick_cores() -> Cores:
     allowed = sorted(os.sched_getaffinity(0))
-    return Cores(allowed[0], allowed[min(1, len(allowed) - 1)])
+    return Cores(allowed[0], allowed[min(1, len(allowed) - 1)], frozenset(allowed))
 
 
 @contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """A child inherits the core of whoever starts it, so that it never runs a single instruction elsewhere."""
+def pinned(cores: frozenset[int]) -> Iterator[None]:
+    """A child inherits the cores of whoever starts it, so that it never runs a single instruction elsewhere."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
@@ -68,11 +70,12 @@ class Children:
 
     def start(self, name: str, command: Command, *, core: int, env: dict[str, str] | None = None) -> "Child":
         """A process that is only watched: all it prints goes to its log."""
-        return self._keep(Child(name, command, core, self.folder / f"{name}.log", env or {}, None))
+        return self._keep(Child(name, command, frozenset({core}), self.folder / f"{name}.log", env or {}, None))
 
-    def start_talking(self, name: str, command: Command, *, core: int) -> "Child":
+    def start_talking(self, name: str, command: Command, *, core: int | None) -> "Child":
         """A process that takes orders on its stdin and answers on its stdout."""
-        return self._keep(Child(name, command, core, self.folder / f"{name}.log", {}, subprocess.PIPE))
+        cores = self.cores.every if core is None else frozenset({core})
+        return self._keep(Child(name, command, cores, self.folder / f"{name}.log", {}, subprocess.PIPE))
 
     def _keep(self, child: "Child") -> "Child":
         self._open.callback(child.end)
@@ -83,11 +86,11 @@ class Child:
     """One process and its log."""
 
     def __init__(
-        self, name: str, command: Command, core: int, log: Path, env: dict[str, str], pipe: int | None
+        self, name: str, command: Command, cores: frozenset[int], log: Path, env: dict[str, str], pipe: int | None
     ) -> None:
         self.name = name
         self._log = log
-        with pinned(core), log.open("wb") as output:
+        with pinned(cores), log.open("wb") as output:
             self.process = subprocess.Popen(
                 [str(word) for word in command],
                 cwd=ROOT,

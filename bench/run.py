@@ -18,10 +18,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import msgspec
 import uvloop
 from bench.bars import Row, Section, median, rows, table
-from bench.processes import BenchError, Children, free_port, pick_cores, python
-from bench.sections import FULL, QUICK, Bench, measure_library, measure_server, measure_start
+from bench.processes import BenchError, Children, pick_cores
+from bench.sections import (
+    FULL,
+    QUICK,
+    Bench,
+    local_missing,
+    measure_library,
+    measure_local,
+    measure_server,
+    measure_start,
+)
 
-SECTIONS: tuple[Section, ...] = ("library", "start", "server")
+# The local model first, while no other child runs: it takes every core.
+SECTIONS: tuple[Section, ...] = ("local", "library", "start", "server")
 
 
 def main() -> int:
@@ -30,20 +40,25 @@ def main() -> int:
     cores = pick_cores()
     os.sched_setaffinity(0, {cores.rest})
     wanted: set[Section] = {options.only} if options.only else set(SECTIONS)
+    skipped = f"local: skipped, {missing}" if "local" in wanted and (missing := local_missing()) else ""
+    if skipped:
+        wanted.remove("local")
     plan = QUICK if options.quick else FULL
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ronda-bench-") as folder, Children(Path(folder), cores) as children:
-        bench = Bench(plan, children, options.upstream or start_upstream(children))
+        bench = Bench(plan, children, options.upstream)
         failures = [failure for section in SECTIONS if section in wanted and (failure := measure(bench, section))]
     judged = rows(bench.samples, wanted)
     where = f"core {cores.tested} tested, core {cores.rest} asks" if cores.tested != cores.rest else "one core for all"
     print(f"Python {platform.python_version()}, {where}, medians, {time.monotonic() - began:.0f} s\n")
-    print(table(judged))
-    for failure in failures:
-        print(f"\n{failure}")
+    if judged:
+        print(table(judged))
+    for line in (skipped, *failures):
+        if line:
+            print(f"\n{line}")
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(report(bench, judged))))
-    return 1 if any(row.missed for row in judged) else 0
+    return 1 if not judged or any(row.missed for row in judged) else 0
 
 
 def read_options() -> argparse.Namespace:
@@ -61,17 +76,12 @@ def stop(*_: object) -> NoReturn:
     sys.exit(143)
 
 
-def start_upstream(children: Children) -> str:
-    port = free_port()
-    child = children.start("upstream", python("-m", "bench.upstream", str(port)), core=children.cores.rest)
-    child.wait_for_http(f"http://127.0.0.1:{port}/v1/models")
-    return f"http://127.0.0.1:{port}/v1"
-
-
 def measure(bench: Bench, section: Section) -> str:
     """Measure a section, and say why if that was not possible: the others are worth seeing all the same."""
     try:
         match section:
+            case "local":
+                measure_local(bench)
             case "library":
                 measure_library(bench)
             case "start":

@@ -1,8 +1,10 @@
-"""What is done to get the figures: three sections, each alternating between floor and ours, into `Samples`."""
+"""What is done to get the figures: four sections, each alternating between floor and ours, into `Samples`."""
 
 import asyncio
+import importlib.util
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -27,20 +29,48 @@ class Plan(msgspec.Struct, frozen=True):
     starts: int
     growth_runs: int
     paced_chunks: int
+    local_runs: int
+    local_seconds: float
+    local_streamed: int  # tokens of each of the eight streams
 
 
-FULL = Plan(runs=3, slices=4, seconds=0.5, starts=7, growth_runs=8, paced_chunks=100)
-QUICK = Plan(runs=1, slices=2, seconds=0.25, starts=3, growth_runs=4, paced_chunks=50)
+FULL = Plan(
+    runs=3,
+    slices=4,
+    seconds=0.5,
+    starts=7,
+    growth_runs=8,
+    paced_chunks=100,
+    local_runs=5,
+    local_seconds=90,
+    local_streamed=64,
+)
+QUICK = Plan(
+    runs=1,
+    slices=2,
+    seconds=0.25,
+    starts=3,
+    growth_runs=4,
+    paced_chunks=50,
+    local_runs=3,
+    local_seconds=32,
+    local_streamed=24,
+)
 
 
 class Bench:
     """One benchmark run: the fake model, the children, and the samples so far."""
 
-    def __init__(self, plan: Plan, children: Children, upstream: str) -> None:
+    def __init__(self, plan: Plan, children: Children, upstream: str | None = None) -> None:
         self.plan = plan
         self.children = children
-        self.upstream = upstream
         self.samples = Samples()
+        self._given = upstream
+
+    @cached_property
+    def upstream(self) -> str:
+        """Started when it is first asked for: not while the local model is measured."""
+        return self._given or start_upstream(self.children)
 
     async def said(self, model: str, stream: bool) -> str:
         """What the model says when it is asked directly: what every answer is compared with."""
@@ -61,6 +91,62 @@ def say(line: str) -> None:
 
 def fake(rounds: int, chunks: int = CHUNKS, gap: int = 0) -> str:
     return f"fake-r{rounds}-n{chunks}" + (f"-g{gap}" if gap else "")
+
+
+def start_upstream(children: Children) -> str:
+    port = free_port()
+    child = children.start("upstream", python("-m", "bench.upstream", str(port)), core=children.cores.rest)
+    child.wait_for_http(f"http://127.0.0.1:{port}/v1/models")
+    return f"http://127.0.0.1:{port}/v1"
+
+
+# Local model
+
+LOCAL_FIGURES = ("decode", "schema", "streams", "prefix")  # the prefix last: it takes longest, and gets what is left
+LOCAL_TOKENS = 64
+LOCAL_ROUND_TOKENS = 8
+
+
+def local_missing() -> str:
+    """Why the local model cannot be measured, if it cannot."""
+    from ronda.providers.local.files import default_path
+
+    if importlib.util.find_spec("xllamacpp") is None:
+        return "the engine is not installed; 'pip install xllamacpp' gets it"
+    if default_path() is None:
+        return "the default model is not installed; 'ronda models pull' gets it"
+    return ""
+
+
+def measure_local(bench: Bench) -> None:
+    """Each figure has its share of the seconds that are left, and at least one turn."""
+    plan = bench.plan
+    child = bench.children.start_talking("local", python("-m", "bench.local"), core=None)
+    say(child.hear(120))
+    end = time.monotonic() + plan.local_seconds
+    tokens = {"streams": plan.local_streamed, "prefix": LOCAL_ROUND_TOKENS}
+    for number, figure in enumerate(LOCAL_FIGURES):
+        began = time.monotonic()
+        share = (end - began) / (len(LOCAL_FIGURES) - number)
+        command = f"{figure} {tokens.get(figure, LOCAL_TOKENS)}"
+        if figure != "prefix":  # whose first round must be new
+            exchange(child, f"{figure} 8")  # warm up
+        for turn in range(plan.local_runs):
+            started = time.monotonic()
+            floor, ours = exchange(child, command)
+            bench.note(f"local {figure}", "floor", floor)
+            bench.note(f"local {figure}", "ours", ours)
+            now = time.monotonic()
+            if turn + 1 < plan.local_runs and now - began + now - started > share:
+                say(f"  local {figure}: no time for more than {turn + 1} of {plan.local_runs} turns")
+                break
+    child.end()
+
+
+def exchange(child: Child, what: str) -> tuple[float, float]:
+    child.tell(what)
+    floor, ours = child.hear(180).split()
+    return float(floor), float(ours)
 
 
 # Library
