@@ -283,31 +283,32 @@ class Fitter:
         return union(options)
 
     def _fit_array(self, shape: Array, room: int, depth: int) -> Shape:
-        limit = min(_MAX_ITEMS, shape.most if shape.most is not None else _MAX_ITEMS)
-        limit = max(limit, shape.least)
-        if isinstance(shape.rest, Never):
-            limit = min(limit, len(shape.first))
-        if self._parts > _MAX_PARTS:
-            limit = shape.least
-        sizes: list[int] = []
+        most = min(_MAX_ITEMS, shape.most if shape.most is not None else _MAX_ITEMS)
+        most = shape.least if self._parts > _MAX_PARTS else max(most, shape.least)
         left = room - 2
-        needed = sum(self._need(item(shape, n)) + 2 for n in range(shape.least))  # by those that must come
-        for n in range(limit):
-            need, enough = self._need(item(shape, n)) + 2, self._enough(item(shape, n)) + 2
-            # A few items that can say something, then more of them only if all can say more.
-            if n >= shape.least and (enough if n < _FEW else 2 * enough) > left:
+        head = shape.first[:most]
+        needs = [self._need(item(shape, n)) + 2 for n in range(shape.least)]
+        sizes: list[int] = []
+        for n, one in enumerate(head):
+            enough = self._enough(one) + 2
+            if n >= shape.least and enough > left:
                 break
-            needed = max(0, needed - need)
-            sizes.append(max(need, min(enough, left - needed)))
+            sizes.append(max(self._need(one) + 2, min(enough, left - sum(needs[n + 1 :]))))
             left -= sizes[-1]
-        if not sizes:
-            return array(replace(shape, first=(), rest=NEVER, most=0))
-        fixed = min(len(shape.first), len(sizes))
-        spread = self._spread(sizes, [self._want(item(shape, n)) + 2 for n in range(len(sizes))], left + 2)
-        first = [self._fit(item(shape, n), spread[n] - 2, depth + 1) for n in range(fixed)]
-        # The rest share one shape, so the poorest of them decides.
-        rest = self._fit(shape.rest, min(spread[fixed:]) - 2, depth + 1) if len(sizes) > fixed else NEVER
-        return array(Array(tuple(first), rest, shape.least, len(sizes)))
+        count = 0
+        if len(sizes) == len(shape.first) and not isinstance(shape.rest, Never):
+            count = self._how_many(shape.rest, max(0, shape.least - len(sizes)), most - len(sizes), left)
+        if not count:
+            sizes = self._spread(sizes, [self._want(one) + 2 for one in head[: len(sizes)]], left)
+        first = [self._fit(one, size - 2, depth + 1) for one, size in zip(head, sizes, strict=False)]
+        rest = self._fit(shape.rest, left // count - 2, depth + 1) if count else NEVER
+        return array(Array(tuple(first), rest, shape.least, len(sizes) + count))
+
+    def _how_many(self, shape: Shape, least: int, most: int, left: int) -> int:
+        """How many items of one shape: a few if they can say something, more only if each can say more."""
+        enough = self._enough(shape)
+        fitting = [n for n in range(max(1, least), most + 1) if left // n - 2 >= enough * (1 + n // _FEW)]
+        return max(fitting, default=least)
 
     def _fit_object(self, shape: Object, room: int, depth: int) -> Shape:
         left = room - 2

@@ -95,9 +95,9 @@ class Plain:
             self._reader.end(out)
         elif not self._marker:
             self._text("".join(self._held) + rest, out)
-        elif self._reader.begun:
+        elif self._reader.begun or out.calls:  # after a call, an opener with nothing behind it is one that was cut
             out.cut = True
-        elif self._marker not in self._family.control:
+        elif self._marker not in self._family.control:  # people write about markup too
             self._text(self._marker, out)
 
     # ---- text -----------------------------------------------------------------------------------------------------------
