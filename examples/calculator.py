@@ -6,8 +6,14 @@ ronda run "What is 17*23? Use the tool." --tools examples/calculator.py --tool-c
 import ast
 import operator
 from collections.abc import Callable
+from typing import Annotated
+
+from msgspec import Meta
 
 from ronda import tool
+
+# What the schema allows is all that a strict local model can write.
+Sum = Annotated[str, Meta(pattern=r"^[0-9][0-9+*/%. -]{0,30}[0-9]$")]
 
 _OPERATIONS: dict[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add,
@@ -20,9 +26,9 @@ _OPERATIONS: dict[type[ast.AST], Callable[..., float]] = {
 }
 
 
-@tool(repeatable=True)
-def calculate(expression: str) -> str:
-    """Work out a sum of numbers with + - * / % and brackets.
+@tool(repeatable=True, strict=True)
+def calculate(expression: Sum) -> str:
+    """Work out a sum of numbers with + - * / %.
 
     Args:
         expression: The sum, such as 17*23.
