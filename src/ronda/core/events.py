@@ -58,6 +58,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     session: str = ""
     owner: str = ""  # whose key started it: nobody else may see it
     sibling: int = 0  # which of several choices this is
+    about: dict[str, Raw] = {}  # what a door wants to know again when it writes the answer anew
 
 
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):

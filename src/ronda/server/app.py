@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,17 +19,17 @@ from ronda.agent import where_is
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool
-from ronda.errors import BadRequest, RondaError
+from ronda.errors import RondaError
 from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan, ManyProvider
-from ronda.server.chat import chat_completions
+from ronda.server.chat import chat_completions, chat_error
 from ronda.server.config import ServerConfig
-from ronda.server.exchange import Incoming, Json
-from ronda.server.models import Models, ServedModel
+from ronda.server.exchange import Incoming
+from ronda.server.failure import BROKE_DOWN, ErrorWriter, Failure, failure_of, said
+from ronda.server.models import Models, Served
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
-from ronda.wire.openai_chat.answer import write_error
 
 log = logging.getLogger("ronda.server")
 
@@ -50,7 +50,7 @@ class Server:
         self.runs = Runs(journal)
         if provider is None:
             provider = open_provider(config.model, where_is(config.model, config.base_url, timeouts=config.timeouts))
-        self.models = Models(ServedModel(config.model, provider))
+        self.models = Models(config.model, provider)
         all_tools = list(tools)
         callbacks = dict(tool_callbacks or {})
         for path in config.tools:
@@ -59,7 +59,7 @@ class Server:
             callbacks |= named
         self.toolbox = Toolbox(all_tools, callbacks, config.tool_dispatch_url, config.tool_dispatch_timeout)
 
-    def providers_for(self, served: ServedModel, plan: Plan, n: int) -> Sequence[Provider]:
+    def providers_for(self, served: Served, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
         if n > 1 and not plan.runs_tools and isinstance(served.provider, ManyProvider):
             return Fan(served.provider, n).choices()
@@ -70,16 +70,31 @@ class Server:
         log.error("run %s broke down", run.id, exc_info=error)
 
 
+class Door(NamedTuple):
+    """One endpoint of a dialect: what answers, and how the dialect says that something went wrong."""
+
+    answer: Callable[[Server, Incoming], Awaitable[ASGIApp]]
+    error: ErrorWriter
+
+
+# POSTs that start runs: the busy ones, which stand in front of the framework.
+DOORS = {
+    "/v1/chat/completions": Door(chat_completions, chat_error),
+}
+
+# Which dialect an address belongs to, for errors of everything else. The first that fits.
+DIALECTS: list[tuple[str, ErrorWriter]] = [
+    ("/", chat_error),
+]
+
+
 def create_app(server: Server) -> ASGIApp:
     """The doors in front, everything else behind them."""
-    return FrontDoors(server, {"/v1/chat/completions": chat_completions}, _everything_else(server))
-
-
-Door = Callable[[Server, Incoming], Awaitable[ASGIApp]]
+    return FrontDoors(server, DOORS, _everything_else(server))
 
 
 class FrontDoors:
-    """POSTs to the dialects' endpoints. Whatever happens in one, the client gets an answer in its dialect."""
+    """Whatever happens in a door, the client gets an answer in its dialect."""
 
     def __init__(self, server: Server, doors: Mapping[str, Door], rest: ASGIApp) -> None:
         self._server = server
@@ -92,12 +107,12 @@ class FrontDoors:
             await self._rest(scope, receive, send)
             return
         try:
-            answer = await door(self._server, Incoming(scope, receive))
+            answer = await door.answer(self._server, Incoming(scope, receive))
         except RondaError as error:
-            answer = _error(error)
+            answer = said(failure_of(error), door.error)
         except Exception as error:  # ours: told as such, with the rest in the log
             log.error("%s broke down", scope["path"], exc_info=error)
-            answer = Json(write_error("the server broke down on this request; its log says why", "server_error"), 500)
+            answer = said(BROKE_DOWN, door.error)
         await answer(scope, receive, send)
 
 
@@ -121,7 +136,7 @@ def _everything_else(server: Server) -> Starlette:
 
     return Starlette(
         routes=[
-            Route("/v1/chat/completions", wrong_method, methods=["GET", "PUT", "DELETE", "PATCH"]),
+            *[Route(path, wrong_method, methods=["GET", "PUT", "DELETE", "PATCH"]) for path in DOORS],
             Route("/v1/models", models, methods=["GET"]),
             Route("/v1/models/{name:path}", model, methods=["GET"]),
             Route("/health", _health, methods=["GET"]),
@@ -151,18 +166,18 @@ def _json(body: bytes, status: int) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-# ---- errors, in the shape clients of this dialect read -----------------------------------------------------------------
+# ---- errors, in the shape clients of the address's dialect read --------------------------------------------------------
 
 
-def _error(error: RondaError) -> Json:
-    if isinstance(error, BadRequest):
-        return Json(write_error(str(error), "invalid_request_error", error.param, error.code), error.status_hint)
-    return Json(write_error(str(error), "server_error"), error.status_hint)
+def _said(request: Request, failure: Failure) -> Response:
+    path = request.url.path
+    write = next(write for prefix, write in DIALECTS if path.startswith(prefix))
+    return _json(write(failure), failure.status)
 
 
 async def _ronda_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, BadRequest)
-    return _json(write_error(str(error), "invalid_request_error", error.param, error.code), error.status_hint)
+    assert isinstance(error, RondaError)
+    return _said(request, failure_of(error))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -171,8 +186,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
         404: f"there is nothing at {request.method} {request.url.path}",
         405: f"{request.url.path} does not take {request.method}",
     }.get(error.status_code, str(error.detail))
-    return _json(write_error(message, "invalid_request_error"), error.status_code)
+    return _said(request, Failure(error.status_code, "invalid_request_error", message))
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    return _json(write_error("the server broke down on this request; its log says why", "server_error"), 500)
+    return _said(request, BROKE_DOWN)

@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
+
+from msgspec import Raw
 
 from ronda.core.events import Event, RunStarted
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
@@ -17,6 +19,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, drive
 from ronda.journal import Journal
+from ronda.journal.memory import MemoryJournal
 from ronda.server.toolbox import Offer
 
 Sink = Callable[[int, Sequence[Event]], None]
@@ -25,12 +28,16 @@ Sink = Callable[[int, Sequence[Event]], None]
 class LiveRun:
     """One run that is being driven here. `sink` sees every batch of its events."""
 
-    __slots__ = ("_provider", "_runs", "_sink", "_tools", "run", "task")
+    __slots__ = ("_journal", "_provider", "_runs", "_sink", "_tools", "cancel_was_asked", "run", "task")
 
-    def __init__(self, runs: Runs, run: Run, provider: Provider, tools: Mapping[str, Tool], sink: Sink) -> None:
+    def __init__(
+        self, runs: Runs, journal: Journal, run: Run, provider: Provider, tools: Mapping[str, Tool], sink: Sink
+    ) -> None:
         self.run = run
         self.task: asyncio.Task[Any] | None = None
+        self.cancel_was_asked = False  # through another request than its own
         self._runs = runs
+        self._journal = journal
         self._provider = provider
         self._tools = tools
         self._sink: Sink | None = sink
@@ -46,12 +53,12 @@ class LiveRun:
                 provider=self._provider,
                 tools=self._tools,
                 emit=self._emit,
-                barrier=partial(runs.journal.barrier, run.id),
+                barrier=partial(self._journal.barrier, run.id),
                 exclusive=runs.exclusive_in(run.start.session or run.id),
             )
         finally:
             del runs.live[run.id]
-            runs.journal.release(run.id)
+            self._journal.release(run.id)
             self._sink = None  # lets go of whoever followed: a cycle here would leave every request to the collector
 
     def start(self, finished: Callable[[LiveRun], None]) -> None:
@@ -60,7 +67,7 @@ class LiveRun:
         self.task.add_done_callback(lambda task: finished(self))
 
     def _emit(self, batch: list[Event]) -> None:
-        run, journal = self.run, self._runs.journal
+        run, journal = self.run, self._journal
         journal.append(run.id, batch)
         if run.ended is not None and run.ended.reason == "tool_calls" and run.runs_tools:
             # Half of this turn is ours: the caller's next request must find it.
@@ -83,6 +90,7 @@ class LiveRun:
 class Runs:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
+        self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
         self.live: dict[str, LiveRun] = {}
         self.stopping = False
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -99,11 +107,28 @@ class Runs:
         session: str = "",
         parent: tuple[str, int] | None = None,
         sibling: int = 0,
+        about: dict[str, Raw] | None = None,
+        keep: Literal["stored", "memory"] = "stored",
     ) -> LiveRun:
         """A run whose input is journaled, and which nobody drives yet."""
-        started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling)
-        self.journal.append(started.run, [started])
-        return LiveRun(self, Run(started), provider, offer.handlers, sink)
+        started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling, about or {})
+        journal = self.journal if keep == "stored" else self.memory
+        journal.append(started.run, [started])
+        return LiveRun(self, journal, Run(started), provider, offer.handlers, sink)
+
+    async def read(self, id: str, owner: str) -> list[Event]:
+        """The events of a run that was stored; none for one that is not there, or not this owner's."""
+        events = await self.journal.read(id)
+        return events if events and type(events[0]) is RunStarted and events[0].owner == owner else []
+
+    def cancel(self, id: str, owner: str) -> LiveRun | None:
+        """End a run that is under way here; None if there is none."""
+        live = self.live.get(id)
+        if live is None or live.run.start.owner != owner:
+            return None
+        live.cancel_was_asked = True
+        live.cancel()
+        return live
 
     def exclusive_in(self, session: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
         def lock(key: str) -> asyncio.Lock:
@@ -143,9 +168,10 @@ class Runs:
 
     async def _waiting(self, owner: str, ids: set[str]) -> tuple[Run, tuple[str, int]] | None:
         for id in ids:
-            if (name := await self.journal.waiting(owner, id)) is not None:
-                events = await self.journal.read(name)
-                if events:
+            for journal in (self.memory, self.journal):
+                if (name := await journal.waiting(owner, id)) is None:
+                    continue
+                if events := await journal.read(name):
                     run = rebuild(events)
                     if ids <= {call.id for call in run.open_calls}:
                         return run, (name, len(events))

@@ -47,8 +47,11 @@ class Toolbox:
     def names(self) -> list[str]:
         return [*self._tools, *self._callbacks]
 
-    def offer(self, declared: tuple[ToolSpec, ...], rounds: int) -> Offer:
-        """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow."""
+    def offer(self, declared: tuple[ToolSpec, ...], rounds: int, agents: tuple[Tool, ...] = ()) -> Offer:
+        """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
+
+        `agents` are the tools of the agent that answers. One the caller declares under the same name is the caller's.
+        """
         for spec in declared:
             if spec.name in self._tools:
                 raise BadRequest(
@@ -57,10 +60,15 @@ class Toolbox:
                 )
         if rounds == 0:
             return Offer(declared, {})
-        if not declared:
+        if not declared and not agents:
             return self._own
         specs: list[ToolSpec] = []
         handlers: dict[str, Tool] = {**self._tools}
+        names = {spec.name for spec in declared} | handlers.keys()
+        for tool in agents:
+            if tool.spec.name not in names:
+                specs.append(tool.spec)
+                handlers[tool.spec.name] = tool
         for spec in declared:
             if (callback := self._callbacks.get(spec.name)) is not None:
                 spec = msgspec.structs.replace(spec, kind="callback", timeout=300.0)

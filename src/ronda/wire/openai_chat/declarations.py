@@ -159,15 +159,3 @@ def _allowed_name(tool: _Named) -> str:
             param="tool_choice",
         )
     return name
-
-
-def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:
-    """Whatever is chosen must be there: among the caller's tools or the server's."""
-    if choice.mode != "required" and not choice.names:
-        return
-    names = {tool.name for tool in tools}
-    if choice.mode == "required" and not names:
-        raise BadRequest('tool_choice="required" requires at least one tool.', param="tool_choice")
-    for name in choice.names:
-        if name not in names:
-            raise BadRequest(f"tool_choice references unknown function tool `{name}`.", param="tool_choice")

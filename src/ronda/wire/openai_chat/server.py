@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.parts import NULL, Turn
-from ronda.core.plan import Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.parts import NULL
+from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
-from ronda.wire.openai_chat.declarations import check_choice as check_choice
+from ronda.wire.asked import Asked
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.fields import decode_field, must_be_schema
 from ronda.wire.openai_chat.messages import read_messages
@@ -25,19 +25,8 @@ MAX_CHOICES = 8
 T = TypeVar("T")
 
 
-class ChatRequest(Struct, frozen=True):
-    """A request that was found to make sense, as far as that can be said without knowing the server."""
-
-    model: str
-    turns: tuple[Turn, ...]
-    tools: tuple[ToolSpec, ...]
-    choice: ToolChoice
-    options: Options
-    stream: bool
-    include_usage: bool
-    n: int
-    max_tool_rounds: int | None
-    session: str | None
+class ChatRequest(Asked, frozen=True, kw_only=True):
+    include_usage: bool = False
 
 
 # Fields that mean something to Ronda and are read below; everything else is `extra`.

@@ -1,0 +1,245 @@
+"""What all doors share: a request that was read → n runs side by side → an answer, plain or streamed.
+
+A door is a dialect's reader (bytes → `Asked`), its writer (events → bytes) and its way to say what went wrong. It knows
+nothing of models, tools or journals; this knows nothing of any dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from starlette.types import ASGIApp
+
+from ronda.core.events import Event
+from ronda.core.limits import Limits
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn
+from ronda.core.plan import Plan, ToolChoice, ToolSpec
+from ronda.core.run import Run
+from ronda.drive import check_plan
+from ronda.errors import BadRequest, RondaError
+from ronda.server.exchange import Header, Incoming, Json
+from ronda.server.failure import ErrorWriter, failure_of_run, said_of_run
+from ronda.server.follow import EventStream, Watch
+from ronda.server.runs import LiveRun, Sink, new_id
+from ronda.wire.asked import Asked
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+class Writer(Protocol):
+    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer."""
+
+    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+        """The bytes of a stream for one batch of events of one of the runs."""
+
+    def broke_down(self, sibling: int) -> bytes:
+        """Something of ours broke before the run could end: the stream ends properly all the same."""
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer."""
+
+    def body(self) -> bytes: ...
+
+
+# The runs (one per choice), the name of the model as the answer should say it, and what the caller should be warned of.
+MakeWriter: TypeAlias = Callable[[Sequence[Run], str, Sequence[str]], Writer]
+
+
+def owner_of(request: Incoming) -> str:
+    """Whose request it is. While no keys are configured any is accepted, but one bearer never finds another's runs."""
+    said = request.authorization
+    return hashlib.blake2b(said, digest_size=16).hexdigest() if said else ""
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(
+        self, server: Server, request: Incoming, asked: Asked, make_writer: MakeWriter, write_error: ErrorWriter
+    ) -> None:
+        self._server = server
+        self._request = request
+        self._asked = asked
+        self._make_writer = make_writer
+        self._write_error = write_error
+        self._lives: list[LiveRun] = []
+        self._writer: Writer
+        self._sink: Sink
+        self._client_left = False
+
+    async def answer(self) -> ASGIApp:
+        await self._prepare()
+        headers = [(b"x-request-id", self._lives[0].run.id.encode())]
+        if self._asked.stream:
+            return self._streamed(headers)
+        watch = Watch(self._request.receive, self._gone)
+        try:
+            await self._drive_all()
+        except asyncio.CancelledError:
+            if not self._client_left and not self._server.runs.stopping and not self._cancelled_by_request():
+                raise
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+        finally:
+            watch.stop()
+        return self._plain(headers)
+
+    def _cancelled_by_request(self) -> bool:
+        """Somebody asked for the end of these runs through another request."""
+        return any(live.cancel_was_asked for live in self._lives)
+
+    def _streamed(self, headers: Sequence[Header]) -> ASGIApp:
+        stream = EventStream(headers)
+        open_runs = len(self._lives)
+
+        def take(sibling: int, batch: Sequence[Event]) -> None:
+            if data := self._writer.feed(sibling, batch):
+                stream.put(data)
+
+        def finished(live: LiveRun) -> None:
+            nonlocal open_runs
+            open_runs -= 1
+            if live.error is not None:
+                stream.put(self._writer.broke_down(live.run.start.sibling))
+                self._server.report(live.error, live.run)
+            if not open_runs:
+                stream.end()
+
+        self._sink = take
+        for live in self._lives:
+            live.start(finished)
+        stream.gone = self._gone
+        return stream
+
+    async def _drive_all(self) -> None:
+        """One run is driven right here; several side by side."""
+        self._sink = self._writer.fold
+        if len(self._lives) == 1:
+            try:
+                await self._lives[0].drive()
+            except Exception as error:
+                raise self._broken(error, self._lives[0]) from error
+            return
+        done = asyncio.get_running_loop().create_future()
+        still = len(self._lives)
+
+        def finished(live: LiveRun) -> None:
+            nonlocal still
+            still -= 1
+            if not still and not done.done():
+                done.set_result(None)
+
+        for live in self._lives:
+            live.start(finished)
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._cancel()
+            raise
+        for live in self._lives:
+            if live.error is not None:
+                raise self._broken(live.error, live) from live.error
+
+    def _broken(self, error: BaseException, live: LiveRun) -> RondaError:
+        self._server.report(error, live.run)
+        return error if isinstance(error, RondaError) else RondaError("the run broke down; the server's log says why")
+
+    async def _prepare(self) -> None:
+        server, asked = self._server, self._asked
+        served = server.models.find(asked.model)
+        rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
+        offer = server.toolbox.offer((*served.declared_beside(asked.tools), *asked.tools), rounds, served.tools)
+        choice = asked.choice if asked.choice != ToolChoice() else served.choice
+        check_choice(choice, offer.specs)
+        owner = owner_of(self._request)
+        turns, parent = await server.runs.rejoin(asked.turns, owner)
+        _check_pairs(turns)
+        options = served.options_under(asked.options)
+        plan = Plan(
+            model=served.spec,
+            tools=offer.specs,
+            choice=choice,
+            options=options,
+            limits=Limits(
+                rounds=rounds,
+                tool_calls=asked.max_tool_calls,
+                seconds=server.config.max_run_seconds,
+                # Whoever says how many rounds a run may have means it, even of a tool that is polled.
+                repeats=Limits().repeats if asked.max_tool_rounds is None else max(Limits().repeats, rounds + 1),
+            ),
+            retry=server.config.retry,
+            parallel=options.parallel_tool_calls is not False,
+            stream=asked.stream,
+            # A provider that decodes under the format says so; others are checked when they are done.
+            format_is_enforced=getattr(served.provider, "enforces_format", False),
+            tool_calls=server.config.tool_calls,
+        )
+        check_plan(served.provider, plan)
+        session = asked.session or new_id("sess")
+        for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
+            self._lives.append(
+                server.runs.new(
+                    plan,
+                    served.begin(turns),
+                    provider=provider,
+                    offer=offer,
+                    sink=self._take,
+                    owner=owner,
+                    session=session,
+                    parent=asked.parent or parent,
+                    sibling=sibling,
+                    about=asked.about,
+                    keep=asked.keep,
+                )
+            )
+        warnings = [warning] if warning is not None else []
+        self._writer = self._make_writer([live.run for live in self._lives], served.name, warnings)
+
+    def _take(self, sibling: int, batch: Sequence[Event]) -> None:
+        self._sink(sibling, batch)
+
+    def _gone(self) -> None:
+        self._client_left = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        for live in self._lives:
+            live.cancel()
+
+    def _plain(self, headers: Sequence[Header]) -> ASGIApp:
+        for live in self._lives:
+            if (failure := failure_of_run(live.run)) is not None:
+                return said_of_run(failure, self._write_error, tuple(headers))
+        return Json(self._writer.body(), 200, headers)
+
+
+def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:
+    """Whatever is chosen must be there: among the caller's tools or the server's."""
+    if choice.mode != "required" and not choice.names:
+        return
+    names = {tool.name for tool in tools}
+    if choice.mode == "required" and not names:
+        raise BadRequest('tool_choice="required" requires at least one tool.', param="tool_choice")
+    for name in choice.names:
+        if name not in names:
+            raise BadRequest(f"tool_choice references unknown function tool `{name}`.", param="tool_choice")
+
+
+def _check_pairs(turns: tuple[Turn, ...]) -> None:
+    """A result whose call is nowhere is the caller's mistake; a call without a result is repaired further in."""
+    waiting: set[str] = set()
+    for turn in turns:
+        if type(turn) is ToolTurn:
+            for result in turn.results:
+                if result.call_id not in waiting:
+                    raise BadRequest(
+                        f"a message with role 'tool' answers the call {result.call_id[:100]!r}, which no assistant message "
+                        "just before it makes and no run waits for",
+                        param="messages",
+                    )
+        else:
+            waiting = {call.id for call in turn.calls} if type(turn) is AssistantTurn else set()
