@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Section = Literal["local", "library", "start", "server"]
+Section = Literal["local", "library", "wires", "start", "server"]
 Side = Literal["floor", "ours"]
 
 
@@ -35,6 +35,19 @@ BARS = (
     Bar("library stream c=1", "library", "library, streaming, c=1: CPU per round", "ms", "times", 1.5, 1.15),
     Bar("library stream c=32", "library", "library, streaming, c=32: CPU per round", "ms", "times", 1.5, 1.15),
     Bar("growth", "library", "CPU of round 200 minus round 10", "ms", "alone", 0.12, 0.06),
+    *(
+        Bar(
+            f"{wire} {mode}",
+            "wires",
+            f"loop through {wire}, {mode}: CPU per round, to openai-chat",
+            "ms",
+            "times",
+            1.5,
+            1.15,
+        )
+        for wire in ("openai", "anthropic", "mistral", "gemini")
+        for mode in ("plain", "stream")
+    ),
     Bar("start", "start", "process start to first answer: wall", "s", "more", 0.1, 0.05),
     Bar("start memory", "start", "process with its first answer: peak memory", "MB", "alone", 55, None),
     Bar("server plain", "server", "server, plain request, c=32: CPU", "ms", "times", 1.6, 1.25),

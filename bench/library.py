@@ -31,12 +31,12 @@ class Loop(Protocol):
 Run = Callable[[], Awaitable[None]]
 
 
-def make_loop(side: str, url: str, model: str, rounds: int) -> Loop:
+def make_loop(side: str, url: str, model: str, rounds: int, wire: str) -> Loop:
     # Each side imports only what it needs: the other's modules would be in its memory and its collector's way.
     if side == "ours":
         from bench.ours import Ours
 
-        return Ours(url, model, rounds)
+        return Ours(url, model, rounds, wire)
     from bench.floors import Floor
 
     return Floor(url, model)
@@ -88,12 +88,13 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=["ours", "floor"])
     parser.add_argument("--url", required=True)
+    parser.add_argument("--wire", default="openai-chat", help="the provider ours calls the model through")
     parser.add_argument("--model", required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--expect", required=True, help="the answer's text")
     parser.add_argument("--stream", action="store_true")
     options = parser.parse_args()
-    loop = make_loop(options.side, options.url, options.model, options.rounds)
+    loop = make_loop(options.side, options.url, options.model, options.rounds, options.wire)
     run = checked(loop, options.stream, options.expect)
     try:
         while line := sys.stdin.readline():  # blocks the loop on purpose: between two orders nothing may run

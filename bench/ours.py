@@ -8,8 +8,10 @@ from ronda import Agent, invoke_agent_async, stream_agent
 class Ours:
     """The same model, tool and prompt as `Floor`, behind an `Agent`."""
 
-    def __init__(self, base_url: str, model: str, rounds: int) -> None:
-        self._agent = Agent(model=f"openai-chat:{model}", base_url=base_url, instructions=INSTRUCTIONS, tools=[lookup])
+    def __init__(self, base_url: str, model: str, rounds: int, wire: str = "openai-chat") -> None:
+        self._agent = Agent(
+            model=f"{wire}:{model}", base_url=base_url, api_key="bench", instructions=INSTRUCTIONS, tools=[lookup]
+        )
         self._limit = rounds + 5
 
     async def plain(self) -> str:

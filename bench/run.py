@@ -28,10 +28,11 @@ from bench.sections import (
     measure_local,
     measure_server,
     measure_start,
+    measure_wires,
 )
 
 # The local model first, while no other child runs: it takes every core.
-SECTIONS: tuple[Section, ...] = ("local", "library", "start", "server")
+SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "start", "server")
 
 
 def main() -> int:
@@ -84,6 +85,8 @@ def measure(bench: Bench, section: Section) -> str:
                 measure_local(bench)
             case "library":
                 measure_library(bench)
+            case "wires":
+                measure_wires(bench)
             case "start":
                 measure_start(bench)
             case "server":

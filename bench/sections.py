@@ -182,9 +182,33 @@ def measure_growth(bench: Bench) -> None:
     loop.end()
 
 
-def start_loop(bench: Bench, side: Side, rounds: int, mode: str) -> Child:
+# Wires
+
+WIRES = ("openai", "anthropic", "mistral", "gemini")
+
+
+def measure_wires(bench: Bench) -> None:
+    """The same loop through each provider's wire, beside the one through Chat Completions."""
+    for run in range(bench.plan.runs):
+        say(f"wires, run {run + 1} of {bench.plan.runs}")
+        for mode in ("plain", "stream"):
+            chat = start_loop(bench, "ours", ROUNDS, mode)
+            loops = {wire: start_loop(bench, "ours", ROUNDS, mode, wire) for wire in WIRES}
+            for loop in (chat, *loops.values()):
+                order(loop, f"cost 1 {bench.plan.seconds}")  # warm up
+            for _ in range(bench.plan.slices):
+                for wire, loop in loops.items():
+                    for side, child in (("floor", chat), ("ours", loop)):
+                        cost = order(child, f"cost {CROWD} {bench.plan.seconds / 2}")
+                        bench.note(f"{wire} {mode}", side, cost)  # type: ignore[arg-type]  # one of the two, as just said
+            for loop in (chat, *loops.values()):
+                loop.end()
+
+
+def start_loop(bench: Bench, side: Side, rounds: int, mode: str, wire: str = "openai-chat") -> Child:
+    url = bench.upstream.removesuffix("/v1") if wire == "anthropic" else bench.upstream
     text = asyncio.run(bench.said(fake(0), stream=mode == "stream"))
-    command = python("-m", "bench.library", side, "--url", bench.upstream, "--model", fake(rounds))
+    command = python("-m", "bench.library", side, "--url", url, "--wire", wire, "--model", fake(rounds))
     command += ["--rounds", str(rounds), "--expect", text, *(["--stream"] if mode == "stream" else [])]
     return bench.children.start_talking(f"library-{side}", command, core=bench.children.cores.tested)
 

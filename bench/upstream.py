@@ -1,4 +1,4 @@
-"""A scripted model: Chat Completions requests in, answers written beforehand out.
+"""A scripted model: requests in any of the dialects in, answers written beforehand out.
 
 The model's name is the script: `fake-r<R>-n<N>[-g<ms>]` asks for a tool R times, then answers in N pieces, and when it
 streams the answer it waits that many milliseconds before each event. How far a run has come is counted in the request:
@@ -12,10 +12,13 @@ import argparse
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 import uvloop
+from bench import dialects
+from bench.dialects import Said
 
 MARKER = b"TRES-"
 NAME = re.compile(rb"fake-r(\d+)-n(\d+)(?:-g(\d+))?")
@@ -57,7 +60,7 @@ def plain_answer(script: Script, results: int) -> bytes:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     if results < script.rounds:
         function = {"name": "lookup", "arguments": arguments(results)}
-        message["tool_calls"] = [{"id": f"call_{results}", "type": "function", "function": function}]
+        message["tool_calls"] = [{"id": f"call{results:05d}", "type": "function", "function": function}]
     else:
         message["content"] = "".join(words(script))
     reason = "tool_calls" if results < script.rounds else "stop"
@@ -79,7 +82,7 @@ def stream_frames(script: Script, results: int, with_usage: bool) -> tuple[bytes
     deltas: list[dict[str, Any]]
     if results < script.rounds:
         function = {"name": "lookup", "arguments": ""}
-        opening = {"index": 0, "id": f"call_{results}", "type": "function", "function": function}
+        opening = {"index": 0, "id": f"call{results:05d}", "type": "function", "function": function}
         deltas = [{"role": "assistant", "content": None, "tool_calls": [opening]}]
         text = arguments(results)
         for piece in (text[:4], text[4:5], text[5:-2], text[-2:]):  # models stream arguments in scraps
@@ -112,6 +115,27 @@ def stream_frames(script: Script, results: int, with_usage: bool) -> tuple[bytes
 @lru_cache(maxsize=4096)
 def whole_stream(script: Script, results: int, with_usage: bool) -> bytes:
     return b"".join(stream_frames(script, results, with_usage))
+
+
+# What a path beside Chat's speaks: the plain body, and the events of a stream.
+OTHERS: dict[bytes, tuple[Callable[[Said], object], Callable[[Said], list[bytes]]]] = {
+    b"/v1/responses": (dialects.response_body, dialects.response_events),
+    b"/v1/messages": (dialects.message_body, dialects.message_events),
+    b":generateContent": (dialects.gemini_body, dialects.gemini_events),
+    b":streamGenerateContent": (dialects.gemini_body, dialects.gemini_events),
+}
+
+
+@lru_cache(maxsize=4096)
+def other_answer(path: bytes, script: Script, results: int, stream: bool) -> bytes:
+    """In one piece, also a stream: pacing is measured with Chat alone."""
+    asks = results < script.rounds
+    said = Said(script.name, results, arguments(results) if asks else "", [] if asks else words(script))
+    plain, events = OTHERS[path]
+    if not stream:
+        return whole(b"200 OK", plain(said))
+    frames = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in events(said)]
+    return STREAM_HEAD + b"".join(frames) + b"0\r\n\r\n"
 
 
 def whole(status: bytes, body: object) -> bytes:
@@ -157,14 +181,21 @@ class Connection(asyncio.Protocol):
         if not head.startswith(b"POST "):
             self.transport.write(whole(b"200 OK", {"object": "list", "data": []}))
             return
-        name = NAME.match(body, body.find(b"fake-r"))
+        path = head[5 : head.find(b" ", 5)]
+        name = NAME.search(body) or NAME.search(path)
         if name is None:
             error = {"message": "no model named fake-r<R>-n<N> in the request, or its body was sent in chunks"}
             self.transport.write(whole(b"400 Bad Request", {"error": error}))
             return
         script = read_script(name[0])
         results = min(body.count(MARKER), script.rounds)
-        if b'"stream":true' not in body and b'"stream": true' not in body:
+        stream = b'"stream":true' in body or b'"stream": true' in body
+        for other in OTHERS:
+            if other in path:
+                stream = stream or b"streamGenerateContent" in path
+                self.transport.write(other_answer(other, script, results, stream))
+                return
+        if not stream:
             self.transport.write(plain_answer(script, results))
             return
         with_usage = b"include_usage" in body
