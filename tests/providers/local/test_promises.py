@@ -71,6 +71,14 @@ async def test_where_no_call_is_wanted_there_is_none(ask: Asking) -> None:
     assert not [piece for piece in shown if isinstance(piece, CallDelta)]
 
 
+async def test_a_model_does_not_write_the_results_of_its_calls(ask: Asking) -> None:
+    grammar = {"grammar": Raw(b'{"type": "regex", "value": "hello <tool_response>24 degrees"}')}
+
+    finished = await ask("Say hello.", tools=(NOW,), choice=NONE, extra=grammar)
+
+    assert (finished.turn.text.strip(), finished.turn.stop) == ("hello", "stop")
+
+
 async def test_a_format_binds_the_answer(ask: Asking) -> None:
     schema = Raw(
         b'{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}'

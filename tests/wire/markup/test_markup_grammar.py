@@ -181,9 +181,20 @@ def test_allowed_tools_are_the_only_ones_that_may_be_called() -> None:
     assert "get_weather" not in made
 
 
+@EACH
+def test_where_no_call_may_be_there_is_only_text(name: str) -> None:
+    family, tokens = FAMILIES[name], tokens_of(name)
+    made = grammar(family, choice=NONE, tokens=tokens)
+    answer = "<|channel|>final<|message|>Some text.<|return|>" if name == "harmony" else "Some text, <b>5 < 6</b>."
+    assert matches(made, answer, tokens)
+    assert not matches(made, CALLS[name] % "C", tokens)
+    if name != "harmony":
+        assert not matches(made, f"I look.\n{CALLS[name] % 'C'}", tokens)
+
+
 def test_nothing_is_enforced_where_nothing_is_promised() -> None:
     family = FAMILIES["hermes"]
-    for tools, choice in (((), AUTO), (TOOLS, NONE), ((), NONE)):
+    for tools, choice in (((), AUTO), ((), NONE)):
         assert grammar_for(family, tools, choice, None, budget=400, deadline=1024, extra={}) is None
 
 

@@ -33,6 +33,9 @@ SMALL = 1 << 30  # bytes of the model file
 
 LONGEST_TOKEN = 128  # characters: longer ones, of blanks, are rare
 
+# With our template a model that was not trained on it goes on and writes the result of its call, too.
+_NOT_ITS_TO_SAY = ("<tool_response>",)
+
 # A call that must come is begun this many tokens before the end at the latest (agentic-http.md §6).
 EARLIEST_DEADLINE, LATEST_DEADLINE = 1024, 4096
 
@@ -105,6 +108,8 @@ class LocalModel:
         budget = min(options.max_tokens or self._default_budget, room)
         thinking = opens_thinking(self._family, prompt)
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
+        if request.tools and not self._words_tools:
+            body["stop"] = [*body.get("stop", ()), *_NOT_ITS_TO_SAY]
         grammar = grammar_for(
             self._family,
             request.tools,

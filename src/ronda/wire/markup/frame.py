@@ -133,6 +133,21 @@ class Frame:
         line = '(?s:.*\\n)?\\s*\\{\\s*"name"(?s:.*)'
         return self._lark.rule(self._lark.terminal(f"/{ANY_TEXT}/ & ~/{line}/{thought}"))
 
+    # ---- no call at all ------------------------------------------------------------------------------------------------
+
+    def never(self) -> str:
+        """Text, and nothing that would be read as a call."""
+        if self._family.name == "harmony":
+            text = self._lark.rule(self._channel_text())
+            return self._in_channels(f"{self._lark.text(_FINAL)} {text} {self._lark.text('<|return|>')}")
+        if self._family.name in _BARE:
+            return self._with_thought(self._not_bare())
+        spoken = f" & ~/\\s*{in_regex(self._think[0].rstrip())}{ANY_TEXT}/" if self._think is not None else ""
+        marks = "|".join(in_regex(mark) for mark in self._family.opens)
+        return self._with_thought(
+            self._lark.rule(self._lark.terminal(f"/{ANY_TEXT}/ & ~/{ANY_TEXT}({marks}){ANY_TEXT}/{spoken}"))
+        )
+
     # ---- an answer, or calls instead of it -----------------------------------------------------------------------------
 
     def instead(self, calls: Sequence[str], answer: str, *, parallel: bool) -> str:

@@ -4,6 +4,7 @@ What a caller may be promised, in the words llguidance enforces:
 
 - an answer in JSON, or by the caller's own grammar;
 - calls whose arguments follow the schema of a strict tool, wherever the model chooses to call;
+- no call, when there may be none;
 - a call, when one is owed: text and thought may come first, up to a number of tokens; then the call must begin, and it is
   bounded to fit in the tokens that are left. After it comes the end.
 
@@ -70,6 +71,8 @@ def grammar_for(
     if custom is not None or format is not None:
         answer = writer.custom(custom) if custom is not None else writer.answer(format)
         return lark.write(writer.frame.instead(writer.calls(allowed), answer, parallel=parallel))
+    if choice.mode == "none" and tools:  # they stay in the prompt, where a small model takes them for an invitation
+        return lark.write(writer.frame.never())
     is_bound = any(tool.strict for tool in allowed) or len(allowed) < len(tools)
     if not allowed or not is_bound:
         return None
