@@ -42,6 +42,12 @@ def narrow(model_file: ModelFile, engine: Engine) -> Engine:
     return Engine(model_file, Sizing(slots=1, context=1024, cache_mb=22, batch=32))
 
 
+@pytest.fixture(scope="session")
+def roomy(model_file: ModelFile, engine: Engine) -> Engine:
+    """Room for something before a call that is owed."""
+    return Engine(model_file, Sizing(slots=1, context=2048, cache_mb=45, batch=32))
+
+
 class Asking:
     """Calls a model and remembers what it showed."""
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import Raw
+from tests.providers.local.conftest import Asking
 
-from ronda.core.events import CallDelta
+from ronda.core.events import CallDelta, TextDelta
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.core.plan import NONE, ResponseFormat, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-
-if TYPE_CHECKING:
-    from tests.providers.local.conftest import Asking
+from ronda.providers.local.engine import Engine
 
 ADD = ToolSpec(
     "add",
@@ -39,6 +37,32 @@ async def test_a_call_that_is_owed_comes_and_fits_its_schema(ask: Asking, stream
     assert (call.name, finished.turn.stop) == ("add", "tool_calls")
     assert {name: type(value) for name, value in json.loads(call.arguments).items()} == {"a": int, "b": int}
     assert "".join([piece.arguments for piece in shown if isinstance(piece, CallDelta)]) == call.arguments * stream
+
+
+async def test_a_model_may_say_what_it_wants_before_a_call_it_owes(roomy: Engine) -> None:
+    texts = []
+    ask = Asking(roomy)
+    for seed in range(6):
+        finished, shown = await ask.watched(
+            "Do something useful.",
+            tools=(NOW,),
+            choice=REQUIRED,
+            max_tokens=1060,
+            temperature=1.0,
+            seed=seed,
+            stream=True,
+        )
+        assert [call.name for call in finished.turn.calls] == ["now"]
+        assert "".join([piece.text for piece in shown if isinstance(piece, TextDelta)]) == finished.turn.text
+        texts.append(finished.turn.text)
+
+    assert any(texts)
+
+
+async def test_a_stop_text_does_not_cut_a_call_that_is_owed(ask: Asking) -> None:
+    finished = await ask("What is 2 + 3?", tools=(ADD,), choice=REQUIRED, max_tokens=80, stop=("{", ",", "}"))
+
+    assert [call.name for call in finished.turn.calls] == ["add"]
 
 
 async def test_the_round_after_a_call_finds_the_call_worked_out(ask: Asking) -> None:

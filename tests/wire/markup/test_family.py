@@ -1,9 +1,11 @@
 """Families are told by the text of a chat template."""
 
 import pytest
+from msgspec.structs import replace
 from tests.wire.markup.templates import CHATML, OTHERS, TEMPLATES
 
-from ronda.wire.markup import family_of, opens_thinking, supports_tools
+from ronda.wire.markup import ends_in_thought, family_of, opens_thinking, supports_tools
+from ronda.wire.markup.family import HERMES
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -42,3 +44,13 @@ def test_a_prompt_that_begins_a_thought_is_noticed() -> None:
 def test_an_engine_is_told_every_marker_the_reader_looks_for() -> None:
     family = family_of(TEMPLATES["lfm2"])
     assert family.markers == ("<|tool_call_start|>", "<|tool_call_end|>", "<think>", "</think>")
+
+
+@pytest.mark.parametrize(
+    ("said", "begun", "inside"),
+    [("", True, True), ("", False, False), ("<think>hm", False, True), ("hm</think>so", True, False)],
+)
+def test_where_a_thought_ends_is_known(said: str, begun: bool, inside: bool) -> None:
+    family = replace(HERMES, think=("<think>", "</think>"))
+    assert ends_in_thought(family, said, begun=begun) is inside
+    assert not ends_in_thought(HERMES, said, begun=begun)

@@ -79,6 +79,17 @@ class Completion(Struct, frozen=True, gc=False):
     prompt_seconds: float
     completion_seconds: float
 
+    def then(self, more: Completion) -> Completion:
+        """This one and another that went on from it: what that one read again was not asked for again."""
+        return Completion(
+            more.stop,
+            self.prompt,
+            self.cached,
+            self.completion + more.completion,
+            self.prompt_seconds + more.prompt_seconds,
+            self.completion_seconds + more.completion_seconds,
+        )
+
 
 Take: TypeAlias = Callable[[list[Piece]], None]
 

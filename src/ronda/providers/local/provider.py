@@ -2,6 +2,10 @@
 
 Streamed and plain are one path: the text goes through the same reader piece by piece, and is shown or not. What takes
 milliseconds (template, tokens, grammar) is done beside the event loop, decoding in threads of the engine's.
+
+A call that is owed and has time is decoded in two steps: what the model says first, freely and to its own end; then the call,
+under its grammar, from there on. In one step, under a grammar that does not let it end, a model that has said what it wanted
+to say goes on for as long as there is room.
 """
 
 from __future__ import annotations
@@ -23,7 +27,15 @@ from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
 from ronda.providers.local.prompt import Defuser, length, write_chatml, write_flat, write_messages, write_tools
 from ronda.providers.local.settings import Settings, read_settings
-from ronda.wire.markup import Family, MarkupReader, family_of, grammar_for, opens_thinking, supports_tools
+from ronda.wire.markup import (
+    Family,
+    MarkupReader,
+    ends_in_thought,
+    family_of,
+    grammar_for,
+    opens_thinking,
+    supports_tools,
+)
 from ronda.wire.markup.family import HERMES
 
 # For a caller that says nothing. A small model can go on for ever, so it gets less; and a call that must come then comes first.
@@ -36,6 +48,9 @@ LONGEST_TOKEN = 128  # characters: longer ones, of blanks, are rare
 # With our template a model that was not trained on it goes on and writes the result of its call, too.
 _NOT_ITS_TO_SAY = ("<tool_response>",)
 
+# Families in whose text the beginning of a call cannot be told from something else, or whose texts are in channels.
+_IN_ONE_STEP = frozenset({"harmony", "llama3", "generic"})
+
 # A call that must come is begun this many tokens before the end at the latest (agentic-http.md §6).
 EARLIEST_DEADLINE, LATEST_DEADLINE = 1024, 4096
 
@@ -47,7 +62,9 @@ def open_local(name: str) -> LocalModel:
 
 class _Prepared(Struct, frozen=True):
     body: dict[str, Any]
+    prompt: str
     thinking: bool  # the prompt began a thought
+    owed: int = 0  # tokens that are set aside for a call which comes in a second step
 
 
 class LocalModel:
@@ -89,7 +106,11 @@ class LocalModel:
             raise UpstreamError(str(error)) from error
         prepared = await self._engine.aside(partial(self._prepare, request, settings))
         reading = _Reading(self._family, request, settings, show, prepared.thinking)
-        return reading.finish(await self._engine.complete(prepared.body, reading.take))
+        done = await self._engine.complete(prepared.body, reading.take)
+        if prepared.owed:
+            body = await self._engine.aside(partial(self._prepare_call, request, settings, prepared, reading.raw))
+            done = done.then(await self._engine.complete(body, reading.take))
+        return reading.finish(done)
 
     def _settings(self, options: Options) -> Settings:
         if options.response_format is not None and "grammar" in options.extra:
@@ -110,22 +131,41 @@ class LocalModel:
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
         if request.tools and not self._words_tools:
             body["stop"] = [*body.get("stop", ()), *_NOT_ITS_TO_SAY]
-        grammar = grammar_for(
+        deadline = min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE)
+        if request.choice.mode == "required":
+            if budget > deadline and self._family.name not in _IN_ONE_STEP:
+                self._grammar(request, deadline, deadline, thinking=True)  # refused now or never
+                body["n_predict"] = budget - deadline
+                body["stop"] = [*body.get("stop", ()), *self._family.opens]
+                return _Prepared(body, prompt, thinking, deadline)
+            body.pop("stop", None)  # nothing a caller wants to stop at may cut a call short
+        if grammar := self._grammar(request, budget, deadline, thinking):
+            body["grammar"] = grammar
+        return _Prepared(body, prompt, thinking)
+
+    def _prepare_call(self, request: ModelRequest, settings: Settings, before: _Prepared, said: str) -> dict[str, Any]:
+        """The second step: go on from what was said, with the call."""
+        thinking = ends_in_thought(self._family, said, begun=before.thinking)
+        body = {**before.body, "prompt": self._engine.tokenize(before.prompt + said), "n_predict": before.owed}
+        body.pop("stop", None)
+        body["grammar"] = self._grammar(request, before.owed, before.owed, thinking)
+        return body
+
+    def _grammar(self, request: ModelRequest, budget: int, deadline: int, thinking: bool) -> str | None:
+        options = request.options
+        return grammar_for(
             self._family,
             request.tools,
             request.choice,
             options.response_format,
             budget=budget,
-            deadline=min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE),
+            deadline=deadline,
             extra=options.extra,
-            thinking_open=thinking,
+            thinking_open=thinking and (self._family.think is not None or self._family.name == "harmony"),
             parallel=options.parallel_tool_calls is not False,
             tokens=self._controls,
             count=self._engine.count,
         )
-        if grammar is not None:
-            body["grammar"] = grammar
-        return _Prepared(body, thinking)
 
     def _write_prompt(self, request: ModelRequest, settings: Settings) -> str:
         if self._words_tools:
@@ -159,10 +199,17 @@ class _Reading:
         self._top = settings.logprobs
         self._logprobs: list[TokenLogprob] = []
         self._thought = 0
+        self._raw: list[str] = []
+
+    @property
+    def raw(self) -> str:
+        """All that was written, markup included."""
+        return "".join(self._raw)
 
     def take(self, pieces: list[Piece]) -> None:
         shown: list[Preview] = []
         for piece in pieces:
+            self._raw.append(piece.text)
             if piece.text and (found := self._reader.feed(piece.text)):
                 self._thought += any(type(preview) is ReasoningDelta for preview in found)
                 for preview in found:

@@ -120,6 +120,15 @@ def supports_tools(template: str) -> bool:
     return family_of(template).name != "generic" and _TOOLS.search(template) is not None
 
 
+def ends_in_thought(family: Family, said: str, *, begun: bool) -> bool:
+    """Whether what was said so far ends inside a thought. `begun`: it began in one."""
+    if family.think is None:
+        return False
+    opening, closing = family.think
+    opened = said.rfind(opening.rstrip())
+    return (begun or opened >= 0) and said.rfind(closing) <= opened
+
+
 def opens_thinking(family: Family, prompt: str) -> bool:
     """Whether a rendered prompt ends inside a thought, so that the answer begins there."""
     if family.think is None:
