@@ -1,4 +1,4 @@
-"""python -m tests.conformance_local [DATA_DIR [PART…]]: forced calls and schemas on the real local model, through our own server."""
+"""python -m tests.conformance_local [DATA_DIR [PART…]]: forced calls and schemas on the real local model, through our server."""
 
 from __future__ import annotations
 
