@@ -18,6 +18,7 @@ import importlib
 import importlib.util
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -84,6 +85,7 @@ class Engine:
             return self._loading
 
     def _load_now(self, loading: Future[_Loaded]) -> None:
+        _step_back()
         try:
             sizing = self._wanted or choose(self.header, count_cores(), free_memory())
             loading.set_result(_Loaded(self.file, sizing, self.header.template))
@@ -169,6 +171,15 @@ class Engine:
         except asyncio.CancelledError:
             call.stopped = True
             raise
+
+
+def _step_back() -> None:
+    """Let the event loop go first wherever both want a core: with two cores, decoding held it up for 7 ms now and then.
+
+    On Linux a thread has a priority of its own, and the threads it starts, which are the engine's, inherit it.
+    """
+    if sys.platform == "linux":
+        os.nice(5)
 
 
 MAX_PROVEN = 1024
