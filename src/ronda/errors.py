@@ -11,7 +11,8 @@
     │   ├── ExecuteError            the model could not be called, after all tries
     │   ├── LimitExceeded           a limit was reached and the caller asked for an error (also a RuntimeError)
     │   ├── ToolMissing             the model asked for a tool nobody can run (also a ValueError)
-    │   └── RunCancelled            somebody cancelled it
+    │   ├── GuardrailError          a guardrail said no to what went in or came out; `reason` is its word
+    │   └── RunCancelled            somebody cancelled it (also a concurrent.futures.CancelledError)
     └── ProtocolError           ours: events that cannot follow each other. Never caught in the loop
 
 Messages name the thing and the way out. What is raised is not logged by whoever raises it.
@@ -20,6 +21,7 @@ Messages name the thing and the way out. What is raised is not logged by whoever
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 
@@ -102,7 +104,20 @@ class ToolMissing(RunEnded, ValueError):
     """The model asked for a tool that has no handler."""
 
 
-class RunCancelled(RunEnded):
+class GuardrailError(RunEnded):
+    """A guardrail said no: to what the model was about to be shown, or to what it said."""
+
+    status_hint = 403
+
+    def __init__(
+        self, message: str, messages: Sequence[Any] = (), *, run: str = "", stage: str = "", reason: str | None = None
+    ) -> None:
+        super().__init__(message, messages, run=run)
+        self.stage = stage
+        self.reason = reason
+
+
+class RunCancelled(RunEnded, CancelledError):
     """The run was cancelled; what it had is in `messages`."""
 
 

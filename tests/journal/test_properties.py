@@ -13,6 +13,7 @@ from msgspec import Raw
 from ronda.core.actions import CallModel, CallTool, Check, Finish
 from ronda.core.events import (
     Checked,
+    Compacted,
     Event,
     ModelFailed,
     ModelFinished,
@@ -21,6 +22,7 @@ from ronda.core.events import (
     ModelStarted,
     RunFinished,
     RunStarted,
+    Steered,
     ToolFinished,
     ToolStarted,
     Warned,
@@ -37,6 +39,7 @@ from ronda.core.parts import (
     ToolTurn,
     Usage,
     UserTurn,
+    user,
 )
 from ronda.core.plan import Options, Plan, ResponseFormat, ToolSpec
 from ronda.core.run import Run, rebuild
@@ -96,6 +99,9 @@ facts = st.one_of(
     st.builds(ToolStarted, texts, at=times),
     st.builds(ToolFinished, results, at=times),
     st.builds(Checked, st.none() | texts, at=times),
+    st.builds(Checked, st.none() | texts, times, st.just("tool"), st.booleans(), texts, st.none() | texts),
+    st.builds(Steered, st.builds(user, texts), times),
+    st.builds(Compacted, st.integers(0, 9), texts, st.just((1,)), st.none() | texts, times),
     st.builds(Warned, texts, at=times),
 )
 histories = st.builds(lambda start, rest: [start, *rest], starts, st.lists(facts, max_size=6))

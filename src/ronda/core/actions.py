@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ronda.core.events import EndReason
+from ronda.core.events import CheckStage, EndReason
 from ronda.core.limits import LimitName
 from ronda.core.parts import ToolCall
 
@@ -27,9 +27,18 @@ class CallTool(Struct, frozen=True, gc=False):
 
 
 class Check(Struct, frozen=True, gc=False):
-    """Somebody must look at the answer before it counts."""
+    """Somebody must look before the run goes on: at the answer's form, at what the model is shown, at what it said, at a call."""
 
-    text: str
+    stage: CheckStage
+    text: str = ""
+    call: ToolCall | None = None
+
+
+class Compact(Struct, frozen=True, gc=False):
+    """The conversation outgrew its budget: sum up the turns shown before `upto`, but for the instructions and those `kept`."""
+
+    upto: int
+    kept: tuple[int, ...] = ()
 
 
 class Finish(Struct, frozen=True, gc=False):
@@ -39,4 +48,4 @@ class Finish(Struct, frozen=True, gc=False):
     answer: str | None = None
 
 
-Action: TypeAlias = CallModel | CallTool | Check | Finish
+Action: TypeAlias = CallModel | CallTool | Check | Compact | Finish

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Raw, Struct
 
 from ronda.core.limits import LimitName
-from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, ToolResult, Turn, Usage
+from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, ToolResult, Turn, Usage, UserTurn
 from ronda.core.plan import Plan
 
 # ---- previews ---------------------------------------------------------------------------------------------------------
@@ -42,6 +42,13 @@ class LogprobsDelta(Struct, frozen=True, gc=False, tag="logprobs_delta"):
     """Token probabilities of the text just shown, in the provider's JSON."""
 
     logprobs: Raw
+
+
+class NativeDelta(Struct, frozen=True, gc=False, tag="native_delta"):
+    """Something of the turn that has no word here, in the provider's JSON: for a door that speaks the same dialect."""
+
+    api: str
+    payload: Raw
 
 
 # ---- facts ------------------------------------------------------------------------------------------------------------
@@ -78,11 +85,21 @@ class ModelRetried(Struct, frozen=True, gc=False, tag="model_retried", omit_defa
     at: float = 0.0
 
 
+class Held(Struct, frozen=True, gc=False):
+    """State that is the provider's: a stored response, a conversation, a cache. A run that has it cannot move elsewhere."""
+
+    provider: str
+    kind: str
+    id: str
+
+
 class ModelFinished(Struct, frozen=True, gc=False, tag="model_finished", omit_defaults=True):
     turn: AssistantTurn
     usage: Usage = NO_USAGE
     logprobs: Raw = NULL
     at: float = 0.0
+    warnings: tuple[str, ...] = ()  # from a provider to the driver, which records each of them once as Warned
+    held: tuple[Held, ...] = ()  # what the provider keeps, and the next call will need from it
 
 
 class ModelInterrupted(Struct, frozen=True, gc=False, tag="model_interrupted", omit_defaults=True):
@@ -110,16 +127,52 @@ class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaul
 
 
 class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defaults=True):
-    """A tool answered, or failed trying. The model reads `result` either way."""
+    """A tool answered, or failed trying. The model reads `result` either way.
+
+    A tool that is an agent used tokens, and called tools of its own: they count as this run's.
+    """
 
     result: ToolResult
     at: float = 0.0
+    usage: Usage = NO_USAGE
+    tool_calls: int = 0
+
+
+CheckStage: TypeAlias = Literal["format", "input", "output", "tool"]
 
 
 class Checked(Struct, frozen=True, gc=False, tag="checked", omit_defaults=True):
-    """The answer was looked at. A `problem` names the place and what is wrong there."""
+    """Somebody looked. A `problem` names what is wrong with an answer's form, or why a guardrail said no.
+
+    A guardrail may put something else in the place of what it saw: turns (input), a text (output), JSON arguments (tool).
+    """
 
     problem: str | None = None
+    at: float = 0.0
+    stage: CheckStage = "format"
+    allowed: bool = True
+    call_id: str | None = None
+    rewrite: tuple[Turn, ...] | str | None = None
+
+
+class Steered(Struct, frozen=True, gc=False, tag="steered", omit_defaults=True):
+    """Somebody said something while the run was under way. The model hears it with its next call."""
+
+    turn: UserTurn
+    at: float = 0.0
+
+
+class Compacted(Struct, frozen=True, gc=False, tag="compacted", omit_defaults=True):
+    """From here on the model is shown `summary` in the place of earlier turns; the run keeps them.
+
+    Gone are the turns before `upto`, but for the instructions and those `kept`. `failure` says why the summary is a plain
+    excerpt although a better one was asked for.
+    """
+
+    upto: int
+    summary: str
+    kept: tuple[int, ...] = ()
+    failure: str | None = None
     at: float = 0.0
 
 
@@ -143,7 +196,7 @@ class RunFinished(Struct, frozen=True, gc=False, tag="run_finished", omit_defaul
     at: float = 0.0
 
 
-Preview: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | CallDelta | LogprobsDelta
+Preview: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | CallDelta | LogprobsDelta | NativeDelta
 Fact: TypeAlias = (
     RunStarted
     | ModelStarted
@@ -154,9 +207,11 @@ Fact: TypeAlias = (
     | ToolStarted
     | ToolFinished
     | Checked
+    | Steered
+    | Compacted
     | Warned
     | RunFinished
 )
 Event: TypeAlias = Preview | Fact
 
-PREVIEWS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, CallDelta, LogprobsDelta})
+PREVIEWS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, CallDelta, LogprobsDelta, NativeDelta})

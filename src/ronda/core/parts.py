@@ -114,6 +114,7 @@ class AssistantTurn(Struct, frozen=True, gc=False, tag="assistant", omit_default
     parts: tuple[AssistantPart, ...]
     stop: Stop = "stop"
     native: Native | None = None
+    stop_sequence: str | None = None  # which of the caller's made it stop, where the provider says
 
     @property
     def text(self) -> str:
@@ -150,6 +151,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     reasoning: int = 0
     prompt_seconds: float = 0.0  # where the engine says how long it took
     completion_seconds: float = 0.0
+    cache_written: int = 0  # of the input: what the provider put into its cache, where that is counted apart
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -159,6 +161,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.reasoning + other.reasoning,
             self.prompt_seconds + other.prompt_seconds,
             self.completion_seconds + other.completion_seconds,
+            self.cache_written + other.cache_written,
         )
 
     @property

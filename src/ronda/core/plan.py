@@ -31,8 +31,10 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     exclusive: str | None = None  # calls with the same key never overlap within a session
     timeout: float | None = None
     bound: tuple[str, ...] = ()  # filled in from the inputs, never by the model
+    declared: str = "function"  # the kind that its file gives it: said where there is nobody to run it
     no_arguments_needed: bool = False  # so an empty argument text means {}
     native: Raw = NULL  # a caller's own declaration, where ours would not say it the same way
+    native_api: str = ""  # whose dialect that is; no other wire is sent it
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):
@@ -73,6 +75,8 @@ class Options(Struct, frozen=True, omit_defaults=True):
     reasoning_effort: str | None = None
     response_format: ResponseFormat | None = None
     extra: dict[str, Raw] = {}
+    native: dict[str, Raw] = {}  # fields that only an upstream of the caller's dialect has a word for …
+    native_api: str = ""  # … which is this one; no other wire is sent them
 
 
 NO_OPTIONS = Options()
@@ -90,6 +94,9 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     format_is_enforced: bool = False  # the provider cannot but answer in `options.response_format`
     on_unknown_tool: Literal["tell", "raise"] = "tell"
     tool_calls: Literal["all", "first"] = "all"
+    asks_again: bool = True  # an answer that breaks an obligation is asked for once more before the run fails
+    context_budget: int | None = None  # characters the model is shown at the most, as `core.context` counts them
+    guards: tuple[Literal["input", "output", "tool"], ...] = ()  # what a guardrail looks at; who asks it is elsewhere
 
     @property
     def runs_tools(self) -> bool:
@@ -101,5 +108,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
 
     @property
     def holds_text(self) -> bool:
-        """The answer must be JSON: what else is said on the way, or was said wrong, is not shown."""
+        """The answer must be JSON, or pass a guardrail: what else is said on the way, or was said wrong, is not shown."""
+        if "output" in self.guards:
+            return True
         return self.options.response_format is not None and (self.runs_tools or not self.format_is_enforced)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ronda.core.arguments import recover
 from ronda.core.events import ModelFinished
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
@@ -62,7 +64,7 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
         return finished, warnings
     stop = "stop" if turn.stop == "tool_calls" and not keep else turn.stop
     settled = AssistantTurn(tuple(parts), stop, turn.native if keep_native else None)
-    return ModelFinished(settled, finished.usage, finished.logprobs, finished.at), warnings
+    return msgspec.structs.replace(finished, turn=settled), warnings
 
 
 def _is_callers(call: ToolCall, run: Run) -> bool:
@@ -105,7 +107,7 @@ def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
             fixed.append(ToolTurn(tuple(answers)))
         waiting, results = (), {}
 
-    for turn in turns:
+    for at, turn in enumerate(turns):
         if type(turn) is ToolTurn:
             asked = {call.id for call in waiting}
             in_order = [call.id for call in waiting] == [result.call_id for result in turn.results]
@@ -117,9 +119,28 @@ def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
                 fixed.append(turn)
                 waiting, results = (), {}
             continue
+        if waiting and type(turn) is AssistantTurn:  # said in two turns, and answered behind the second
+            results = {**_answered_later(turns, at, waiting), **results}
+            changed = True
         close()
         fixed.append(turn)
         if type(turn) is AssistantTurn:
             waiting = turn.calls
     close()
     return fixed if changed else turns
+
+
+def _answered_later(turns: Sequence[Turn], at: int, waiting: Sequence[ToolCall]) -> dict[str, ToolResult]:
+    """Results for calls that another turn of the assistant's follows: they stand behind that one, with its own."""
+    ids = {call.id for call in waiting}
+    found: dict[str, ToolResult] = {}
+    for turn in turns[at:]:
+        if type(turn) is AssistantTurn and not found:
+            ids -= {call.id for call in turn.calls}
+        elif type(turn) is ToolTurn:
+            for result in turn.results:
+                if result.call_id in ids:
+                    found.setdefault(result.call_id, result)
+        else:
+            break
+    return found

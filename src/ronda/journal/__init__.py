@@ -64,5 +64,11 @@ class Journal(Protocol):
     def release(self, run: str) -> None:
         """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept)."""
 
+    async def forget(self, run: str) -> bool:
+        """Forget a run for good: its events, and the calls it handed out. False for one that is not known.
+
+        Raises JournalConflict if somebody drives it: here, or in another process that is alive.
+        """
+
     async def close(self) -> None:
         """Keep everything, then let go of the store. Raises what went wrong with keeping it."""

@@ -82,6 +82,15 @@ class MemoryJournal:
         if (kept := self._runs.get(run)) is not None:
             kept.held = False
 
+    async def forget(self, run: str) -> bool:
+        kept = self._runs.get(run)
+        if kept is None:
+            return False
+        if kept.held:
+            raise JournalConflict(f"run {run!r} is being driven here; it cannot be forgotten")
+        self._drop(run)
+        return True
+
     async def close(self) -> None:
         pass
 
@@ -96,7 +105,10 @@ class MemoryJournal:
                 oldest = name
         if oldest is None:
             return False
-        for call in self._runs.pop(oldest).calls:
-            if self._calls.get(call) == oldest:
-                del self._calls[call]
+        self._drop(oldest)
         return True
+
+    def _drop(self, run: str) -> None:
+        for call in self._runs.pop(run).calls:
+            if self._calls.get(call) == run:
+                del self._calls[call]

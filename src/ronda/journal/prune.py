@@ -40,6 +40,23 @@ def prune(
     return forgotten
 
 
+def forget(db: sqlite3.Connection, name: str, *, now: float, is_driven: Callable[[int], bool]) -> bool | None:
+    """Forget one run, in the caller's transaction. False if somebody drives it, None if it is not there."""
+    try:
+        row = db.execute("SELECT id FROM run WHERE name = ?", (name,)).fetchone()
+    except UnicodeError:  # no text, so nobody can have kept it
+        return None
+    if row is None:
+        return None
+    run: int = row[0]
+    (last,) = db.execute("SELECT max(id) FROM run").fetchone()
+    if not _forget(db, run, is_driven):
+        return False
+    if run == last:  # its id must not be given to another: see `_all_but_last`
+        db.execute("INSERT INTO run (id, name, started, ended) VALUES (?, ?, ?, ?)", (run, f"\0{run}", now, now))
+    return True
+
+
 def _ended_before(db: sqlite3.Connection, then: float) -> Iterator[int]:
     for id, started, ended in _all_but_last(db):
         if started >= then:

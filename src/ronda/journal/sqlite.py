@@ -24,7 +24,7 @@ from typing import Literal, TypeVar
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.errors import ProtocolError, RondaError
 from ronda.journal import JournalConflict, Unfinished
-from ronda.journal.prune import ROOM, prune
+from ronda.journal.prune import ROOM, forget, prune
 from ronda.journal.rows import MIGRATIONS, RowWriter, find
 from ronda.store import StoreError
 from ronda.store.presence import Presence
@@ -164,11 +164,18 @@ class SqliteJournal:
         return [] if found is None else found.events
 
     async def resume(self, run: str) -> list[Event]:
+        return await self._patiently(lambda: self._take(run))
+
+    async def forget(self, run: str) -> bool:
+        return await self._patiently(lambda: self._forget(run))
+
+    async def _patiently(self, job: Callable[[], _T]) -> _T:
+        """Do something that others may hold up for a while, after everything that was said before it."""
         await self._flush()
         until = time.monotonic() + self._patience
         while True:
             try:
-                return self._take(run)
+                return job()
             except sqlite3.Error as error:
                 if not is_busy(error) or time.monotonic() >= until:
                     raise explain(self._path, error) from error
@@ -366,6 +373,16 @@ class SqliteJournal:
         held = self._held[run] = _Held(run, found.key, len(found.events))
         held.finished = type(found.events[-1]) is RunFinished
         return found.events
+
+    def _forget(self, run: str) -> bool:
+        if run in self._held:
+            raise JournalConflict(f"run {run!r} is being driven here; it cannot be forgotten")
+        with transaction(self._db, "IMMEDIATE"):
+            forgotten = forget(self._db, run, now=self._now(), is_driven=self._is_there)
+        if forgotten is False:
+            raise JournalConflict(f"run {run!r} is being driven by another process that uses {self._path}")
+        self._rows.forget()
+        return forgotten is True
 
     def _is_there(self, writer: int | None) -> bool:
         """Is somebody driving the runs that say so?"""

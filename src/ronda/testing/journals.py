@@ -24,6 +24,7 @@ from msgspec import Raw
 from ronda.core.events import (
     PREVIEWS,
     Checked,
+    Compacted,
     Event,
     ModelFailed,
     ModelFinished,
@@ -32,6 +33,7 @@ from ronda.core.events import (
     ModelStarted,
     RunFinished,
     RunStarted,
+    Steered,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -107,6 +109,11 @@ def every_fact(run: str) -> list[Event]:
         ToolStarted("call_1"),
         ToolFinished(ToolResult("call_1", "", native=Native("mcp", Raw(b"null")))),
         Checked(STRANGE, at=0.1),
+        Checked(STRANGE, 0.1, "tool", False, STRANGE),
+        Checked(None, 0.1, "input", rewrite=turns),
+        Checked(None, 0.1, "output", rewrite=STRANGE),
+        Steered(UserTurn((Text(STRANGE),)), at=0.2),
+        Compacted(3, STRANGE, (1, 2), STRANGE, at=0.3),
         Warned(STRANGE, at=-1.0),
         RunFinished("limit", "max_tokens", STRANGE, STRANGE, at=2.0),
     ]
@@ -336,6 +343,38 @@ class JournalContract:
                 await journal.barrier(name)
             assert await journal.waiting("ada", "call_1") == "b"
 
+    # ---- forgetting --------------------------------------------------------------------------------------------------
+
+    async def test_19_a_forgotten_run_is_gone_with_its_calls_and_no_other_is(self) -> None:
+        long = "shared " * 5000  # long enough to be kept apart by stores that do such a thing
+        async with self.opened() as journal:
+            for name in ("a", "b"):
+                journal.append(name, [start(name, long), *finish()])
+                journal.expect("ada", [f"call of {name}"], name)
+                journal.release(name)
+            assert await journal.forget("b")
+            assert await journal.read("b") == []
+            assert await journal.resume("b") == []
+            assert await journal.waiting("ada", "call of b") is None
+            assert _facts(await journal.read("a")) == [start("a", long), *finish()]
+            assert await journal.waiting("ada", "call of a") == "a"
+            journal.append("b", [start("b", long)])  # its name is free again, and what it shared can be said anew
+            await journal.barrier("b")
+            assert _facts(await journal.read("b")) == [start("b", long)]
+            assert _facts(await journal.read("a")) == [start("a", long), *finish()]
+
+    async def test_20_what_is_not_known_or_still_driven_is_not_forgotten(self) -> None:
+        async with self.opened() as journal:
+            assert not await journal.forget("a")
+            assert not await journal.forget(STRANGE)
+            journal.append("a", [start("a")])
+            with _raises(JournalConflict):
+                await journal.forget("a")
+            journal.release("a")
+            assert await journal.forget("a")
+            assert not await journal.forget("a")
+            assert await journal.unfinished() == []
+
 
 class DurableJournalContract(JournalContract):
     """For a journal whose store outlives it, and which several processes may open at once."""
@@ -419,3 +458,19 @@ class DurableJournalContract(JournalContract):
             said = [Warned(str(number)) for number in range(20)]
             for name in ("a", "b", "c"):
                 assert _facts(await other.read(name)) == [start(name, name * 3000), *said]
+
+    async def test_28_a_forgotten_run_stays_forgotten(self) -> None:
+        async with self.opened() as one, self.opened() as other:
+            for name in ("a", "b", "c"):
+                one.append(name, [start(name), *finish()])
+                one.release(name)
+            one.append("driven", [start("driven")])
+            await one.barrier("driven")
+            with _raises(JournalConflict):
+                await other.forget("driven")
+            assert await other.forget("a")
+            assert await other.forget("c")
+            assert await one.read("a") == []
+        async with self.opened() as journal:
+            assert await journal.read("c") == []
+            assert _facts(await journal.read("b")) == [start("b"), *finish()]

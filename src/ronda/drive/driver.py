@@ -1,10 +1,4 @@
-"""The one place that awaits for a run: does what `Run.todo` says and reports what happened as events.
-
-    emit(batch)    takes events at once and never waits: followers, journal and writers are behind it
-    barrier()      waits until everything emitted is kept; before a tool starts, and before the end is shown
-
-What it asks of others are two small protocols, `Provider` and `Tool`. It knows no vendor, no HTTP and no storage. Cancelling
-the task that drives a run cancels the run: nothing keeps running, what was shown is kept, and the run ends `cancelled`.
+"""The loop that awaits: what `Run.todo` says is done, and what happened is recorded, told and kept.
 
 A lone action is awaited inline, and previews go out one batch per socket read: a task and a queue for every action cost
 a tenth to a fifth of a whole round.
@@ -13,16 +7,12 @@ a tenth to a fifth of a whole round.
 from __future__ import annotations
 
 import asyncio
-import random
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from ronda.core.actions import CallModel, CallTool, Check, Finish
+from ronda.core.actions import CallModel, CallTool, Check, Compact, Finish
 from ronda.core.events import (
     Checked,
     Event,
@@ -34,87 +24,34 @@ from ronda.core.events import (
     ModelStarted,
     Preview,
     RunFinished,
+    Steered,
     ToolFinished,
     ToolStarted,
     Warned,
 )
+from ronda.core.guardrails import Guardrails
 from ronda.core.output import fold
-from ronda.core.parts import NULL, AssistantPart, AssistantTurn, Attachment, ToolCall, ToolResult, user
-from ronda.core.plan import AUTO, NONE, Plan, ToolChoice, ToolSpec
+from ronda.core.parts import ToolCall, Turn, user
+from ronda.core.plan import AUTO, NONE, ToolChoice
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
+from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle
+from ronda.drive import guards
+from ronda.drive.answers import fitted, problem_with
+from ronda.drive.contracts import Barrier, Emit, Exclusive, Provider, StartChild, Summarize, Tool
+from ronda.drive.tools import as_text, call_tool
 from ronda.errors import BadRequest, UpstreamError
-from ronda.schema.validate import validator_for
-
-Show: TypeAlias = Callable[[list[Preview]], None]
-Emit: TypeAlias = Callable[[list[Event]], None]
-Barrier: TypeAlias = Callable[[], Awaitable[None]]
-Exclusive: TypeAlias = Callable[[str], AbstractAsyncContextManager[Any]]
 
 
-class Provider(Protocol):
-    """A model somewhere. Raises UpstreamError; once it has shown something it is not asked to repeat it."""
-
-    async def call(self, request: ModelRequest, show: Show) -> ModelFinished: ...
-
-
-def check_plan(provider: Provider, plan: Plan) -> None:
-    """Let a provider that can tell refuse what it cannot do, by name and before a run starts."""
-    check = getattr(provider, "check", None)
-    if check is not None:
-        check(plan)
-
-
-class ToolContext(Struct, frozen=True, gc=False):
-    """What a tool may know of where it runs. `key` is the same when the same call is tried again."""
-
-    run: str
-    session: str
-    round: int
-    call_id: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.run}-{self.round}-{self.call_id}"
-
-
-class ToolOutput(Struct, frozen=True, gc=False):
-    content: str
-    attachments: tuple[Attachment, ...] = ()
-    failed: bool = False
-
-
-class Tool(Protocol):
-    """Something that runs a call. It raises freely: any exception becomes a failed result the model can read."""
-
-    @property
-    def spec(self) -> ToolSpec: ...
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput: ...
-
-
-async def drive(
-    run: Run,
-    *,
-    provider: Provider,
-    tools: Mapping[str, Tool],
-    emit: Emit,
-    barrier: Barrier | None = None,
-    exclusive: Exclusive | None = None,
-    now: Callable[[], float] = time.time,
-    jitter: Callable[[], float] = random.random,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> None:
-    """Drive a run to its end. Returns when it has ended, or raises CancelledError after recording that it was cancelled."""
-    await _Driver(run, provider, tools, emit, barrier, exclusive, now, jitter, sleep).drive()
-
-
-class _Driver:
+class Driver:
     __slots__ = (
+        "at_once",
         "barrier",
         "emit",
         "exclusive",
+        "guardrails",
+        "is_cancelled",
         "is_strict",
         "jitter",
         "now",
@@ -124,8 +61,12 @@ class _Driver:
         "scratch",
         "shown",
         "sleep",
+        "start_child",
+        "steering",
+        "summarize",
         "tools",
         "turns",
+        "warned",
     )
 
     def __init__(
@@ -149,9 +90,16 @@ class _Driver:
         self.now = now
         self.jitter = jitter
         self.sleep = sleep
+        self.steering: Steering | None = None
+        self.guardrails: Guardrails | None = None
+        self.summarize: Summarize | None = None
+        self.is_cancelled: Callable[[], bool] | None = None
+        self.start_child: StartChild | None = None
+        self.at_once = False
         self.pending: list[Event] = []
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
         self.scratch: dict[str, Any] = {}
+        self.warned: set[str] = set()  # what a provider says in every round is said once
         self.is_strict = any(spec.strict for spec in run.plan.tools)
         self.turns = repair(run.turns)  # what the model is shown; the stored copy stays as it was
 
@@ -201,18 +149,33 @@ class _Driver:
     async def _loop(self) -> None:
         todo = self.run.todo
         while True:
+            if self.is_cancelled is not None:
+                self._stop_if_cancelled()
+            if self.steering is not None and self.steering.has_pending and self.run.can_be_steered:
+                for text in self.steering.drain():
+                    self.record(Steered(user(as_text(text)), self.now()))
             actions = todo()
             match actions[0]:
                 case CallModel() as action:
                     await self._call_model(action)
                 case CallTool():
                     await self._call_tools([action.call for action in actions if type(action) is CallTool])
-                case Check(text=text):
-                    self.record(Checked(_problem_with(text, self.run), self.now()))
+                case Check(stage=stage, text=text):
+                    if stage == "format":
+                        self.record(Checked(problem_with(text, self.run), self.now()))
+                    else:
+                        await guards.check(self, actions)
+                case Compact() as action:
+                    await guards.compact(self, action)
                 case Finish() as end:
                     self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now()))
                     await self.keep()
                     return
+
+    def _stop_if_cancelled(self) -> None:
+        """A run that was cancelled from inside one of its own steps must not take another before the loop comes round."""
+        if self.is_cancelled is not None and self.is_cancelled():
+            raise asyncio.CancelledError
 
     def _break_off(self, reason: str, message: str) -> None:
         """Cancelled, or out of time: keep what was shown, answer what was asked, end the run."""
@@ -236,15 +199,15 @@ class _Driver:
         plan = run.plan
         round, last, nudge = action.round, action.last, action.nudge
         self.record(ModelStarted(round, last, nudge, self.now()))
-        if plan.stream:
+        if plan.stream or self.at_once:
             self.flush()
-        if self.turns is not run.turns and len(run.turns) > len(run.start.turns):
-            # The input needed repair; what came after is ours and needs none.
-            self.turns = [*repair(run.start.turns), *run.generated]
-        turns = self.turns if nudge is None else [*self.turns, user(nudge)]
+        turns = self.turns_shown()
+        if nudge is not None:
+            turns = [*turns, user(nudge)]
         obliged = round == 0 or (nudge is not None and not run.tool_rounds)
         choice = NONE if last else plan.choice if obliged else _after_first(plan.choice)
-        request = ModelRequest(turns, plan.tools, choice, plan.options, plan.stream, run.id, round, 1, self.scratch)
+        stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
+        request = ModelRequest(turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch)
         try:
             finished = await self._try(request)
         except _Interrupted as broken:
@@ -253,13 +216,25 @@ class _Driver:
         except _GaveUp as failed:
             self.record(ModelFailed(failed.reason, failed.status, failed.tries, self.now()))
         else:
+            told = [warning for warning in finished.warnings if warning not in self.warned]
+            self.warned.update(told)
             finished, warnings = settle(finished, run)
             if self.is_strict and finished.turn.calls:
-                finished, more = _fitted(finished, run)
+                finished, more = fitted(finished, run)
                 warnings += more
-            self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now()))
-            for warning in warnings:
+            self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now(), held=finished.held))
+            for warning in (*told, *warnings):
                 self.record(Warned(warning, self.now()))
+
+    def turns_shown(self) -> Sequence[Turn]:
+        """What the model is shown, every call of it answered."""
+        run = self.run
+        if run.shown is not run.turns:
+            return repair(run.shown)
+        if self.turns is not run.turns and len(run.turns) > len(run.start.turns):
+            # The input needed repair; what came after is ours and needs none.
+            self.turns = [*repair(run.start.turns), *run.generated]
+        return self.turns
 
     async def _try(self, request: ModelRequest) -> ModelFinished:
         """One answer, or as many tries as the plan allows: but none after something was shown."""
@@ -290,6 +265,7 @@ class _Driver:
             self.record(ModelRetried(request.attempt, retry.tries, reason, wait, self.now()))
             self.flush()
             await self.sleep(wait)
+            self._stop_if_cancelled()
 
     # ---- tools -------------------------------------------------------------------------------------------------------
 
@@ -299,29 +275,29 @@ class _Driver:
             self.record(ToolStarted(call.id, self.now()))
         await self.keep()
         if len(calls) == 1 and len(run.open_calls) == 1:
-            self.record(ToolFinished(await self._call_tool(calls[0]), self.now()))
+            self.finished(await call_tool(self, calls[0]))
             return
-        tasks = [asyncio.create_task(self._call_tool(call)) for call in calls]
+        tasks = [asyncio.create_task(call_tool(self, call)) for call in calls]
         try:
             while tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in tasks:  # in the model's order, so that the same run tells the same story
                     if task.done():
-                        self.record(ToolFinished(task.result(), self.now()))
+                        self.finished(task.result())
                 tasks = [task for task in tasks if not task.done()]
                 # One that finished may let another begin: the next of a sequence, or of an exclusive key.
-                started = [action.call for action in run.todo() if type(action) is CallTool]
+                started = await self._startable()
                 for call in started:
                     self.record(ToolStarted(call.id, self.now()))
                 if started:
                     await self.keep()
-                    tasks += [asyncio.create_task(self._call_tool(call)) for call in started]
+                    tasks += [asyncio.create_task(call_tool(self, call)) for call in started]
                 elif tasks:
                     self.flush()
         except asyncio.CancelledError:
             for task in tasks:  # what was done before the cancellation came is done, and not to be called unknown
                 if task.done() and not task.cancelled():
-                    self.record(ToolFinished(task.result(), self.now()))
+                    self.finished(task.result())
             raise
         finally:
             for task in tasks:
@@ -329,96 +305,17 @@ class _Driver:
             if tasks:
                 await asyncio.wait(tasks)
 
-    async def _call_tool(self, call: ToolCall) -> ToolResult:
-        tool = self.tools.get(call.name)
-        if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
-            return ToolResult(call.id, f"Error: Tool '{call.name}' failed: it is not available any more", failed=True)
-        spec = tool.spec
-        run = self.run
-        context = ToolContext(run.id, run.start.session, run.round - 1, call.id)
-        try:
-            arguments = _checked(call, spec)
-            if spec.exclusive is not None and self.exclusive is not None:
-                async with self.exclusive(spec.exclusive):
-                    output = await _bounded(tool, arguments, context, spec.timeout)
-            else:
-                output = await _bounded(tool, arguments, context, spec.timeout)
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            # Nobody cancelled us: the tool awaited something that was cancelled, which is its own failure.
-            return ToolResult(call.id, f"Error: Tool '{call.name}' failed: it was cancelled", failed=True)
-        except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
-            return ToolResult(call.id, f"Error: Tool '{call.name}' failed: {_said(error)}", failed=True)
-        return ToolResult(call.id, _as_text(output.content), output.failed, output.attachments)
+    async def _startable(self) -> list[ToolCall]:
+        self._stop_if_cancelled()
+        actions = self.run.todo()
+        while actions and type(actions[0]) is Check and actions[0].stage == "tool":
+            await guards.check(self, actions)
+            self._stop_if_cancelled()
+            actions = self.run.todo()
+        return [action.call for action in actions if type(action) is CallTool]
 
-
-_decode_arguments = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
-    """Arguments as the handler may have them: what the model wrote for bound parameters is dropped, the rest is checked."""
-    arguments = _decode_arguments(call.arguments)
-    for name in spec.bound:
-        arguments.pop(name, None)
-    problem = validator_for(bytes(spec.parameters)).explain(arguments)
-    if problem is not None:
-        raise ValueError(f"the arguments do not fit: {problem}")
-    return arguments
-
-
-def _fitted(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]:
-    """Calls of strict tools satisfy their schema from here on, or say why not."""
-    from ronda.schema.strict import fit  # where nothing is strict, nothing of it is loaded
-
-    parts: list[AssistantPart] = []
-    warnings: list[str] = []
-    for part in finished.turn.parts:
-        spec = run.tools.get(part.name) if type(part) is ToolCall else None
-        if type(part) is ToolCall and spec is not None and spec.strict and part.problem is None:
-            fitting = fit(part, spec)
-            if len(fitting.repairs) > len(part.repairs):
-                warnings.append(f"the arguments of '{part.name}' were repaired: {', '.join(fitting.repairs)}")
-            part = fitting
-        parts.append(part)
-    turn = AssistantTurn(tuple(parts), finished.turn.stop, finished.turn.native)
-    return ModelFinished(turn, finished.usage, finished.logprobs, finished.at), warnings
-
-
-def _problem_with(text: str, run: Run) -> str | None:
-    """What keeps an answer from being the JSON that was asked for."""
-    asked = run.plan.options.response_format
-    assert asked is not None
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, ValueError) as error:
-        return f"it is not JSON ({error})"
-    if asked.type == "json_object" or asked.schema == NULL:
-        return None if isinstance(value, dict) or asked.type == "json_schema" else "it is JSON, but not an object"
-    return validator_for(bytes(asked.schema)).explain(value)
-
-
-async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None) -> ToolOutput:
-    if timeout is None:
-        return await tool.run(arguments, context)
-    try:
-        async with asyncio.timeout(timeout) as clock:
-            return await tool.run(arguments, context)
-    except TimeoutError:
-        if clock.expired():
-            raise TimeoutError(f"timed out after {timeout:g} seconds") from None
-        raise
-
-
-def _said(error: Exception) -> str:
-    return _as_text(str(error)) or type(error).__name__
-
-
-def _as_text(said: str) -> str:
-    """Without lone surrogates, as odd file names have them: no journal and no provider could write them."""
-    if said.isascii():
-        return said
-    return said.encode("utf-8", "replace").decode()
+    def finished(self, done: ToolFinished) -> None:
+        self.record(msgspec.structs.replace(done, at=self.now()))
 
 
 def _after_first(choice: ToolChoice) -> ToolChoice:

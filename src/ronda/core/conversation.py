@@ -1,0 +1,84 @@
+"""The turns of a run, twice: all of them, and those the model is shown.
+
+They are one list until something is summed up or rewritten. From then on every new turn goes into both; what is gone from the
+one stays in the other, so nothing is lost and the shown turns can be told again from the events alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ronda.core import context
+from ronda.core.actions import Compact
+from ronda.core.parts import AssistantPart, AssistantTurn, Refusal, Text, Turn
+
+_SAID = frozenset({Text, Refusal})
+
+
+class Conversation:
+    __slots__ = ("_head", "_summed_up", "shown", "turns")
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self.turns: list[Turn] = list(turns)
+        self.shown = self.turns
+        self._head: int | None = None  # instructions at the beginning, counted when it first matters
+        self._summed_up = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conversation) and (self.turns, self.shown) == (other.turns, other.shown)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def append(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        if self.shown is not self.turns:
+            self.shown.append(turn)
+
+    def pop(self) -> None:
+        self.turns.pop()
+        if self.shown is not self.turns:
+            self.shown.pop()
+
+    # ---- what the model is shown -------------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> int:
+        if self._head is None:
+            self._head = context.leading(self.shown)
+        return self._head
+
+    def cut(self, budget: int) -> Compact | None:
+        return context.cut(self.shown, self.head, self.head + self._summed_up, budget)
+
+    def dropped(self, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
+        return context.dropped(self.shown, self.head, upto, kept)
+
+    def compact(self, upto: int, kept: Sequence[int], summary: str) -> None:
+        self.shown = context.compacted(self.shown, self.head, upto, kept, summary)
+        self._summed_up = bool(summary)
+
+    def rewrite(self, turns: Sequence[Turn]) -> None:
+        self.shown = list(turns)
+        self._head = None
+        self._summed_up = False
+
+    # ---- the last answer ---------------------------------------------------------------------------------------------
+
+    def _answered_at(self, turns: list[Turn]) -> int:
+        return max([at for at, turn in enumerate(turns) if type(turn) is AssistantTurn])
+
+    def reword(self, text: str) -> None:
+        """Put another text in the place of what the model just said. Its own JSON would still have the old one."""
+        for turns in (self.turns,) if self.shown is self.turns else (self.turns, self.shown):
+            at = self._answered_at(turns)
+            said = turns[at]
+            assert type(said) is AssistantTurn
+            parts: list[AssistantPart] = [part for part in said.parts if type(part) not in _SAID]
+            calls = len(said.calls)
+            parts.insert(len(parts) - calls, Text(text))
+            turns[at] = AssistantTurn(tuple(parts), said.stop)
+
+    def unsay(self) -> None:
+        """Take back what the model just said, and what came of it."""
+        for turns in (self.turns,) if self.shown is self.turns else (self.turns, self.shown):
+            del turns[self._answered_at(turns) :]

@@ -1,0 +1,86 @@
+"""Guardrails as they are given to a run: callables that see what goes in, what comes out and what is called, and judge it.
+
+They live with whoever drives the run, as tool handlers do. The run itself knows only which of the three there are (its plan)
+and what they said (`Checked`), so a run that is resumed does not ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.events import Checked, CheckStage
+from ronda.core.parts import AssistantTurn, Turn
+
+
+class GuardrailResult(Struct, frozen=True):
+    """`rewrite` goes in the place of what was judged: turns for input, a text for output, arguments for a tool."""
+
+    allowed: bool
+    reason: str | None = None
+    rewrite: Any = None
+
+
+Judgement: TypeAlias = GuardrailResult | bool
+Judged: TypeAlias = Judgement | Awaitable[Judgement]
+
+
+class Guardrails(Struct, frozen=True):
+    """Each is a function, sync or async, that returns a `GuardrailResult` or a bool. One that fails has said no.
+
+    `input` sees all the model is about to be shown, before every model call. `output` sees what the model said before anybody
+    else does. `tool` sees name and arguments of a call before it is run; the model is told of a no and goes on.
+    """
+
+    input: Callable[[Sequence[Turn]], Judged] | None = None
+    output: Callable[[AssistantTurn], Judged] | None = None
+    tool: Callable[[str, dict[str, Any]], Judged] | None = None
+
+
+def verdict(said: object, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:
+    """What a guardrail returned, as an event. What cannot be understood is a no: a guardrail that is broken guards nothing."""
+    if isinstance(said, bool):
+        said = GuardrailResult(said)
+    if not isinstance(said, GuardrailResult):
+        what = "nothing" if said is None else type(said).__name__
+        return refused(
+            f"the guardrail returned {what}; it has to return a GuardrailResult or a bool", stage, call_id, at
+        )
+    if not said.allowed:
+        return refused(None if said.reason is None else str(said.reason), stage, call_id, at)
+    if said.rewrite is None:
+        return Checked(None, at, stage, True, call_id)
+    rewrite = _rewritten(said.rewrite, stage)
+    if rewrite is None:
+        what = type(said.rewrite).__name__
+        return refused(
+            f"the guardrail's rewrite is of type {what}; it has to be {_REWRITES[stage]}", stage, call_id, at
+        )
+    return Checked(None, at, stage, True, call_id, rewrite)
+
+
+def refused(why: str | None, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:
+    """`why` without lone surrogates, which no journal could write."""
+    return Checked(why and why.encode("utf-8", "replace").decode(), at, stage, False, call_id)
+
+
+_REWRITES = {"input": "the turns to show", "output": "a text", "tool": "a mapping of arguments"}
+
+
+def _rewritten(rewrite: Any, stage: CheckStage) -> tuple[Turn, ...] | str | None:
+    match stage:
+        case "input" if isinstance(rewrite, Sequence) and not isinstance(rewrite, str):
+            turns = tuple(rewrite)
+            return turns if turns and all(isinstance(turn, Turn) for turn in turns) else None
+        case "output" if isinstance(rewrite, str):
+            return rewrite
+        case "tool" if isinstance(rewrite, Mapping):
+            try:
+                return msgspec.json.encode(rewrite).decode()
+            except (TypeError, ValueError):
+                return None
+        case _:
+            return None

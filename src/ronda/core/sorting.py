@@ -1,0 +1,81 @@
+"""The calls of a finished turn → those that are answered at once, because nobody will run them.
+
+A turn that was cut, arguments that cannot be read, a tool that does not exist, a limit that is reached: each gets the result the
+model reads instead. Counting how often that happens is the run's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from ronda.core.actions import Finish
+from ronda.core.limits import LimitName
+from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
+from ronda.core.plan import Plan, ToolSpec
+
+_CUT = "Error: not run: your turn was cut off before it was complete. Ask again, more briefly."
+_UNREADABLE_SIBLING = "Error: not run: another call of the same turn could not be read. Ask again."
+
+
+class Sorted(Struct):
+    """`trouble` is the model's, `limit` the run's; `end` is where it may not go on."""
+
+    results: dict[str, ToolResult]
+    trouble: Literal["cut", "unreadable", "unknown"] | None = None
+    limit: LimitName | None = None
+    end: Finish | None = None
+
+
+def sort_out(
+    turn: AssistantTurn,
+    calls: tuple[ToolCall, ...],
+    plan: Plan,
+    tools: Mapping[str, ToolSpec],
+    tokens_used: int,
+    calls_made: int,
+) -> Sorted:
+    if turn.stop != "tool_calls":
+        return Sorted(_all(calls, _CUT), "cut")
+    if any(call.problem for call in calls):
+        unread: dict[str, ToolResult] = {}
+        for call in calls:
+            said = f"Error: {call.problem}" if call.problem else _UNREADABLE_SIBLING
+            unread[call.id] = ToolResult(call.id, said, failed=True)
+        return Sorted(unread, "unreadable")
+    limits = plan.limits
+    if limits.tokens is not None and tokens_used >= limits.tokens:
+        spent = f"Error: not run: the run has used its {limits.tokens} tokens."
+        return Sorted(_all(calls, spent), limit="max_tokens")
+    found = Sorted({})
+    room = None if limits.tool_calls is None else limits.tool_calls - calls_made
+    for call in calls:
+        spec = tools.get(call.name)
+        if spec is None or not plan.choice.allows(call.name):
+            found.trouble = "unknown"
+            found.results[call.id] = ToolResult(call.id, _no_such_tool(call.name, plan, tools), failed=True)
+            if plan.on_unknown_tool == "raise":
+                found.end = Finish("failed", message=f"Tool not registered: {call.name}")
+        elif spec.kind == "caller":
+            if plan.on_unknown_tool == "raise":
+                nobody = f"No handler registered for tool: {call.name} (kind: {spec.declared})"
+                found.end = Finish("failed", message=nobody)
+        elif room is not None and room <= 0:
+            reached = f"Error: not run: the limit of {limits.tool_calls} tool calls is reached."
+            found.results[call.id] = ToolResult(call.id, reached, failed=True)
+            found.limit = "max_tool_calls"
+        elif room is not None:
+            room -= 1
+    return found
+
+
+def _all(calls: tuple[ToolCall, ...], text: str) -> dict[str, ToolResult]:
+    return {call.id: ToolResult(call.id, text, failed=True) for call in calls}
+
+
+def _no_such_tool(name: str, plan: Plan, tools: Mapping[str, ToolSpec]) -> str:
+    allowed = [tool for tool in tools if plan.choice.allows(tool)]
+    there_is = ", ".join(f"'{tool}'" for tool in allowed) or "no tool at all"
+    return f"Error: Tool '{name}' is not available; this agent has {there_is}."

@@ -1,0 +1,38 @@
+"""What people say to a run while it is under way: any thread puts it in, whoever drives the run takes it out."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Steering:
+    """Messages for the next model call of a run. Sending never interrupts: a tool that is running runs to its end.
+
+    What was sent after the last model call of a run stays here: `has_pending` says so, and nobody is called for it.
+    """
+
+    __slots__ = ("_said",)
+
+    def __init__(self) -> None:
+        self._said: deque[str] = deque()  # appending and taking are single steps of the interpreter: no lock is needed
+
+    def send(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"a steering message is a text, not {type(text).__name__}")
+        if not text.strip():
+            raise ValueError("a steering message has to say something")
+        self._said.append(text)
+
+    def drain(self) -> list[str]:
+        """Everything sent so far, in order; each message is given out once."""
+        taken: list[str] = []
+        for _ in range(len(self._said)):
+            try:
+                taken.append(self._said.popleft())
+            except IndexError:  # somebody else drains too
+                break
+        return taken
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._said)

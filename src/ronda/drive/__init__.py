@@ -1,0 +1,85 @@
+"""The one place that awaits for a run: does what `Run.todo` says and reports what happened as events.
+
+    emit(batch)    takes events at once and never waits: followers, journal and writers are behind it
+    barrier()      waits until everything emitted is kept; before a tool starts, and before the end is shown
+
+What it asks of others are two small protocols, `Provider` and `Tool`. It knows no vendor, no HTTP and no storage. Cancelling
+the task that drives a run cancels the run: nothing keeps running, what was shown is kept, and the run ends `cancelled`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from ronda.core.guardrails import Guardrails
+from ronda.core.run import Run
+from ronda.core.steering import Steering
+from ronda.drive.contracts import (
+    Barrier,
+    Emit,
+    Exclusive,
+    Provider,
+    Show,
+    StartChild,
+    Summarize,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    check_plan,
+    enforces_format,
+)
+from ronda.drive.driver import Driver
+
+__all__ = [
+    "Barrier",
+    "Emit",
+    "Exclusive",
+    "Provider",
+    "Show",
+    "StartChild",
+    "Summarize",
+    "Tool",
+    "ToolContext",
+    "ToolOutput",
+    "check_plan",
+    "drive",
+    "enforces_format",
+]
+
+
+async def drive(
+    run: Run,
+    *,
+    provider: Provider,
+    tools: Mapping[str, Tool],
+    emit: Emit,
+    barrier: Barrier | None = None,
+    exclusive: Exclusive | None = None,
+    steering: Steering | None = None,
+    guardrails: Guardrails | None = None,
+    summarize: Summarize | None = None,
+    is_cancelled: Callable[[], bool] | None = None,
+    start_child: StartChild | None = None,
+    at_once: bool = False,
+    now: Callable[[], float] = time.time,
+    jitter: Callable[[], float] = random.random,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Drive a run to its end. Returns when it has ended, or raises CancelledError after recording that it was cancelled.
+
+    What the run's plan asks for besides is given here: `guardrails`, who sums up (`summarize`; else an excerpt will do), what
+    people say meanwhile (`steering`), how tools start agents (`start_child`). `is_cancelled` is asked before every step, for
+    those who cannot wait for the next await. With `at_once` a model call is told of before it is made, also where nobody is
+    shown previews.
+    """
+    driver = Driver(run, provider, tools, emit, barrier, exclusive, now, jitter, sleep)
+    driver.steering = steering
+    driver.guardrails = guardrails
+    driver.summarize = summarize
+    driver.is_cancelled = is_cancelled
+    driver.start_child = start_child
+    driver.at_once = at_once
+    await driver.drive()

@@ -1,0 +1,85 @@
+"""What a plan asks for besides models and tools: guardrails are asked, conversations summed up.
+
+What they say becomes events. A guardrail that is not there, fails, or says something nobody understands has said no; a summary
+that fails is replaced by an excerpt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from ronda.core.actions import Action, Check, Compact
+from ronda.core.events import Checked, CheckStage, Compacted, TextDelta, Warned
+from ronda.core.guardrails import refused, verdict
+from ronda.core.parts import AssistantTurn
+from ronda.core.summary import excerpt, room_for
+from ronda.drive.tools import as_text, decode_arguments, is_being_cancelled, said_by
+
+if TYPE_CHECKING:
+    from ronda.drive.driver import Driver
+
+
+async def check(driver: Driver, actions: list[Action]) -> None:
+    """Let a guardrail look. The calls of one turn are looked at side by side, if they are to run so."""
+    run = driver.run
+    checks = [action for action in actions if type(action) is Check]
+    match checks[0]:
+        case Check(stage="tool"):
+            seen = [(check.call, decode_arguments(check.call.arguments)) for check in checks if check.call]
+            asked = [_ask(driver, "tool", call.name, arguments, call_id=call.id) for call, arguments in seen]
+            for checked in [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked):
+                driver.record(checked)
+        case Check(stage="input"):
+            checked = await _ask(driver, "input", tuple(driver.turns_shown()))
+            driver.record(checked)
+            if checked.rewrite is not None:
+                driver.scratch.clear()
+        case _:
+            said = next(turn for turn in reversed(run.turns) if type(turn) is AssistantTurn)
+            checked = await _ask(driver, "output", said)
+            driver.record(checked)
+            text = checked.rewrite if isinstance(checked.rewrite, str) else said.text
+            if checked.allowed and text and run.plan.stream:
+                driver.flush()
+                driver.emit([TextDelta(text)])
+
+
+async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | None = None) -> Checked:
+    guard = getattr(driver.guardrails, stage, None)
+    if guard is None:
+        return refused(f"the {stage} guardrail this run began with is not here", stage, call_id, driver.now())
+    try:
+        said = guard(*seen)
+        if isinstance(said, Awaitable):
+            said = await said
+    except asyncio.CancelledError:
+        if is_being_cancelled():
+            raise
+        return refused("the guardrail was cancelled", stage, call_id, driver.now())
+    except Exception as error:  # fails closed: a guardrail that cannot judge has not allowed anything
+        return refused(f"the guardrail failed: {said_by(error)}", stage, call_id, driver.now())
+    return verdict(said, stage, call_id, driver.now())
+
+
+async def compact(driver: Driver, action: Compact) -> None:
+    run = driver.run
+    gone = run.dropped(action.upto, action.kept)
+    room = room_for(run.plan.context_budget or 0)
+    summary = ""
+    failure: str | None = None
+    if driver.summarize is not None:
+        try:
+            said = driver.summarize(gone)
+            if isinstance(said, Awaitable):
+                said = await said
+            if not isinstance(said, str) or not said.strip():
+                raise ValueError("the summary has no text")
+            summary = as_text(said).strip()[:room]
+        except Exception as error:  # the run goes on with less than it could have had
+            failure = said_by(error)
+    driver.record(Compacted(action.upto, summary or excerpt(gone, room), action.kept, failure, driver.now()))
+    if failure is not None:
+        driver.record(Warned(f"the conversation could not be summed up ({failure}); an excerpt was made", driver.now()))
+    driver.scratch.clear()

@@ -1,0 +1,91 @@
+"""One tool call: its arguments checked, the tool run within its time, and whatever comes of it made a result.
+
+Nothing a tool raises ends the loop: it is news for the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ronda.core.events import ToolFinished
+from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.plan import ToolSpec
+from ronda.drive.contracts import Tool, ToolContext, ToolOutput
+from ronda.schema.validate import validator_for
+
+if TYPE_CHECKING:
+    from ronda.drive.driver import Driver
+
+
+async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
+    tool = driver.tools.get(call.name)
+    if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
+        return failed(call, "it is not available any more")
+    spec = tool.spec
+    run = driver.run
+    context = ToolContext(run.id, run.start.session, run.round - 1, call.id, driver.start_child)
+    try:
+        arguments = _checked(call, spec)
+        if spec.exclusive is not None and driver.exclusive is not None:
+            async with driver.exclusive(spec.exclusive):
+                output = await _bounded(tool, arguments, context, spec.timeout)
+        else:
+            output = await _bounded(tool, arguments, context, spec.timeout)
+    except asyncio.CancelledError:
+        if is_being_cancelled():
+            raise
+        # Nobody cancelled us: the tool awaited something that was cancelled, which is its own failure.
+        return failed(call, "it was cancelled")
+    except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
+        return failed(call, said_by(error))
+    result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments)
+    return ToolFinished(result, usage=output.usage, tool_calls=output.tool_calls)
+
+
+def failed(call: ToolCall, why: str) -> ToolFinished:
+    return ToolFinished(ToolResult(call.id, f"Error: Tool '{call.name}' failed: {why}", failed=True))
+
+
+decode_arguments = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
+    """Arguments as the handler may have them: what the model wrote for bound parameters is dropped, the rest is checked."""
+    arguments = decode_arguments(call.arguments)
+    for name in spec.bound:
+        arguments.pop(name, None)
+    problem = validator_for(bytes(spec.parameters)).explain(arguments)
+    if problem is not None:
+        raise ValueError(f"the arguments do not fit: {problem}")
+    return arguments
+
+
+async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, timeout: float | None) -> ToolOutput:
+    if timeout is None:
+        return await tool.run(arguments, context)
+    try:
+        async with asyncio.timeout(timeout) as clock:
+            return await tool.run(arguments, context)
+    except TimeoutError:
+        if clock.expired():
+            raise TimeoutError(f"timed out after {timeout:g} seconds") from None
+        raise
+
+
+def is_being_cancelled() -> bool:
+    """Somebody cancelled us, rather than something that was awaited."""
+    return (task := asyncio.current_task()) is not None and task.cancelling() > 0
+
+
+def said_by(error: Exception) -> str:
+    return as_text(str(error)) or type(error).__name__
+
+
+def as_text(said: str) -> str:
+    """Without lone surrogates, as odd file names have them: no journal and no provider could write them."""
+    if said.isascii():
+        return said
+    return said.encode("utf-8", "replace").decode()
