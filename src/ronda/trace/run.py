@@ -1,0 +1,185 @@
+"""A run's events → spans: `execute` for each model call, `execute_tool` for each tool call, under the span that is current.
+
+    spans = run_spans(run)                  None where nobody traces
+    emit = …spans.take(batch)…              beside journal and followers, in the task that drives the run
+    tools = spans.around(tools)             so that what a tool traces, and the agents it starts, stand inside its span
+
+It reads what the loop says of itself and takes the times from there: two tools that run side by side are two spans side by
+side. The span around them, `invoke_agent` or `turn`, belongs to whoever starts the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ronda.core.events import (
+    Event,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    RunFinished,
+    ToolFinished,
+    ToolStarted,
+)
+from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
+from ronda.core.run import Run
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.trace.spans import OpenSpan, Tracer, _current
+
+
+def run_spans(run: Run) -> RunSpans | None:
+    """The spans of a run that is about to be driven; None where nobody traces."""
+    return None if Tracer.is_idle() else RunSpans(run)
+
+
+class RunSpans:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._around = _current.get()
+        self._model: OpenSpan | None = None
+        self._calls: dict[str, ToolCall] = {}
+        self._tools: dict[str, OpenSpan] = {}
+        self._on: dict[type, Callable[[Any, Sequence[Event]], None]] = {
+            ModelStarted: self._model_started,
+            ModelRetried: self._model_retried,
+            ModelFinished: self._model_finished,
+            ModelInterrupted: self._model_interrupted,
+            ModelFailed: self._model_failed,
+            ToolStarted: self._tool_started,
+            ToolFinished: self._tool_finished,
+            RunFinished: self._run_finished,
+        }
+
+    def take(self, batch: Sequence[Event]) -> None:
+        for event in batch:
+            tell = self._on.get(type(event))
+            if tell is not None:
+                tell(event, batch)
+
+    def around(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        """The same tools, each running inside the span of its call."""
+        return {name: _TracedTool(tool, self) for name, tool in tools.items()}
+
+    def close(self) -> None:
+        """Whatever is still open: the run broke off without saying so."""
+        self._end("the run ended first", None)
+
+    # ---- models ------------------------------------------------------------------------------------------------------
+
+    def _model_started(self, event: ModelStarted, batch: Sequence[Event]) -> None:
+        run = self._run
+        self._model = OpenSpan("execute", self._around, event.at or None)
+        inputs = {"model": run.plan.model, "round": event.round, "messages": _before(run.shown, batch)}
+        self._model.emit("signature", "ronda.drive.Provider.call")
+        self._model.emit("inputs", inputs)
+        _current.set(self._model.span)  # events come in the task that is about to call the model
+
+    def _model_retried(self, event: ModelRetried, batch: Sequence[Event]) -> None:
+        if self._model is not None:
+            self._model.emit("retry", {"attempt": event.attempt, "reason": event.reason, "wait": event.wait})
+
+    def _model_finished(self, event: ModelFinished, batch: Sequence[Event]) -> None:
+        self._calls = {call.id: call for call in event.turn.calls}
+        self._close_model({**_said(event.turn), "usage": _counted(event.usage)}, event.at)
+
+    def _model_interrupted(self, event: ModelInterrupted, batch: Sequence[Event]) -> None:
+        self._close_model({**_said(event.turn), "exception": "ModelInterrupted", "message": event.reason}, event.at)
+
+    def _model_failed(self, event: ModelFailed, batch: Sequence[Event]) -> None:
+        status = {} if event.status is None else {"status": event.status}
+        self._close_model({"exception": "ExecuteError", "message": event.reason, **status}, event.at)
+
+    def _close_model(self, result: dict[str, Any], at: float) -> None:
+        if self._model is not None:
+            _current.set(self._around)
+            self._model.emit("result", result)
+            self._model.close(at or None)
+            self._model = None
+
+    # ---- tools -------------------------------------------------------------------------------------------------------
+
+    def _tool_started(self, event: ToolStarted, batch: Sequence[Event]) -> None:
+        opened = self._tools[event.call_id] = OpenSpan("execute_tool", self._around, event.at or None)
+        opened.emit("signature", "ronda.drive.Tool.run")
+        call = self._calls.get(event.call_id)
+        if call is None:  # a call of before a restart
+            opened.emit("inputs", {"id": event.call_id})
+        else:
+            opened.emit("inputs", {"name": call.name, "arguments": _arguments(call), "id": call.id})
+
+    def _tool_finished(self, event: ToolFinished, batch: Sequence[Event]) -> None:
+        result = event.result
+        opened = self._tools.pop(result.call_id, None)
+        if opened is not None:
+            if result.failed:
+                opened.emit("failed", True)
+            opened.emit("result", result.content)
+            opened.close(event.at or None)
+
+    def _run_finished(self, event: RunFinished, batch: Sequence[Event]) -> None:
+        self._end(event.message or "the run ended first", event.at or None)
+
+    def _end(self, why: str, at: float | None) -> None:
+        for opened in (*self._tools.values(), *([self._model] if self._model is not None else ())):
+            opened.emit("result", {"exception": "RunEnded", "message": why})
+            opened.close(at)
+        if self._model is not None:
+            _current.set(self._around)
+        self._tools = {}
+        self._model = None
+
+
+class _TracedTool:
+    __slots__ = ("_spans", "_tool", "spec")
+
+    def __init__(self, tool: Tool, spans: RunSpans) -> None:
+        self.spec = tool.spec
+        self._tool = tool
+        self._spans = spans
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        opened = self._spans._tools.get(context.call_id)
+        if opened is None:
+            return await self._tool.run(arguments, context)
+        before = _current.get()
+        _current.set(opened.span)
+        try:
+            return await self._tool.run(arguments, context)
+        finally:
+            _current.set(before)
+
+
+def _before(turns: Sequence[Turn], batch: Sequence[Event]) -> list[Turn]:
+    """The conversation that a model call was made with: without the answer, where that came along with the news of the call."""
+    answers = {id(event.turn) for event in batch if type(event) is ModelFinished}
+    at = next((at for at, turn in enumerate(turns) if id(turn) in answers), len(turns))
+    return list(turns[:at])
+
+
+def _said(turn: AssistantTurn) -> dict[str, Any]:
+    said: dict[str, Any] = {"content": turn.text or turn.refusal, "finish_reason": turn.stop}
+    if turn.calls:
+        said["tool_calls"] = [{"id": one.id, "name": one.name, "arguments": _arguments(one)} for one in turn.calls]
+    return said
+
+
+def _arguments(call: ToolCall) -> Any:
+    try:
+        return msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        return call.arguments
+
+
+def _counted(usage: Usage) -> dict[str, int]:
+    more = {"cached_tokens": usage.cached, "reasoning_tokens": usage.reasoning}
+    return {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "total_tokens": usage.total,
+        **{name: count for name, count in more.items() if count},
+    }
