@@ -274,7 +274,7 @@ def test_a_connection_prints_without_its_secrets() -> None:
 @pytest.mark.parametrize(
     ("yaml", "tool"),
     [
-        ("kind: function", FunctionTool(name="t", strict=True)),
+        ("kind: function", FunctionTool(name="t", strict=None)),
         (
             "kind: function, description: d, strict: false, parameters: {a: {kind: string}}",
             FunctionTool(name="t", description="d", strict=False, parameters=(Property(name="a"),)),

@@ -18,6 +18,7 @@ from ronda.prompty.json_schema import schema
 from ronda.prompty.load import load, load_async, loads
 from ronda.prompty.model import Prompty, to_dict
 from ronda.prompty.report import Problem
+from ronda.prompty.results import Refused, StructuredResult, cast
 
 __all__ = [
     "BadPrompty",
@@ -26,6 +27,9 @@ __all__ = [
     "Problem",
     "Prompty",
     "PromptyNotFound",
+    "Refused",
+    "StructuredResult",
+    "cast",
     "check",
     "clear_connections",
     "enrich",

@@ -284,6 +284,7 @@ def _tool() -> Schema:
                     "anyOf": [{"type": "string", "minLength": 1}, {"type": "object", "minProperties": 1}],
                     "description": "The OpenAPI document: a path, an address, or ${file:path}.",
                 },
+                "allowedTools": _texts("Only these of its operations: their operationId, or GET /path."),
             },
         },
         "prompty": {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +26,7 @@ from ronda.prompty.report import Report
 from ronda.prompty.tree import BadYaml, Tree, parse_yaml
 
 MAX_SIZE: Final = 1_000_000  # bytes of a prompty file
+MAX_KEPT: Final = 32_000  # characters of front matter that are remembered
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -99,7 +101,7 @@ def _front_matter(parts: Split, report: Report) -> Tree:
     if parts.yaml is None:
         return Tree({}, {(): 1}, [])
     try:
-        tree = parse_yaml(parts.yaml, parts.yaml_line)
+        tree = _parsed(parts.yaml, parts.yaml_line)
     except BadYaml as error:
         raise BadPrompty(f"Invalid frontmatter YAML: {error}", path=report.path, line=error.line) from error
     report.tree = tree
@@ -109,6 +111,17 @@ def _front_matter(parts: Split, report: Report) -> Tree:
     if tree.value is not None and not isinstance(tree.value, dict):
         raise BadPrompty("Frontmatter must be a YAML mapping", path=report.path, line=tree.line(()))
     return tree
+
+
+def _parsed(yaml: str, line: int) -> Tree:
+    """What was read before is not read again: most of the cost of loading a file that has not changed."""
+    if len(yaml) > MAX_KEPT:
+        return parse_yaml(yaml, line)
+    kept = _keep(yaml, line)
+    return Tree(kept.value, dict(kept.lines), kept.faults)
+
+
+_keep = lru_cache(maxsize=256)(parse_yaml)  # by the text itself, so there is nothing to go stale
 
 
 def _body(parts: Split, resolver: Resolver, tree: Tree) -> Any:

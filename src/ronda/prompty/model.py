@@ -162,9 +162,11 @@ class _Tool(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class FunctionTool(_Tool, frozen=True, kw_only=True):
+    """`strict` of None was not said: true by the schema's default, but the vectors send no strict declaration unasked."""
+
     kind: Literal["function"] = "function"
     parameters: tuple[Property, ...] = ()
-    strict: bool = True
+    strict: bool | None = None
 
 
 class ApprovalMode(Struct, frozen=True, rename="camel", kw_only=True):
@@ -185,11 +187,14 @@ class McpTool(_Tool, frozen=True, kw_only=True):
 
 
 class OpenApiTool(_Tool, frozen=True, kw_only=True):
-    """The operations of an API. `specification` is a path or an address, or the document where the file brought it in."""
+    """The operations of an API. `specification` is a path or an address, or the document where the file brought it in.
+
+    `allowed_tools` of None are all of them."""
 
     kind: Literal["openapi"] = "openapi"
     connection: Connection | None = None
     specification: str | dict[str, Any] = ""
+    allowed_tools: tuple[str, ...] | None = None
 
 
 class PromptyTool(_Tool, frozen=True, kw_only=True):
@@ -256,6 +261,9 @@ def to_dict(value: Prompty) -> dict[str, Any]:
     del known["path"], known["bodyLine"]
     for section in ("metadata", "inputs", "outputs", "tools"):
         known[section] = known[section] or None
+    for tool in known["tools"] or ():
+        if tool["kind"] == "function" and tool["strict"] is None:
+            tool["strict"] = True
     for owner in (known["model"], *(known["tools"] or ())):
         if owner and isinstance(owner.get("connection"), dict):
             said = owner["connection"]

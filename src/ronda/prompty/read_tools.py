@@ -23,7 +23,7 @@ TOOL = ("name", "kind", "description", "bindings")
 TOOLS = {
     "function": ("parameters", "strict"),
     "mcp": ("connection", "serverName", "serverDescription", "approvalMode", "allowedTools"),
-    "openapi": ("connection", "specification"),
+    "openapi": ("connection", "specification", "allowedTools"),
     "prompty": ("path", "mode"),
 }
 WRAPPER = ("properties", "kind", "type", "strict", "examples", "description")  # what may stand beside `properties`
@@ -54,7 +54,8 @@ def _tool(at: At, name: str) -> Tool | None:
     match kind:
         case "function":
             parameters = _parameters(at["parameters"])
-            return FunctionTool(**common, parameters=parameters, strict=at["strict"].flag(True))
+            strict = at["strict"].flag(True) if at["strict"].given else None
+            return FunctionTool(**common, parameters=parameters, strict=strict)
         case "mcp":
             return _mcp(at, common)
         case "openapi":
@@ -124,7 +125,12 @@ def _openapi(at: At, common: dict[str, Any]) -> OpenApiTool:
     specification: str | dict[str, Any] = said.mapping() if isinstance(said.value, dict) else said.text()
     if not specification:
         at.problem("a tool of kind 'openapi' needs a specification: a path, an address, or ${file:…}")
-    return OpenApiTool(**common, connection=read_connection(at["connection"]), specification=specification)
+    return OpenApiTool(
+        **common,
+        connection=read_connection(at["connection"]),
+        specification=specification,
+        allowed_tools=at["allowedTools"].texts(),
+    )
 
 
 def check_bindings(at: At, tools: tuple[Tool, ...], inputs: tuple[Property, ...]) -> None:

@@ -30,6 +30,7 @@ from ronda.prompty.segments import (
     TemplateError,
     rich,
 )
+from ronda.trace.spans import current_span, span
 
 __all__ = ["Limits", "StrictViolation", "TemplateError", "messages_from", "render", "render_segments"]
 
@@ -80,7 +81,13 @@ def messages_from(
     limits: Limits = LIMITS,
 ) -> list[Message]:
     """Rendered and parsed. A thread the template never mentions comes after everything else."""
-    messages = parse(render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits))
+    with span("render", signature="ronda.prompty.template.render", inputs=inputs) as emit:
+        segments = render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits)
+        if current_span() is not None:  # somebody wants to know
+            emit("result", "".join([segment.text for segment in segments]))
+    with span("parse", signature="ronda.prompty.roles.parse") as emit:
+        messages = parse(segments)
+        emit("result", messages)
     threads = [
         name for name, kind in (kinds or {}).items() if kind == "thread" and (inputs or {}).get(name) is not None
     ]
@@ -127,7 +134,7 @@ def _refuse_forged(segments: tuple[Segment, ...], *, everything: bool) -> None:
             spans.append((at, at + len(segment.text), segment))
         at += len(segment.text)
     for start, end in forged(segments):
-        last = bisect_right(spans, end, key=lambda span: span[0]) - 1
+        last = bisect_right(spans, end, key=lambda one: one[0]) - 1
         if last >= 0 and spans[last][1] >= start:
             raise StrictViolation(MISMATCH if everything else _made(spans[last][2]))
 

@@ -1,0 +1,111 @@
+"""A tool of kind `prompty` → the file it names, loaded, and a tool that starts it.
+
+The path is relative to the file that declares the tool, and may not lead out of the allowed folders. All files below one are
+looked at when it starts: one that would start itself, at any distance, is refused before a model is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.plan import ToolSpec
+from ronda.prompty.errors import BadPrompty, PromptyNotFound
+from ronda.prompty.load import AnyPath, load
+from ronda.prompty.model import Prompty, PromptyTool, Property
+from ronda.prompty.parameters import parameters_of
+from ronda.prompty.references import Roots
+from ronda.prompty.registry import Lent
+from ronda.tools.agent import STARTED, AgentTool
+from ronda.trace.spans import span
+
+MAX_DEPTH: Final = 8  # files, one the tool of another
+MAX_FILES: Final = 100  # below one file
+
+
+class Child(Struct, frozen=True):
+    """A file to start, and the handlers that its parent was given: they run what the file declares under their names."""
+
+    prompty: Prompty
+    tools: Lent
+
+
+class Children:
+    """The files below one file. What is loaded stays for as long as this does: a run."""
+
+    def __init__(self, allowed: Sequence[AnyPath], env: Mapping[str, str] | None, lent: Lent) -> None:
+        self._allowed = list(allowed)
+        self._env = env
+        self._lent = lent
+        self._loaded: dict[Path, Prompty] = {}
+        self._sound: set[Path] = set()
+
+    async def tool(self, declared: PromptyTool, parent: Prompty) -> AgentTool:
+        child = await asyncio.to_thread(self._checked, declared, parent)
+        return AgentTool(_spec(declared, child), Child(child, self._lent), declared.mode)
+
+    def _checked(self, declared: PromptyTool, parent: Prompty) -> Prompty:
+        own = Path(parent.path).resolve() if parent.path is not None else None
+        return self._walk(declared, parent, [own] if own is not None else [])
+
+    def _walk(self, declared: PromptyTool, parent: Prompty, chain: list[Path]) -> Prompty:
+        path = self._find(declared, parent)
+        if path in chain:
+            names = " → ".join(one.name for one in (*chain[chain.index(path) :], path))
+            raise _bad(f"the tool '{declared.name}' goes round in a circle: {names}", declared, parent)
+        if len(chain) >= MAX_DEPTH:
+            names = " → ".join(one.name for one in (*chain, path))
+            raise _bad(f"agents may start each other {MAX_DEPTH} deep at the most: {names}", declared, parent)
+        child = self._load(path, declared, parent)
+        if path not in self._sound:
+            for one in child.tools:
+                if isinstance(one, PromptyTool):
+                    self._walk(one, child, [*chain, path])
+            self._sound.add(path)
+        return child
+
+    def _find(self, declared: PromptyTool, parent: Prompty) -> Path:
+        folder = Path(parent.path).parent if parent.path is not None else None
+        try:
+            return Roots(folder, self._allowed).find(declared.path)
+        except BadPrompty as error:
+            kind = PromptyNotFound if isinstance(error, PromptyNotFound) else BadPrompty
+            raise _bad(str(error), declared, parent, kind) from error
+
+    def _load(self, path: Path, declared: PromptyTool, parent: Prompty) -> Prompty:
+        if path not in self._loaded:
+            if len(self._loaded) >= MAX_FILES:
+                raise _bad(f"more than {MAX_FILES} files are tools of each other", declared, parent)
+            with span("load", signature="ronda.prompty.load", inputs={"path": str(path)}) as emit:
+                self._loaded[path] = load(path, allowed_file_roots=self._allowed, env=self._env)
+                emit("result", self._loaded[path])
+        return self._loaded[path]
+
+
+def _bad(message: str, declared: PromptyTool, parent: Prompty, kind: type[BadPrompty] = BadPrompty) -> BadPrompty:
+    return kind(message, path=parent.path, field=f"tools.{declared.name}.path")
+
+
+def _spec(declared: PromptyTool, child: Prompty) -> ToolSpec:
+    """A child's inputs are the tool's parameters. One that has a default need not be given; a thread no model can write."""
+    shown = [_parameter(one) for one in child.inputs if one.kind != "thread"]
+    schema = parameters_of(shown, without=declared.bindings)
+    return ToolSpec(
+        name=declared.name,
+        description=declared.description or child.description or child.display_name,
+        parameters=Raw(msgspec.json.encode(schema)),
+        timeout=None,  # it has what its parent has left
+        bound=tuple(declared.bindings),
+        declared=STARTED,
+        no_arguments_needed=not schema.get("required"),
+    )
+
+
+def _parameter(one: Property) -> Property:
+    changed: dict[str, Any] = {"required": False} if one.default is not None else {}
+    return msgspec.structs.replace(one, **changed)

@@ -1,0 +1,161 @@
+"""A declared tool and whoever runs it → a tool of one run: what the model wrote, and what the inputs say, go to the handler.
+
+Bindings are filled in here, last: the model neither sees a bound parameter nor can it say anything about it. An input that
+is not there fills in nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from ronda.core.plan import ToolSpec
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.errors import BadConfig
+from ronda.prompty.model import FunctionTool as Declared
+from ronda.prompty.model import Prompty
+from ronda.prompty.model import Tool as AnyDeclared
+from ronda.prompty.registry import Handler, KindHandler
+from ronda.prompty.tool_specs import without_nulls
+from ronda.tools.callback import CallbackTool
+from ronda.tools.function import FunctionTool, in_thread, to_output
+
+
+def bound_values(declared: AnyDeclared, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: inputs[one.input] for name, one in declared.bindings.items() if one.input in inputs}
+
+
+class DeclaredTool:
+    """A handler under the declaration of a file: the model sees what the file says."""
+
+    def __init__(self, spec: ToolSpec, declared: Declared, handler: Tool, values: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self._declared = declared
+        self._handler = handler
+        self._values = dict(values)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return await self._handler.run({**without_nulls(self._declared, arguments), **self._values}, context)
+
+
+class BoundTool:
+    """Any tool, with some of its parameters filled in, and no longer the model's."""
+
+    def __init__(self, spec: ToolSpec, tool: Tool, values: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self._tool = tool
+        self._values = dict(values)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return await self._tool.run({**arguments, **self._values}, context)
+
+
+class KindTool:
+    """A tool that the handler of its kind runs."""
+
+    def __init__(
+        self,
+        spec: ToolSpec,
+        declared: AnyDeclared,
+        handler: KindHandler,
+        agent: Prompty,
+        inputs: Mapping[str, Any],
+    ) -> None:
+        self.spec = spec
+        self._declared = declared
+        self._handler = handler
+        self._agent = agent
+        self._inputs = inputs
+        self._values = bound_values(declared, inputs)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        declared = self._declared
+        if isinstance(declared, Declared):
+            arguments = without_nulls(declared, arguments)
+        given = {**arguments, **self._values}
+        call = functools.partial(self._handler, declared, given, self._agent, dict(self._inputs))
+        value = call() if inspect.iscoroutinefunction(self._handler) else await in_thread(call)
+        if inspect.isawaitable(value):
+            value = await value
+        return to_output(value)
+
+
+class MissingTool:
+    """Declared, and nobody runs it: the loop ends a run whose model asks for it, before this is called."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.spec = msgspec.structs.replace(spec, kind="caller")
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        raise BadConfig(f"No handler registered for tool: {self.spec.name} (kind: {self.spec.declared})")
+
+
+def handler_tool(name: str, handler: Handler, parameters: Collection[str], bound: Collection[str]) -> Tool:
+    """What a user gave for a tool as something that runs its calls.
+
+    A function gets the arguments by their names, as the types it asks for; bound values as they are. One that has a single
+    parameter for all of them, as the specification writes handlers, gets them together.
+    """
+    if isinstance(handler, FunctionTool):
+        return _around(handler, name, bound)
+    if hasattr(handler, "spec") and hasattr(handler, "run"):
+        return handler
+    if not callable(handler):
+        raise BadConfig(f"the handler of tool '{name}' cannot be called: {handler!r}")
+    if _takes_all(handler, {*parameters, *bound}):
+        return CallbackTool(ToolSpec(name), _with_all(handler))
+    try:
+        return FunctionTool(handler, name=name, bindings=_identity(handler, bound))
+    except (TypeError, BadConfig):  # annotations that no model could fill: the arguments go in as they are
+        return CallbackTool(ToolSpec(name), handler)
+
+
+def _around(tool: FunctionTool, name: str, bound: Collection[str]) -> FunctionTool:
+    more = _identity(tool.function, [one for one in bound if one not in tool.bindings])
+    if not more:
+        return tool
+    spec = tool.spec
+    return FunctionTool(
+        tool.function,
+        name=name,
+        repeatable=spec.repeatable,
+        exclusive=spec.exclusive,
+        timeout=spec.timeout,
+        bindings={**tool.bindings, **more},
+    )
+
+
+def _identity(function: Callable[..., Any], bound: Collection[str]) -> dict[str, str]:
+    """The bound parameters that a function has by name: those are the host's, and are not converted."""
+    known = inspect.signature(function).parameters
+    return {name: name for name in bound if name in known}
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _takes_all(handler: Callable[..., Any], names: Collection[str]) -> bool:
+    try:
+        signature = inspect.signature(handler)
+    except ValueError:  # of some built-in functions Python does not know it
+        return False
+    parameters = list(signature.parameters.values())
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD or one.name in names for one in parameters):
+        return False
+    needed = [one for one in parameters if one.default is inspect.Parameter.empty and one.kind in _BY_POSITION]
+    # A tool context is asked for by its type; what else stands there alone is meant for the arguments.
+    return len(needed) == 1 and len(parameters) == 1 and "ToolContext" not in str(needed[0].annotation)
+
+
+def _with_all(handler: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(handler):
+
+        async def wait_for(name: str, arguments: dict[str, Any]) -> Any:
+            return await handler(arguments)
+
+        return wait_for
+    return lambda name, arguments: handler(arguments)

@@ -1,0 +1,96 @@
+"""A loaded file and its inputs → messages: template rendered, roles parsed, threads in their place.
+
+    rendered(prompty, inputs)          the flat text, which remembers where its pieces came from
+    parsed(prompty, text, inputs)      messages
+    prepared(prompty, inputs)          both, with a thread that the template never mentions behind everything else
+
+A file that asks for a renderer or a parser of another kind gets the registered one: something with
+`render(prompty, template, inputs)` or `parse(prompty, text)`. Such a renderer returns plain text, so the author's role
+markers carry a secret through it, rich inputs are markers that nobody can guess, and a role marker without the secret is an
+attempt to forge one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ronda.prompty.components import get_parser, get_renderer
+from ronda.prompty.model import RICH_KINDS, Prompty
+from ronda.prompty.rich import Message, read_message
+from ronda.prompty.roles import guard, parse
+from ronda.prompty.segments import RICH_KINDS as KINDS
+from ronda.prompty.segments import Rendered, Rich, Segment, rich
+from ronda.prompty.template import messages_from, render
+
+_OURS: Final = ("jinja2", "mustache", "", "*")
+_DEFAULT_PARSER: Final = ("prompty", "", "*")
+
+
+def prepared(prompty: Prompty, inputs: Mapping[str, Any]) -> list[Message]:
+    format = prompty.template.format
+    if format.kind in _OURS and prompty.template.parser.kind in _DEFAULT_PARSER:
+        kinds = rich_kinds(prompty)
+        return messages_from(prompty.instructions, inputs, kinds, format=format.kind, strict=format.strict is True)
+    return parsed(prompty, rendered(prompty, inputs), inputs)
+
+
+def rendered(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
+    format = prompty.template.format
+    if format.kind in _OURS:
+        kinds = rich_kinds(prompty)
+        return render(prompty.instructions, inputs, format=format.kind, kinds=kinds, strict=format.strict is True)
+    return _foreign(prompty, inputs)
+
+
+def parsed(prompty: Prompty, text: str, inputs: Mapping[str, Any]) -> list[Message]:
+    kind = prompty.template.parser.kind
+    if kind not in _DEFAULT_PARSER:
+        return [read_message(item) for item in get_parser(kind).parse(prompty, text)]
+    if isinstance(text, _Guarded):
+        return parse(text.segments, nonce=text.nonce)
+    kinds = rich_kinds(prompty)
+    return parse(text, {name: inputs[name] for name in kinds if name in inputs}, kinds=kinds)
+
+
+def rich_kinds(prompty: Prompty) -> dict[str, str]:
+    return {one.name: one.kind for one in prompty.inputs if one.kind in RICH_KINDS}
+
+
+class _Guarded(Rendered):
+    """Text of a foreign renderer: the author's markers carry the nonce."""
+
+    nonce: str
+
+
+def _foreign(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
+    nonce = secrets.token_hex(8)
+    declared = rich_kinds(prompty)
+    placed: dict[str, Rich] = {}
+    for name, value in inputs.items():
+        for kind in KINDS:
+            if kind == declared.get(name) and value is not None:
+                placed[name] = rich(name, kind, value)
+    values = {**inputs, **{name: one.marker for name, one in placed.items()}}
+    renderer = get_renderer(prompty.template.format.kind)
+    text = str(renderer.render(prompty, guard(prompty.instructions, nonce), values))
+    made = _Guarded(_segments(text, list(placed.values())))
+    made.nonce = nonce
+    return made
+
+
+def _segments(text: str, placed: list[Rich]) -> list[Segment]:
+    """The text cut at our own markers, and at no others."""
+    segments = [Segment("literal", text)]
+    for one in placed:
+        cut: list[Segment] = []
+        for segment in segments:
+            if segment.kind != "literal":
+                cut.append(segment)
+                continue
+            for at, piece in enumerate(segment.text.split(one.marker)):
+                cut += [Segment("rich", one.marker, one.name, False, one)] if at else []
+                cut += [Segment("literal", piece)] if piece else []
+        segments = cut
+    return segments

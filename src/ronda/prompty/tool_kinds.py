@@ -1,0 +1,228 @@
+"""The tools that a file declares → tools that can be called, for one run.
+
+    function    the run's own handler, else the one registered under its name
+    prompty     another file, started as a child of the run
+    openapi     one tool for each operation of the document, which really calls the API
+    mcp         declared and bound, but not called yet
+    any other   whoever is registered for the kind
+
+Who runs a call is found in this order: what was given to the run, what is registered under the name, what is registered for
+the kind, what is built in. A declared tool that none of them runs is still shown to the model; a call of it ends the run
+with a `ToolMissing`. Neither the file nor a registry is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.plan import ANY_OBJECT, ToolSpec
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.errors import BadConfig
+from ronda.prompty.children import Children
+from ronda.prompty.handlers import (
+    BoundTool,
+    DeclaredTool,
+    KindTool,
+    MissingTool,
+    bound_values,
+    handler_tool,
+)
+from ronda.prompty.load import AnyPath
+from ronda.prompty.model import CustomTool, FunctionTool, McpTool, OpenApiTool, Prompty, PromptyTool
+from ronda.prompty.model import Tool as Declared
+from ronda.prompty.openapi import operations_of
+from ronda.prompty.registry import Handler, KindHandler, Lent, get_tool, get_tool_handler, name_of
+from ronda.prompty.tool_specs import spec_of
+from ronda.tools.function import DEFAULT_TIMEOUT, as_tool
+from ronda.tools.function import FunctionTool as Function
+
+Overlay: TypeAlias = Sequence[Handler] | Mapping[str, Handler]
+
+_BUILT_IN = (FunctionTool, PromptyTool, OpenApiTool, McpTool)
+
+
+async def tools_of(
+    prompty: Prompty,
+    overlay: Overlay | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    allowed_file_roots: Sequence[AnyPath] = (),
+    env: Mapping[str, str] | None = None,
+) -> dict[str, Tool]:
+    """The tools of one run, by the name the model calls them by.
+
+    Args:
+        prompty: The loaded file.
+        overlay: Functions, or name → handler, for this run alone. One that the file does not declare is a tool as its own
+            signature describes it.
+        inputs: The run's inputs, after `validate_inputs`: bound parameters are filled in from them.
+        allowed_file_roots: Where files that tools name may be, beside the file's own folder.
+        env: Stands in for the process's environment where child files are loaded.
+    """
+    given = _by_name(overlay)
+    if not prompty.tools and not isinstance(overlay, Lent):
+        return {name: as_tool(handler, name) for name, handler in given.items()}
+    making = _Making(prompty, given, dict(inputs or {}), allowed_file_roots, env)
+    table: dict[str, Tool] = {}
+    for declared in prompty.tools:
+        for tool in await making.tools(declared):
+            table[tool.spec.name] = tool
+    for name, handler in given.items():
+        if name not in table and not isinstance(overlay, Lent):
+            table[name] = as_tool(handler, name)
+    return table
+
+
+def _by_name(overlay: Overlay | None) -> dict[str, Handler]:
+    if overlay is None:
+        return {}
+    if isinstance(overlay, Mapping):
+        return dict(overlay)
+    given: dict[str, Handler] = {}
+    for handler in overlay:
+        name = name_of(handler)
+        if name in given:
+            raise BadConfig(f"two tools are named '{name}'; give one of them another name")
+        given[name] = handler
+    return given
+
+
+class _Making:
+    """The tools of one file, one after the other."""
+
+    def __init__(
+        self,
+        prompty: Prompty,
+        given: Mapping[str, Handler],
+        inputs: Mapping[str, Any],
+        roots: Sequence[AnyPath],
+        env: Mapping[str, str] | None,
+    ) -> None:
+        self._prompty = prompty
+        self._given = given
+        self._inputs = inputs
+        self._roots = roots
+        self._children = Children(roots, env, Lent(given))
+        self._taken = {tool.name for tool in prompty.tools} | set(given)
+
+    async def tools(self, declared: Declared) -> list[Tool]:
+        handler = self._handler(declared.name)
+        if handler is not None:
+            return [self._by_handler(declared, handler)]
+        kind = get_tool_handler(declared.kind)
+        if kind is None and not isinstance(declared, _BUILT_IN):
+            kind = get_tool_handler("*")
+        if kind is not None:
+            return [KindTool(_spec(declared, kind), declared, kind, self._prompty, self._inputs)]
+        match declared:
+            case PromptyTool():
+                child = await self._children.tool(declared, self._prompty)
+                return [self._bound(child, declared)]
+            case OpenApiTool():
+                return await self._operations(declared)
+            case McpTool():
+                return [self._bound(_McpTool(declared), declared)]
+            case _:
+                return [MissingTool(_spec(declared))]
+
+    def _handler(self, name: str) -> Handler | None:
+        found = self._given.get(name)
+        return get_tool(name) if found is None else found
+
+    def _by_handler(self, declared: Declared, handler: Handler) -> Tool:
+        values = {**_own_values(handler, self._inputs), **bound_values(declared, self._inputs)}
+        if isinstance(declared, FunctionTool):
+            tool = handler_tool(declared.name, handler, [one.name for one in declared.parameters], declared.bindings)
+            return DeclaredTool(_laid_over(spec_of(declared), tool.spec), declared, tool, values)
+        tool = handler_tool(declared.name, handler, (), declared.bindings)
+        own = tool.spec
+        spec = msgspec.structs.replace(
+            own,
+            name=declared.name,
+            description=declared.description or own.description,
+            bound=tuple({**dict.fromkeys(own.bound), **declared.bindings}),
+            declared=declared.kind,
+        )
+        return BoundTool(spec, tool, values)
+
+    def _bound(self, tool: Tool, declared: Declared) -> Tool:
+        values = bound_values(declared, self._inputs)
+        return BoundTool(tool.spec, tool, values) if values else tool
+
+    async def _operations(self, declared: OpenApiTool) -> list[Tool]:
+        made: list[Tool] = []
+        for operation in await operations_of(declared, self._prompty, self._roots, self._taken - {declared.name}):
+            name = operation.spec.name
+            self._taken.add(name)
+            handler = self._handler(name)
+            if handler is not None:
+                tool = handler_tool(name, handler, (), declared.bindings)
+                made.append(BoundTool(operation.spec, tool, bound_values(declared, self._inputs)))
+            else:
+                made.append(self._bound(operation, declared))
+        return made
+
+
+def _own_values(handler: Handler, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tool made with `@tool(bindings=…)` asks for itself, beside what the file binds."""
+    if not isinstance(handler, Function):
+        return {}
+    return {name: inputs[source] for name, source in handler.bindings.items() if source in inputs}
+
+
+def _laid_over(spec: ToolSpec, handler: ToolSpec) -> ToolSpec:
+    """What the file says of a tool, and what only its handler can: how it is to be run."""
+    return msgspec.structs.replace(
+        spec,
+        description=spec.description or handler.description,
+        repeatable=handler.repeatable,
+        exclusive=handler.exclusive,
+        timeout=handler.timeout if handler.timeout is not None else spec.timeout,
+        bound=tuple({**dict.fromkeys(handler.bound), **dict.fromkeys(spec.bound)}),
+    )
+
+
+def _spec(declared: Declared, handler: KindHandler | None = None) -> ToolSpec:
+    if isinstance(declared, FunctionTool):
+        return spec_of(declared, timeout=DEFAULT_TIMEOUT)
+    said = getattr(handler, "parameters", None)
+    if said is None and isinstance(declared, CustomTool):
+        said = declared.options.get("parameters")
+    schema = _without(dict(said), declared) if isinstance(said, Mapping) else None
+    return ToolSpec(
+        name=declared.name,
+        description=declared.description,
+        parameters=ANY_OBJECT if schema is None else Raw(msgspec.json.encode(schema)),
+        timeout=DEFAULT_TIMEOUT,
+        bound=tuple(declared.bindings),
+        declared=declared.kind,
+        no_arguments_needed=schema is None or not schema.get("required"),
+    )
+
+
+def _without(schema: dict[str, Any], declared: Declared) -> dict[str, Any]:
+    """A schema that somebody else wrote, without the bound parameters."""
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        schema["properties"] = {name: one for name, one in properties.items() if name not in declared.bindings}
+    required = schema.get("required")
+    if isinstance(required, list):
+        schema["required"] = [name for name in required if name not in declared.bindings]
+    return schema
+
+
+class _McpTool:
+    def __init__(self, declared: McpTool) -> None:
+        said = declared.description or declared.server_description or ""
+        self.spec = msgspec.structs.replace(_spec(declared), description=said, kind="mcp")
+        self._server = declared.server_name or declared.name
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        raise NotImplementedError(
+            f"the MCP server '{self._server}' is declared, but this version of Ronda cannot call MCP servers yet; "
+            f"until then, register a handler for the kind 'mcp' or for the tool '{self.spec.name}'"
+        )

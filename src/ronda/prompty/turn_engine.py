@@ -1,0 +1,276 @@
+"""A run's events → the turn-engine contract: semantic events, context snapshots, tool results and how the turn ended.
+
+A pure reader: it folds the events itself, so a live run and a journal give the same view. What the engine calls an iteration
+is our round, an attempt is a try of the same call, a permission is the tool guardrail's word (everything is permitted where
+there is none), and a checkpoint is a place our journal can be cut at and resumed from: behind every answer of the model, every
+tool that ran, and every round.
+
+An invocation is portable while all the model is shown is ours; delegated once a provider keeps a part of it under a name; and
+opaque where it does not say the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from ronda.core.events import (
+    Checked,
+    Compacted,
+    Event,
+    Held,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    RunFinished,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from ronda.core.output import final_text
+from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.run import OUTCOME_UNKNOWN, Run
+from ronda.prompty.messages import count_of, messages_of
+from ronda.prompty.rich import Message
+
+EngineKind: TypeAlias = Literal[
+    "turn_started",
+    "context_prepared",
+    "model_invocation_started",
+    "model_invocation_completed",
+    "model_invocation_failed",
+    "permission_requested",
+    "permission_resolved",
+    "tool_execution_started",
+    "tool_execution_completed",
+    "tool_result_committed",
+    "conversation_updated",
+    "checkpoint_created",
+    "turn_committed",
+    "turn_cancelled",
+    "turn_failed",
+    "post_commit_started",
+    "post_commit_completed",
+]
+Portability: TypeAlias = Literal["portable", "delegated", "opaque"]
+TurnStatus: TypeAlias = Literal["running", "success", "failed", "cancelled"]
+
+
+class EngineEvent(Struct, frozen=True):
+    kind: EngineKind
+    iteration: int
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+class Snapshot(Struct, frozen=True):
+    """What one model invocation was shown. Tries of the same call share it."""
+
+    iteration: int
+    messages: list[Message]
+    stable_prefix_messages: int
+    portability: Portability
+    delegated_state: tuple[Held, ...]
+
+
+class EngineResult(Struct, frozen=True):
+    """`indeterminate`: nobody knows whether it ran; it was under way when the process ended."""
+
+    request_id: str
+    name: str
+    outcome: Literal["success", "failed", "indeterminate"]
+    output: str
+    error_kind: str | None = None
+
+
+class TurnView:
+    """Feed it the events of a run, from its RunStarted on."""
+
+    def __init__(self) -> None:
+        self.events: list[EngineEvent] = []
+        self.snapshots: list[Snapshot] = []
+        self.tool_results: list[EngineResult] = []
+        self.iterations = 0
+        self.status: TurnStatus = "running"
+        self.output: str | None = None
+        self.error_kind: str | None = None
+        self.held: tuple[Held, ...] = ()
+        self._run: Run
+        self._iteration = 0
+        self._attempt = 0
+        self._prefix = 0
+        self._rounds = 0
+        self._calls: dict[str, ToolCall] = {}
+        self._asked: set[str] = set()
+        self._denied: set[str] = set()
+        self._ran: set[str] = set()
+
+    @property
+    def portability(self) -> Portability:
+        if not self.held:
+            return "portable"
+        return "delegated" if all(held.id for held in self.held) else "opaque"
+
+    def feed(self, event: Event) -> None:
+        if type(event) is RunStarted:
+            self._run = Run(event)
+            self._prefix = count_of(event.turns)
+            self._say("turn_started", session=event.session, run=event.run)
+            return
+        run = self._run
+        match event:
+            case RunFinished():
+                run.apply(event)
+                self._finished(run, event)
+                return
+            case ModelStarted():
+                self._model_started(run, event)
+            case Compacted():
+                run.apply(event)
+                self._prefix = min(self._prefix, count_of(run.shown[: run.instructions]))
+                return
+            case _:
+                pass
+        run.apply(event)
+        match event:
+            case ModelRetried():
+                self._say("model_invocation_failed", attempt=self._attempt, exhausted=False, message=event.reason)
+                self._attempt += 1
+                self._say("model_invocation_started", attempt=self._attempt)
+            case ModelFinished():
+                self._model_finished(run, event)
+            case ModelInterrupted(reason=reason):
+                self._failed_to_invoke(reason, outcomeUnknown=True)
+            case ModelFailed(reason=reason):
+                self._failed_to_invoke(reason, exhausted=True)
+            case Checked(stage="tool", call_id=id) if id is not None:
+                self._permission(self._calls[id], event.allowed, event.problem)
+                self._close_round(run)
+            case ToolStarted(call_id=id):
+                call = self._calls[id]
+                if id not in self._asked:
+                    self._permission(call, True, "allow_all")
+                self._say("tool_execution_started", **_request(call))
+            case ToolFinished(result=result):
+                done = self._result(result)
+                self._ran.add(result.call_id)
+                self.tool_results.append(done)
+                self._say("tool_execution_completed", **_payload(done))
+                self._checkpoint("tool")
+                self._close_round(run)
+            case _:
+                pass
+
+    def _say(self, kind: EngineKind, **payload: Any) -> None:
+        self.events.append(EngineEvent(kind, self._iteration, payload))
+
+    def _checkpoint(self, after: Literal["model", "tool", "round"]) -> None:
+        self._say("checkpoint_created", after=after, stablePrefixMessages=self._prefix)
+
+    # ---- models ------------------------------------------------------------------------------------------------------
+
+    def _model_started(self, run: Run, event: ModelStarted) -> None:
+        self._iteration = event.round
+        self._attempt = 0
+        messages = messages_of(run.shown)
+        prefix = min(self._prefix, len(messages))
+        self.snapshots.append(Snapshot(event.round, messages, prefix, self.portability, self.held))
+        self._say("context_prepared", messages=len(messages), portability=self.portability)
+        self._say("model_invocation_started", attempt=0)
+
+    def _model_finished(self, run: Run, event: ModelFinished) -> None:
+        self.iterations += 1
+        self._calls = {call.id: call for call in event.turn.calls}
+        self._asked.clear()
+        self._denied.clear()
+        self._ran.clear()
+        self.held = event.held or self.held
+        self._say("model_invocation_completed", attempt=self._attempt)
+        self._checkpoint("model")
+        self._close_round(run)
+
+    def _failed_to_invoke(self, reason: str, **how: bool) -> None:
+        self._say("model_invocation_failed", attempt=self._attempt, message=reason, **how)
+
+    # ---- tools -------------------------------------------------------------------------------------------------------
+
+    def _permission(self, call: ToolCall, approved: bool, reason: str | None) -> None:
+        self._asked.add(call.id)
+        self._say("permission_requested", **_request(call))
+        self._say("permission_resolved", id=call.id, name=call.name, approved=approved, reason=reason)
+        if not approved:
+            self._denied.add(call.id)
+            self.tool_results.append(EngineResult(call.id, call.name, "failed", reason or "", "permission_denied"))
+            self._checkpoint("tool")
+
+    def _result(self, result: ToolResult) -> EngineResult:
+        name = self._calls[result.call_id].name
+        if result.content == OUTCOME_UNKNOWN:
+            return EngineResult(result.call_id, name, "indeterminate", result.content, "outcome_unknown")
+        if result.failed:
+            kind = "permission_denied" if result.call_id in self._denied else "exception"
+            return EngineResult(result.call_id, name, "failed", result.content, kind)
+        return EngineResult(result.call_id, name, "success", result.content)
+
+    def _close_round(self, run: Run) -> None:
+        if run.tool_rounds == self._rounds:
+            return
+        self._rounds = run.tool_rounds
+        for result in run.last_results:
+            committed = self._result(result)
+            if result.call_id not in self._ran and result.call_id not in self._denied:
+                self.tool_results.append(committed)  # made by the loop itself: arguments that cannot be read
+            self._say("tool_result_committed", **_payload(committed))
+        self._say("conversation_updated", messages=count_of(run.shown))
+        self._checkpoint("round")
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def _finished(self, run: Run, event: RunFinished) -> None:
+        self._iteration = self.iterations
+        if event.reason == "cancelled":
+            self.status = "cancelled"
+            self._say("turn_cancelled")
+            return
+        if event.reason == "failed" or (event.reason == "limit" and run.plan.limits.on_limit == "error"):
+            self.status = "failed"
+            self.error_kind = _error_kind(run, event)
+            self._say("turn_failed", errorKind=self.error_kind, message=event.message)
+            return
+        self.status = "success"
+        self.output = final_text(run)
+        self._say("turn_committed", status="success")
+        self._say("post_commit_started")
+        self._say("post_commit_completed")
+
+
+def view(events: Iterable[Event]) -> TurnView:
+    """The whole of a run's events, seen as a turn."""
+    seen = TurnView()
+    for event in events:
+        seen.feed(event)
+    return seen
+
+
+def _request(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _payload(result: EngineResult) -> dict[str, Any]:
+    said: dict[str, Any] = {"id": result.request_id, "name": result.name, "outcome": result.outcome}
+    return said if result.error_kind is None else {**said, "errorKind": result.error_kind}
+
+
+def _error_kind(run: Run, event: RunFinished) -> str:
+    if run.denied is not None:
+        return f"{run.denied.stage}_guardrail_denied"
+    if run.failure is not None:
+        return "model_error"
+    if event.limit is not None:
+        return "max_iterations" if event.limit == "max_tool_rounds" else event.limit
+    if (event.message or "").startswith(("Tool not registered", "No handler registered")):
+        return "tool_configuration_error"
+    return "engine_error"

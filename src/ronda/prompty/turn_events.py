@@ -1,0 +1,215 @@
+"""A run's events → the events of Prompty's `turn`: `on_event(type, data)`, as they happen.
+
+    token, thinking      {token}                            a piece of what the model says or thinks
+    status               {message}                          the loop starts, tries again, takes a steering message
+    tool_call_start      {id, name, arguments}              `arguments` is the model's own text
+    tool_result          {id, name, result}                 the text the model reads, whether the tool failed or not
+    messages_updated     {messages, message_count, reason}
+    retry                {operation, attempt, maxAttempts, reason}
+    compaction_…         start {droppedCount} · failed {message} · complete {removed, remaining, summaryLength}
+    error                {message, errorKind, phase}        the run ends without an answer
+    cancelled            {reason}
+    done                 {response, messages}               the last one of a run that has an answer
+
+Where the specification's text and its conformance vectors differ, the payloads hold what both name. Where they cannot both be
+had, the vectors win: `result` is a text, a tool that fails is no `error`, `message_count` counts the reply that is to come, and
+"Starting agent loop" is said when there is a loop: not before a run that is answered at once.
+
+A callback that raises is logged and otherwise ignored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ronda.core.events import (
+    Checked,
+    Compacted,
+    Event,
+    ModelFinished,
+    ModelRetried,
+    ReasoningDelta,
+    RunFinished,
+    RunStarted,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+)
+from ronda.core.output import final_text
+from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.run import Run
+from ronda.prompty.messages import count_of, messages_of
+
+OnTurnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
+_log = logging.getLogger("ronda.turn")
+
+
+class TurnEvents:
+    """Call it with every event of a run, from its RunStarted on. It folds them itself, so a journal will do as well.
+
+    `read` makes of a finished run what `done` shows as its response; the final text, if it is left out.
+    """
+
+    def __init__(self, on_event: OnTurnEvent, read: Callable[[Run], Any] = final_text) -> None:
+        self._on_event = on_event
+        self._read = read
+        self._run: Run | None = None
+        self._calls: dict[str, ToolCall] = {}
+        self._told: set[str] = set()  # calls whose result was shown
+        self._begun: set[str] = set()  # calls whose start was shown
+        self._looping = False
+        self._steered = 0
+        self._tool_rounds = 0
+
+    def __call__(self, event: Event) -> None:
+        if type(event) is RunStarted:
+            self._run = Run(event)
+            return
+        run = self._run
+        assert run is not None, "a run's events begin with RunStarted"
+        match event:
+            case TextDelta(text=text):
+                self._emit("token", token=text)
+                return
+            case ReasoningDelta(text=text):
+                self._emit("thinking", token=text)
+                return
+            case RunFinished():
+                self._finished(run, event)
+                return
+            case _:
+                before = count_of(run.shown) if type(event) is Compacted else 0
+                self._steering_taken(run, event)
+                run.apply(event)
+        match event:
+            case ModelRetried():
+                self._retried(event)
+            case ModelFinished(turn=turn):
+                self._calls = {call.id: call for call in turn.calls}
+                self._told.clear()
+                self._begun.clear()
+                self._settled(run)
+            case Checked():
+                self._checked(run, event)
+            case ToolStarted(call_id=id):
+                self._start(self._calls[id])
+            case ToolFinished(result=result):
+                self._result(result)
+                self._settled(run)
+            case Compacted():
+                self._compacted(run, event, before)
+            case _:
+                pass
+
+    def _emit(self, type: str, **data: Any) -> None:
+        try:
+            self._on_event(type, data)
+        except Exception:
+            _log.exception("on_event failed with a %r event; the run goes on", type)
+
+    def _status(self, message: str) -> None:
+        self._emit("status", message=message)
+
+    def _begin(self) -> None:
+        if not self._looping:
+            self._looping = True
+            self._status("Starting agent loop")
+
+    def _updated(self, run: Run, reason: str) -> None:
+        messages = messages_of(run.shown)
+        self._emit("messages_updated", messages=messages, message_count=len(messages) + 1, reason=reason)
+
+    # ---- steering, retries, compaction -------------------------------------------------------------------------------
+
+    def _steering_taken(self, run: Run, next: Event) -> None:
+        """Messages that were taken together are told together: when something else comes."""
+        if run.steered > self._steered and type(next) is not Steered:
+            self._steered = run.steered
+            self._begin()
+            self._status("Injecting steering message")
+            self._updated(run, "steering")
+
+    def _retried(self, event: ModelRetried) -> None:
+        self._status(f"LLM call failed, retrying (attempt {event.attempt}/{event.tries})...")
+        self._emit("retry", operation="llm", attempt=event.attempt, maxAttempts=event.tries, reason=event.reason)
+
+    def _compacted(self, run: Run, event: Compacted, before: int) -> None:
+        after = count_of(run.shown)
+        gone = before - after + bool(event.summary)
+        self._begin()
+        self._emit("compaction_start", droppedCount=gone)
+        if event.failure is not None:
+            self._emit("compaction_failed", message=event.failure)
+        self._emit("compaction_complete", removed=gone, remaining=after, summaryLength=len(event.summary))
+        self._updated(run, "compaction")
+
+    # ---- tools -------------------------------------------------------------------------------------------------------
+
+    def _start(self, call: ToolCall) -> None:
+        if call.id in self._begun:
+            return
+        self._begun.add(call.id)
+        self._begin()
+        self._emit("tool_call_start", id=call.id, name=call.name, arguments=call.as_written)
+
+    def _result(self, result: ToolResult) -> None:
+        self._told.add(result.call_id)
+        call = self._calls[result.call_id]
+        self._emit("tool_result", id=call.id, name=call.name, result=result.content)
+
+    def _checked(self, run: Run, event: Checked) -> None:
+        if event.stage == "tool" and event.call_id is not None:
+            self._start(self._calls[event.call_id])
+            self._settled(run)
+        elif event.stage == "input" and event.rewrite is not None:
+            self._begin()
+            self._updated(run, "guardrail")
+
+    def _settled(self, run: Run) -> None:
+        """Results that nobody computed (a denial, arguments that cannot be read), and the end of a round."""
+        closed = run.tool_rounds > self._tool_rounds
+        for result in run.last_results if closed else run.results:
+            if result.call_id not in self._told:
+                self._start(self._calls[result.call_id])
+                self._result(result)
+        if closed:
+            self._tool_rounds = run.tool_rounds
+            self._updated(run, "tool_results")
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def _finished(self, run: Run, event: RunFinished) -> None:
+        self._steering_taken(run, event)
+        place = _place(run)
+        run.apply(event)
+        match event.reason:
+            case "cancelled":
+                self._emit("cancelled", reason=f"Cancellation requested {place}")
+            case "failed":
+                kind, phase = "guardrail" if run.denied else "llm" if run.failure else "loop", place
+                self._emit("error", message=event.message or "the run failed", errorKind=kind, phase=phase)
+            case "limit" if run.plan.limits.on_limit == "error":
+                self._emit("error", message=event.message or "the run failed", errorKind="limit", phase=place)
+            case _:
+                try:
+                    response = self._read(run)
+                except Exception as error:  # whoever asked for the answer is told by the door itself
+                    self._emit("error", message=str(error), errorKind="output", phase="process")
+                    return
+                self._emit("done", response=response, messages=messages_of(run.shown))
+
+
+def _place(run: Run) -> str:
+    """Where in the loop a run stands, in words."""
+    if run.was_interrupted or run.model_is_running or run.failure is not None:
+        return "during the model call"
+    if run.round == 0:
+        return "before first iteration"
+    if run.results and run.open_calls:
+        return "after tool execution"
+    if run.open_calls:
+        return "before tool execution"
+    return f"before iteration {run.round + 1}"

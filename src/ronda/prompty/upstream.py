@@ -1,0 +1,214 @@
+"""A file's model → where it is: a model spec of ours, an address and a key; or a provider that the host registered.
+
+    provider   apiType     spec                      provider                     spec
+    openai     chat        openai-chat:ID            anthropic                    anthropic:ID
+    openai     responses   openai:ID                 gemini, google               gemini:ID
+    azure      the same, at the connection's         mistral, local, script       as they are called here
+    foundry      endpoint                            none, and `provider:name`    the id itself is the spec
+
+A provider that is none of these is looked for among the registered executors. Whoever writes a file must not get a key that
+it does not hold: the key of the environment goes to the provider's own address alone, never to one that a file names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ronda.prompty.components import get_executor
+from ronda.prompty.connections import resolve_connection
+from ronda.prompty.errors import BadPrompty
+from ronda.prompty.model import API_TYPES, Connection, Model, OAuthConnection, Prompty
+from ronda.prompty.references import Roots
+from ronda.providers import PROVIDERS
+from ronda.providers.grants import Grant
+
+if TYPE_CHECKING:
+    from ronda.drive import Provider
+
+Api: TypeAlias = Literal["chat", "responses", "embedding", "image"]
+
+NO_KEY: Final = ""  # none at all, where None would be the environment's
+
+_OPENAI: Final = ("openai", "openai-chat")
+_AZURE: Final = ("azure", "azure_openai", "azure-openai", "azureopenai", "foundry", "azure_ai", "azure-ai")
+_OTHER_NAMES: Final = {"google": "gemini", "google_ai": "gemini", "vertex": "gemini", "claude": "anthropic"}
+_HOSTS: Final = {
+    "openai": "api.openai.com",
+    "openai-chat": "api.openai.com",
+    "anthropic": "api.anthropic.com",
+    "gemini": "generativelanguage.googleapis.com",
+    "mistral": "api.mistral.ai",
+}
+_SAMPLING_VERSION: Final = "anthropic-version=2023-06-01"
+
+
+class Upstream(Struct, frozen=True):
+    """`key` of None is the environment's, `NO_KEY` is none. `provider` is there when the host brought it in itself."""
+
+    spec: str
+    model: str
+    api: Api
+    base_url: str | None = None
+    key: str | None = None
+    provider: Any = None
+    grant: Grant | None = None  # how to get a key, where the file has none itself
+
+    def __repr__(self) -> str:
+        """Without the key: this ends up in logs and tracebacks."""
+        return f"Upstream({self.spec!r}, {self.api!r}, {self.base_url!r})"
+
+    @property
+    def kind(self) -> str:
+        """Which of our providers: `openai-chat`, `anthropic`, …"""
+        return self.spec.partition(":")[0]
+
+
+def upstream_of(prompty: Prompty) -> Upstream:
+    model = prompty.model
+    if model is None:
+        raise BadPrompty(
+            f"{_named(prompty)} names no model; give it one: `model: openai-chat:gpt-5`", path=prompty.path
+        )
+    if model.api_type not in API_TYPES:
+        raise BadPrompty(f"Unsupported API type: {model.api_type}", path=prompty.path, field="model.apiType")
+    connection = resolve_connection(model.connection) if model.connection is not None else None
+    if connection is not None and not isinstance(connection, Connection):
+        return Upstream(_spec(model, prompty), model.id, _api(model), provider=connection)
+    if not model.id:
+        raise BadPrompty(f"{_named(prompty)} names no model; `model.id` is empty", path=prompty.path, field="model.id")
+    if _is_foreign(model):
+        return Upstream(f"{model.provider}:{model.id}", model.id, _api(model), provider=_executor(model))
+    spec = _spec(model, prompty)
+    kind, _, name = spec.partition(":")
+    api = _api(model)
+    if kind == "openai" and api == "chat":  # a spec of ours that says so itself
+        api = "responses"
+    _must_be_there(kind, api)
+    base_url, key = _where(model, connection, kind)
+    if kind == "anthropic" and _samples(model):
+        base_url = _asking_for(base_url, _SAMPLING_VERSION)
+    return Upstream(spec, name, api, base_url, key, grant=_grant(connection) if not key else None)
+
+
+def provider_of(model: Model | None) -> str:
+    """Whose JSON a model speaks. A file that says nothing means OpenAI, as the reference has it."""
+    said = model.provider if model is not None else None
+    if not said and model is not None and (prefix := model.id.partition(":")[0]) in PROVIDERS and ":" in model.id:
+        return prefix
+    said = (said or "openai").lower()
+    return _OTHER_NAMES.get(said, said)
+
+
+def speaks_openai(provider: str) -> bool:
+    return provider in _OPENAI or provider in _AZURE
+
+
+def _named(prompty: Prompty) -> str:
+    return f"the file '{prompty.path}'" if prompty.path else f"the prompty '{prompty.name}'"
+
+
+def _api(model: Model) -> Api:
+    return model.api_type  # type: ignore[return-value]  # it was looked for in API_TYPES
+
+
+def _is_foreign(model: Model) -> bool:
+    provider = provider_of(model)
+    return provider not in PROVIDERS and not speaks_openai(provider)
+
+
+def _executor(model: Model) -> Provider:
+    made = get_executor(model.provider or "")
+    if not hasattr(made, "call"):
+        raise BadPrompty(
+            f"the executor registered for '{model.provider}' has no `call(request, show)`: it is made for another runtime"
+        )
+    return made  # type: ignore[no-any-return]  # what it needs was just looked for
+
+
+def _spec(model: Model, prompty: Prompty) -> str:
+    provider = provider_of(model)
+    name = model.id
+    if not model.provider and name.startswith(f"{provider}:"):
+        name = name.removeprefix(f"{provider}:")
+    elif speaks_openai(provider):
+        provider = "openai" if model.api_type == "responses" else "openai-chat"
+    if provider == "script":
+        name = _script(name, prompty)
+    return f"{provider}:{name}"
+
+
+def _script(path: str, prompty: Prompty) -> str:
+    """Beside the file that names it, like everything else that a file names."""
+    if prompty.path is None:
+        return path
+    from pathlib import Path
+
+    return str(Roots(Path(prompty.path).parent).find(path))
+
+
+def _must_be_there(kind: str, api: Api) -> None:
+    allowed = {
+        "responses": ("openai",),
+        "embedding": ("openai-chat", "mistral"),
+        "image": ("openai-chat",),
+    }.get(api, PROVIDERS)
+    if kind not in allowed:
+        raise BadPrompty(f"Unsupported API type: {api}", field="model.apiType")
+
+
+def _where(model: Model, connection: Connection | None, kind: str) -> tuple[str | None, str | None]:
+    provider = (model.provider or "").lower()
+    endpoint = getattr(connection, "endpoint", None) or _text(connection, "endpoint")
+    key = getattr(connection, "api_key", None) or _text(connection, "apiKey", "api_key", "key", "accessToken", "token")
+    if provider in _AZURE:
+        if not endpoint:
+            raise BadPrompty(f"the provider '{provider}' needs a connection with an endpoint", field="model.connection")
+        return _azure(endpoint), key or NO_KEY
+    if connection is not None and connection.kind == "anonymous":
+        return endpoint, NO_KEY
+    if key is None and endpoint and urlsplit(endpoint).hostname != _HOSTS.get(kind):
+        key = NO_KEY
+    return endpoint, key
+
+
+def _grant(connection: Connection | None) -> Grant | None:
+    if not isinstance(connection, OAuthConnection):
+        return None
+    if not (connection.token_url and connection.client_id and connection.client_secret):
+        raise BadPrompty(
+            "a connection of kind 'oauth' needs a tokenUrl, a clientId and a clientSecret, or an accessToken",
+            field="model.connection",
+        )
+    return Grant(connection.token_url, connection.client_id, connection.client_secret, connection.scopes or ())
+
+
+def _text(connection: Connection | None, *names: str) -> str | None:
+    said = connection.extra if connection is not None else {}
+    return next((value for name in names if isinstance(value := said.get(name), str) and value), None)
+
+
+def _azure(endpoint: str) -> str:
+    """A bare resource or project gets the path of its newest interface; an address that says more is taken as it is."""
+    address, question, query = endpoint.partition("?")
+    address = address.rstrip("/")
+    if "/openai" not in urlsplit(address).path and not address.endswith(("/v1", "/completions", "/responses")):
+        address += "/openai/v1"
+    return address + question + query
+
+
+def _samples(model: Model) -> bool:
+    """Asks for something that only the older version of Anthropic's interface takes."""
+    options = model.options
+    return options is not None and any(
+        value is not None for value in (options.temperature, options.top_p, options.top_k)
+    )
+
+
+def _asking_for(base_url: str | None, query: str) -> str:
+    address = base_url or "https://api.anthropic.com"
+    if "anthropic-version=" in address:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}{query}"
