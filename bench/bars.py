@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Section = Literal["local", "library", "wires", "start", "server"]
+Section = Literal["local", "library", "wires", "prompty", "start", "server"]
 Side = Literal["floor", "ours"]
 
 
@@ -47,6 +47,15 @@ BARS = (
         )
         for wire in ("openai", "anthropic", "mistral", "gemini")
         for mode in ("plain", "stream")
+    ),
+    Bar(
+        "prompty prepare",
+        "prompty",
+        "prompty file, loaded and prepared again: CPU, beside `prompty`",
+        "ms",
+        "alone",
+        2.0,
+        1.0,
     ),
     Bar("start", "start", "process start to first answer: wall", "s", "more", 0.1, 0.05),
     Bar("start memory", "start", "process with its first answer: peak memory", "MB", "alone", 55, None),

@@ -19,6 +19,7 @@ import msgspec
 import uvloop
 from bench.bars import Row, Section, median, rows, table
 from bench.processes import BenchError, Children, pick_cores
+from bench.prompty_files import measure_prompty, prompty_missing
 from bench.sections import (
     FULL,
     QUICK,
@@ -32,7 +33,7 @@ from bench.sections import (
 )
 
 # The local model first, while no other child runs: it takes every core.
-SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "start", "server")
+SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "prompty", "start", "server")
 
 
 def main() -> int:
@@ -44,6 +45,7 @@ def main() -> int:
     skipped = f"local: skipped, {missing}" if "local" in wanted and (missing := local_missing()) else ""
     if skipped:
         wanted.remove("local")
+    alone = f"prompty: {missing}" if "prompty" in wanted and (missing := prompty_missing()) else ""
     plan = QUICK if options.quick else FULL
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ronda-bench-") as folder, Children(Path(folder), cores) as children:
@@ -54,7 +56,7 @@ def main() -> int:
     print(f"Python {platform.python_version()}, {where}, medians, {time.monotonic() - began:.0f} s\n")
     if judged:
         print(table(judged))
-    for line in (skipped, *failures):
+    for line in (skipped, alone, *failures):
         if line:
             print(f"\n{line}")
     if options.json:
@@ -87,6 +89,8 @@ def measure(bench: Bench, section: Section) -> str:
                 measure_library(bench)
             case "wires":
                 measure_wires(bench)
+            case "prompty":
+                measure_prompty(bench.children, bench.plan.runs, bench.note)
             case "start":
                 measure_start(bench)
             case "server":

@@ -7,6 +7,7 @@ the synchronous `invoke_agent` is a thin door in front. A plain caller gets a pl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -15,22 +16,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
-from ronda.core.events import Event, RunStarted
+from ronda.blocking import wait_for
+from ronda.core.events import PREVIEWS, Event, RunStarted
+from ronda.core.guardrails import Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry, Timeouts
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, UserTurn, user
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, Plan, ResponseFormat, ToolChoice
 from ronda.core.run import Run
-from ronda.drive import Provider, Tool, check_plan, drive
+from ronda.core.steering import Steering
+from ronda.core.summary import written_out
+from ronda.drive import Provider, Summarize, Tool, ToolContext, ToolOutput, check_plan, drive, enforces_format
 from ronda.errors import (
     BadConfig,
     BadRequest,
     ExecuteError,
+    GuardrailError,
     LimitExceeded,
     RunCancelled,
     RunEnded,
@@ -38,14 +45,19 @@ from ronda.errors import (
 )
 from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_spec
 from ronda.tools.function import BoundTool, FunctionTool, as_tool
+from ronda.trace.run import RunSpans, run_spans
+from ronda.trace.spans import span
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from ronda.children import Family
     from ronda.journal import Journal
+    from ronda.prompty.model import Prompty
 
+AnyAgent: TypeAlias = "Agent | Prompty | str | os.PathLike[str]"
 Inputs: TypeAlias = str | Mapping[str, Any] | Sequence[Turn]
-Tools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[str, Callable[..., Any]]
+Tools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool | Callable[..., Any]]
 OnEvent: TypeAlias = Callable[[Event], None]
 
 
@@ -76,19 +88,29 @@ class Agent:
         keep(self, "_tools", tool_table(self.tools))
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
         if self.output is not None:
-            keep(self, "options", msgspec.structs.replace(self.options, response_format=output_format(self.output)))
+            keep(self, "options", replace(self.options, response_format=output_format(self.output)))
+
+    @property
+    def provider(self) -> Provider:
+        """What its model is called through."""
+        return self._provider
 
     def _open(self, spec: str) -> Provider:
         return open_provider(spec, where_is(spec, self.base_url, self.api_key, self.timeouts))
 
 
 def where_is(spec: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None) -> Where:
-    """How to reach a model: what is not said comes from the environment, under the names its vendor's SDK reads."""
+    """How to reach a model: what is not said comes from the environment, under the names its vendor's SDK reads.
+
+    An empty key is none at all, wherever it goes.
+    """
     provider = split_spec(spec)[0]
     environ = os.environ
     return Where(
         base_url or environ.get(URL_NAMES.get(provider, "")),
-        environ.get(KEY_NAMES.get(provider, "")) if key is None else key,
+        next((environ[name] for name in KEY_NAMES.get(provider, ()) if environ.get(name)), None)
+        if key is None
+        else key or None,
         timeouts,
     )
 
@@ -121,6 +143,9 @@ class Cancel:
     def is_cancelled(self) -> bool:
         return self._cancelled
 
+    def _was_cancelled(self) -> bool:
+        return self._cancelled
+
     def cancel(self) -> None:
         with self._lock:
             self._cancelled = True
@@ -141,6 +166,39 @@ class Cancel:
                 self._stops.remove(stop)
 
 
+class _Stop:
+    """Ends one run, from any thread. Once that run is over it does nothing, however late it comes."""
+
+    __slots__ = ("_cancel", "_landed", "_live", "_loop", "_task")
+
+    def __init__(self, cancel: Cancel) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancel = cancel
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._live = True
+        self._landed = False
+
+    def __call__(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the run with it
+            self._loop.call_soon_threadsafe(self._land)
+
+    def _land(self) -> None:
+        if self._live:
+            self._landed = True
+            self._task.cancel()
+
+    def is_why(self) -> bool:
+        """Whether the task is being cancelled for our sake alone."""
+        return self._cancel.is_cancelled and self._task.cancelling() <= self._landed
+
+    def over(self) -> None:
+        self._live = False
+        if self._landed:
+            self._task.uncancel()
+
+
 class RunOptions(TypedDict, total=False):
     """What the doors take beside agent, inputs and tools."""
 
@@ -156,37 +214,98 @@ class RunOptions(TypedDict, total=False):
     retry: Retry | None
     session: str
     journal: Journal | None
+    parent: tuple[str, int] | None
+    owner: str
+    steering: Steering | None
+    context_budget: int | None
+    compaction: Summarize | AnyAgent | None
+    guardrails: Guardrails | Mapping[str, Callable[..., Any]] | None
+
+
+class FileRun(Protocol):
+    """What a run of a prompty file brings along: its messages, and how its answer is read.
+
+    `once` is one model call and no more: calls go to the caller, and an answer in the wrong form is not asked for again.
+    """
+
+    once: bool
+    overlay: Tools | None  # tools that were given for this run alone
+
+    @property
+    def turns(self) -> Sequence[Turn]: ...
+
+    def take(self, batch: Sequence[Event]) -> None: ...
+
+    def answer(self, run: Run) -> Any: ...
+
+    def rescued(self, run: Run) -> str | None: ...
 
 
 class _Start:
     """A run that is about to be driven, and what it is driven with."""
 
-    __slots__ = ("agent", "cancel", "journal", "on_event", "run", "tools")
+    __slots__ = (
+        "agent",
+        "cancel",
+        "facts",
+        "family",
+        "file",
+        "guardrails",
+        "journal",
+        "on_event",
+        "run",
+        "steering",
+        "summarize",
+        "tools",
+    )
 
-    def __init__(self, agent: Agent, inputs: Inputs, tools: Tools | None, stream: bool, options: RunOptions) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        inputs: Inputs,
+        tools: Tools | None,
+        stream: bool,
+        options: RunOptions,
+        file: FileRun | None = None,
+    ) -> None:
         if not isinstance(agent, Agent):
             raise BadConfig(f"{agent!r} is not an agent; make one with Agent(model=…, instructions=…, tools=[…])")
         self.agent = agent
+        self.file = file
+        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
+        self.family: Family | None = None
         self.on_event = options.get("on_event")
         self.cancel = options.get("cancel")
         self.journal = options.get("journal")
+        self.steering = options.get("steering")
+        self.guardrails = _guardrails(options.get("guardrails"))
+        self.summarize = _summarizer(options.get("compaction"))
         self.tools = _bound(_laid_over(agent._tools, tools), inputs)
         parallel = options.get("parallel_tool_calls", True)
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
             tools=tuple([tool.spec for tool in self.tools.values()]),
             choice=agent.tool_choice,
-            options=agent.options if parallel else msgspec.structs.replace(agent.options, parallel_tool_calls=False),
+            options=agent.options if parallel or file else replace(agent.options, parallel_tool_calls=False),
             limits=_limits(options),
             retry=options.get("retry") or agent.retry or Retry(),
             parallel=parallel,
             stream=stream or self.on_event is not None,
-            format_is_enforced=getattr(agent._provider, "enforces_format", False),
+            format_is_enforced=enforces_format(agent._provider, agent.options),
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
+            asks_again=file is None or not file.once,
+            context_budget=_budget(options.get("context_budget")),
+            guards=tuple([stage for stage in _STAGES if getattr(self.guardrails, stage, None) is not None]),
         )
         check_plan(agent._provider, plan)
         start = RunStarted(
-            f"run_{os.urandom(12).hex()}", plan, _turns(agent, inputs), time.time(), session=options.get("session", "")
+            f"run_{os.urandom(12).hex()}",
+            plan,
+            tuple(file.turns) if file is not None else _turns(agent, inputs),
+            time.time(),
+            parent=options.get("parent"),
+            session=options.get("session", ""),
+            owner=options.get("owner", ""),
         )
         self.run = Run(start)
         if self.journal is not None:
@@ -195,23 +314,31 @@ class _Start:
     async def drive(self, emit: Callable[[list[Event]], None] | None = None) -> None:
         """Drive the run. `emit` sees every batch after the journal and the caller's `on_event`."""
         stop = self._stop_from_outside()
+        spans = run_spans(self.run)
         try:
-            if self.cancel is not None and self.cancel.is_cancelled:
-                raise asyncio.CancelledError
+            if self.on_event is not None:
+                self.on_event(self.run.start)
             await drive(
                 self.run,
                 provider=self.agent._provider,
-                tools=self.tools,
-                emit=self._emitter(emit),
+                tools=self.tools if spans is None else spans.around(self.tools),
+                emit=self._emitter(emit, spans),
                 barrier=partial(self.journal.barrier, self.run.id) if self.journal is not None else None,
+                steering=self.steering,
+                guardrails=self.guardrails,
+                summarize=self.summarize,
+                is_cancelled=None if self.cancel is None else self.cancel._was_cancelled,
+                start_child=self._start_child,
+                at_once=spans is not None,
             )
         except asyncio.CancelledError:
-            if self.cancel is None or not self.cancel.is_cancelled:
-                raise
-            # Asked for through the token, so it is an outcome of the run and not of the task.
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
+            if stop is None or not stop.is_why():
+                raise  # else it was asked for through the token: an outcome of the run, and not of the task
         finally:
+            if stop is not None:
+                stop.over()
+            if spans is not None:
+                spans.close()
             if stop is not None and self.cancel is not None:
                 self.cancel._forget(stop)
             if self.journal is not None:
@@ -220,14 +347,28 @@ class _Start:
                 finally:
                     self.journal.release(self.run.id)
 
-    def _emitter(self, emit: Callable[[list[Event]], None] | None) -> Callable[[list[Event]], None]:
+    async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
+        from ronda.children import start_child  # most agents start no other
+
+        return await start_child(self, context, agent, inputs, mode)
+
+    def _emitter(
+        self, emit: Callable[[list[Event]], None] | None, spans: RunSpans | None
+    ) -> Callable[[list[Event]], None]:
         journal, on_event, id = self.journal, self.on_event, self.run.id
-        if journal is None and on_event is None:
+        file = self.file
+        if journal is None and on_event is None and spans is None and file is None:
             return emit or _to_nobody
 
         def all_of_them(batch: list[Event]) -> None:
+            if type(batch[0]) not in PREVIEWS:
+                self.facts += len(batch)
             if journal is not None:
                 journal.append(id, batch)
+            if file is not None:
+                file.take(batch)
+            if spans is not None:
+                spans.take(batch)
             if on_event is not None:
                 for event in batch:
                     on_event(event)
@@ -236,17 +377,12 @@ class _Start:
 
         return all_of_them
 
-    def _stop_from_outside(self) -> Callable[[], None] | None:
-        if self.cancel is None or self.cancel.is_cancelled:
+    def _stop_from_outside(self) -> _Stop | None:
+        if self.cancel is None:
             return None
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-
-        def stop() -> None:
-            loop.call_soon_threadsafe(task.cancel)
-
-        self.cancel._stop_with(stop)
+        stop = _Stop(self.cancel)
+        if not self.cancel.is_cancelled:
+            self.cancel._stop_with(stop)
         return stop
 
     def result(self) -> Any:
@@ -256,9 +392,13 @@ class _Start:
         if end is None or end.reason == "cancelled":
             raise RunCancelled("the run was cancelled", run.turns, run=run.id)
         if end.reason == "failed":
+            if self.file is not None and (said := self.file.rescued(run)) is not None:
+                return said
             raise _failure(run)
         if end.reason == "limit" and run.plan.limits.on_limit == "error":
             raise LimitExceeded(end.message or "the run reached a limit", run.turns, run=run.id)
+        if self.file is not None:
+            return self.file.answer(run)
         text = final_text(run)
         return text if self.agent.output is None else self._structured(text)
 
@@ -273,9 +413,42 @@ class _Start:
             raise RunEnded(message, self.run.turns, run=self.run.id) from error
 
 
+_STAGES: tuple[Literal["input", "output", "tool"], ...] = ("input", "output", "tool")
+
+
+def _guardrails(given: Guardrails | Mapping[str, Callable[..., Any]] | None) -> Guardrails | None:
+    if given is None or isinstance(given, Guardrails):
+        return given
+    unknown = given.keys() - set(_STAGES)
+    if unknown:
+        raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {', '.join(_STAGES)}", param="guardrails")
+    return Guardrails(**given)
+
+
+def _budget(characters: int | None) -> int | None:
+    if characters is not None and characters < 1:
+        raise BadRequest(f"context_budget is {characters}; it counts characters, from 1 on", param="context_budget")
+    return characters
+
+
+def _summarizer(compaction: Summarize | AnyAgent | None) -> Summarize | None:
+    """Whoever sums up: a function of the turns that go, or an agent that is given them as text."""
+    if compaction is None or (callable(compaction) and not isinstance(compaction, Agent)):
+        return compaction
+    agent = compaction
+
+    async def ask(turns: Sequence[Turn]) -> str:
+        text = written_out(turns)
+        return str(await invoke_agent_async(agent, {"input": text, "conversation": text}))
+
+    return ask
+
+
 def _failure(run: Run) -> RunEnded:
     assert run.ended is not None
     message = run.ended.message or "the run failed"
+    if (denied := run.denied) is not None:
+        return GuardrailError(message, run.turns, run=run.id, stage=denied.stage, reason=denied.problem)
     if (failed := run.failure) is not None:
         if failed.tries > 1:
             message = f"LLM call failed after {failed.tries} retries: {message}"
@@ -350,50 +523,64 @@ def _turns(agent: Agent, inputs: Inputs) -> tuple[Turn, ...]:
     return turns if not isinstance(turns[0], UserTurn) else (*instructions, *turns)
 
 
-async def invoke_agent_async(agent: Agent, inputs: Inputs, tools: Tools | None = None, **options: Any) -> Any:
+async def _start(
+    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool, options: RunOptions
+) -> _Start:
+    """An agent made in code, or a file, and its inputs → a run that is about to be driven."""
+    if isinstance(agent, Agent):
+        return _Start(agent, () if inputs is None else inputs, tools, stream, options)
+    from ronda.join import start_file  # those who make their agents in code need none of it
+
+    return await start_file(agent, inputs, tools, stream, options)
+
+
+async def invoke_agent_async(
+    agent: AnyAgent,
+    inputs: Inputs | None = None,
+    tools: Tools | None = None,
+    *,
+    stream: bool | None = None,
+    hold: bool = False,
+    **options: Any,
+) -> Any:
     """Run an agent to its answer. See `invoke_agent`."""
-    start = _Start(agent, inputs, tools, False, _checked(options))
-    await start.drive()
-    return start.result()
+    checked = _checked(options)
+    if stream or hold or not isinstance(agent, Agent):
+        from ronda.pipeline import invoke_file
+
+        return await invoke_file(agent, inputs, tools, stream, hold, checked)
+    start = _Start(agent, () if inputs is None else inputs, tools, False, checked)
+    with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
+        await start.drive()
+        result = start.result()
+        emit("result", result)
+        return result
 
 
-def invoke_agent(agent: Agent, inputs: Inputs, tools: Tools | None = None, **options: Any) -> Any:
+def invoke_agent(
+    agent: AnyAgent,
+    inputs: Inputs | None = None,
+    tools: Tools | None = None,
+    *,
+    stream: bool | None = None,
+    hold: bool = False,
+    **options: Any,
+) -> Any:
     """Run an agent to its answer and return it: the final text, or the structured value if the agent asks for one.
 
     Args:
-        agent: The agent.
+        agent: The agent: made in code, loaded from a prompty file, or the path of one.
         inputs: The user's message; or a mapping with it under `input`, whose other members fill bound parameters; or
-            the turns of a conversation, such as `error.messages`.
+            the turns of a conversation, such as `error.messages`. For a file: a mapping of what it declares.
         tools: Functions, or name → function, laid over the agent's for this run alone.
+        stream: Return a `PromptyStream` at once instead; None does what the file says.
+        hold: Of a stream: show nothing before a turn is known to be the last.
         options: `max_iterations` (10), `on_event` (called with every event), `cancel` (a `Cancel`), `parallel_tool_calls`
             (True), `max_tool_calls`, `max_tokens`, `max_seconds`, `on_limit` ("error" or "answer"), `on_unknown_tool`
-            ("raise" or "tell"), `retry`, `session`, `journal`.
+            ("raise" or "tell"), `retry`, `session`, `journal`, `steering` (a `Steering`), `guardrails` (a `Guardrails`),
+            `context_budget` (characters) and `compaction` (who sums up what the budget cuts).
     """
-    call = invoke_agent_async(agent, inputs, tools, **options)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(call)
-    return _in_another_thread(call)
-
-
-def _in_another_thread(call: Any) -> Any:
-    """From inside a running loop (a notebook): the run gets a loop of its own; this thread waits, as it was asked to."""
-    outcome: list[Any] = []
-
-    def work() -> None:
-        try:
-            outcome.append((asyncio.run(call), None))
-        except BaseException as error:  # raised again in the thread that asked
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=work, name="ronda-invoke")
-    thread.start()
-    thread.join()
-    value, error = outcome[0]
-    if error is not None:
-        raise error
-    return value
+    return wait_for(invoke_agent_async(agent, inputs, tools, stream=stream, hold=hold, **options))
 
 
 def _checked(options: dict[str, Any]) -> RunOptions:
@@ -410,7 +597,9 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     Leaving the block early cancels the run and waits until nothing of it is running. Takes what `invoke_agent` takes.
     """
 
-    def __init__(self, agent: Agent, inputs: Inputs, tools: Tools | None = None, **options: Any) -> None:
+    def __init__(
+        self, agent: AnyAgent, inputs: Inputs | None = None, tools: Tools | None = None, **options: Any
+    ) -> None:
         self._args = (agent, inputs, tools, True, _checked(options))
         self._batches: deque[Event] = deque()
         self._wake: asyncio.Future[None] | None = None
@@ -418,7 +607,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         self._task: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
-        self._start = _Start(*self._args)
+        self._start = await _start(*self._args)
         self._batches.append(self._start.run.start)
         self._task = asyncio.create_task(self._start.drive(self._take))
         self._task.add_done_callback(self._ring)

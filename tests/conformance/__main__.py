@@ -25,16 +25,21 @@ from tests.conformance import (
     openai_chat_followups,
     openai_chat_requests,
     openai_chat_streams,
+    openresponses_schema,
     prompty_discovery,
     prompty_load,
     prompty_parse,
+    prompty_process,
     prompty_render,
+    prompty_turn,
+    prompty_wire,
     responses_answers,
     responses_followups,
     responses_requests,
     responses_streams,
     schemas,
 )
+from tests.conformance.prompty_vectors import prompty_total
 from tests.conformance.report import PartResult
 
 # One line per part, in the order they are run.
@@ -48,6 +53,7 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("responses streams", responses_streams.run),
     ("responses requests", responses_requests.run),
     ("responses follow-ups", responses_followups.run),
+    ("open responses schema", openresponses_schema.run),
     ("gemini answers", gemini_answers.run),
     ("gemini streams", gemini_streams.run),
     ("gemini requests", gemini_requests.run),
@@ -60,6 +66,9 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("prompty discovery", prompty_discovery.run),
     ("prompty render", prompty_render.run),
     ("prompty parse", prompty_parse.run),
+    ("prompty turn", prompty_turn.run),
+    ("prompty wire", prompty_wire.run),
+    ("prompty process", prompty_process.run),
     ("anthropic answers", anthropic_answers.run),
     ("anthropic streams", anthropic_streams.run),
     ("anthropic requests", anthropic_requests.run),
@@ -87,6 +96,7 @@ def main(arguments: list[str]) -> int:
         for note in result.notes:
             print(f"    {note}", flush=True)
         total = total + result
+    print(prompty_total(data))
     print(total.counts)
     return 1 if total.failed else 0
 

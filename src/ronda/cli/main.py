@@ -15,7 +15,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(asked)
     except (BadConfig, BadRequest) as error:
-        print(f"ronda: {error}", file=sys.stderr)
+        where = getattr(error, "where", "")  # of a prompty file: its name, line and field
+        where = "" if where in str(error) else where
+        print(": ".join(part for part in ("ronda", where, str(error)) if part), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -30,6 +32,18 @@ def _run(asked: argparse.Namespace) -> int:
         from ronda.cli.models import models
 
         return models(asked)
+    if asked.command == "validate":
+        from ronda.cli.validate import validate
+
+        return validate(asked)
+    if asked.command == "render":
+        from ronda.cli.render import render
+
+        return render(asked)
+    if asked.command == "schema":
+        from ronda.cli.schema import schema
+
+        return schema(asked)
     from ronda.cli.run import run
 
     return run(asked)
@@ -48,6 +62,25 @@ def _parser() -> argparse.ArgumentParser:
     _run_parser(
         commands.add_parser(
             "run", help="ask once, print the answer", description="Run an agent once and print its answer."
+        )
+    )
+    _validate_parser(
+        commands.add_parser(
+            "validate", help="list what is wrong with prompty files", description="Every problem, with its line."
+        )
+    )
+    _render_parser(
+        commands.add_parser(
+            "render",
+            help="print the messages of a prompty file",
+            description="Fill a prompty file in and print its messages as they would be sent; no model is called.",
+        )
+    )
+    _schema_parser(
+        commands.add_parser(
+            "schema",
+            help="print the JSON Schema of prompty files",
+            description="The front matter of prompty files as a JSON Schema, for editors.",
         )
     )
     _models_parser(
@@ -89,6 +122,11 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
     parser.add_argument(
+        "--agents",
+        metavar="DIR",
+        help="a folder of .prompty files: each is a model name on every door, and an agent_id",
+    )
+    parser.add_argument(
         "--tool-dispatch-url", metavar="URL", help="POST calls of declared tools that nothing here runs to this address"
     )
     parser.add_argument(
@@ -126,7 +164,40 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
         help="'auto', 'none', 'required' (the first turn must call a tool), or the name of one tool",
     )
     parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
-    parser.add_argument("prompt", nargs="?", help="what to ask; read from standard input when it is left out")
+    _input_option(parser)
+    parser.add_argument(
+        "prompt",
+        nargs="?",
+        metavar="PROMPT|FILE.prompty",
+        help="what to ask, or a prompty file to run; read from standard input when it is left out",
+    )
+
+
+def _input_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-i",
+        "--input",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        dest="inputs",
+        help="an input of the file; NAME=@FILE takes it from a file, NAME=@@TEXT begins with an @; may be repeated",
+    )
+
+
+def _validate_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE.prompty", nargs="+", help="prompty files")
+    parser.add_argument("--strict", action="store_true", help="count warnings as problems")
+
+
+def _render_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE.prompty", help="a prompty file")
+    parser.add_argument("--json", action="store_true", help="print the messages as JSON")
+    _input_option(parser)
+
+
+def _schema_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it to this file instead")
 
 
 if __name__ == "__main__":

@@ -1,27 +1,50 @@
-"""`ronda run`: one prompt, one answer."""
+"""`ronda run`: one prompt, or one prompty file, and one answer."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from typing import Any
 
-from ronda.agent import Agent, stream_agent
+import msgspec
+
+from ronda.agent import Agent, Inputs, invoke_agent, stream_agent
+from ronda.cli.files import is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
 from ronda.core.plan import ToolChoice
-from ronda.errors import BadConfig, RunEnded
+from ronda.drive import Tool
+from ronda.errors import BadConfig, RunEnded, ToolMissing, UpstreamError
+from ronda.prompty.model import Prompty
 
 
 def run(asked: argparse.Namespace) -> int:
-    prompt = asked.prompt if asked.prompt is not None else sys.stdin.read()
-    if not prompt.strip():
-        raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
-    tools = []
+    tools: list[Tool] = []
     if asked.tools:
         from ronda.server.toolbox import load_tools
 
         tools = [tool for path in asked.tools for tool in load_tools(path)[0]]
+    try:
+        if is_file(asked.prompt):
+            _run_file(asked, tools)
+        else:
+            _run_prompt(asked, tools)
+    except ToolMissing as error:
+        print(f"ronda: {error}; give a file that has it with --tools", file=sys.stderr)
+        return 2
+    except (RunEnded, UpstreamError) as error:
+        print(f"ronda: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run_prompt(asked: argparse.Namespace, tools: list[Tool]) -> None:
+    if asked.inputs:
+        raise BadConfig("-i gives an input to a prompty file, and the prompt is none")
+    prompt = asked.prompt if asked.prompt is not None else sys.stdin.read()
+    if not prompt.strip():
+        raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
     agent = Agent(
         model=asked.model or DEFAULT_MODEL,
         base_url=asked.base_url,
@@ -29,12 +52,20 @@ def run(asked: argparse.Namespace) -> int:
         tools=tools,
         tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in tools]),
     )
-    try:
-        asyncio.run(_run(agent, prompt, asked))
-    except RunEnded as error:
-        print(f"ronda: {error}", file=sys.stderr)
-        return 1
-    return 0
+    asyncio.run(_run(agent, prompt, [], asked))
+
+
+def _run_file(asked: argparse.Namespace, tools: list[Tool]) -> None:
+    if asked.instructions:
+        raise BadConfig("--instructions belong to a prompt; a prompty file brings its own")
+    if asked.tool_choice != "auto":
+        raise BadConfig("--tool-choice belongs to a prompt; a prompty file decides by itself")
+    prompty = load_file(asked.prompt, asked.model, asked.base_url, DEFAULT_MODEL)
+    inputs = read_inputs(prompty, asked.inputs)
+    if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
+        _print(invoke_agent(prompty, inputs))
+    else:
+        asyncio.run(_run(prompty, inputs, tools, asked))
 
 
 def _choice(said: str, names: list[str]) -> ToolChoice:
@@ -47,9 +78,9 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
     return ToolChoice("required", (said,), named=True)
 
 
-async def _run(agent: Agent, prompt: str, asked: argparse.Namespace) -> None:
+async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace) -> None:
     options = {} if asked.max_iterations == 10 else {"max_iterations": asked.max_iterations}
-    async with stream_agent(agent, prompt, **options) as events:
+    async with stream_agent(agent, inputs, tools or None, **options) as events:
         names: dict[str, str] = {}
         async for event in events:
             match event:
@@ -68,7 +99,11 @@ async def _run(agent: Agent, prompt: str, asked: argparse.Namespace) -> None:
                     print(f"ronda: {message}", file=sys.stderr)
                 case _:
                     pass
-        print() if asked.stream else print(events.result)
+        print() if asked.stream else _print(events.result)
+
+
+def _print(result: Any) -> None:
+    print(result if isinstance(result, str) else msgspec.json.encode(result).decode())
 
 
 def _note(text: str, wanted: bool) -> None:

@@ -40,7 +40,7 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
     from ronda.server.app import Server, create_app
 
     journal = open_journal(config)
-    server = Server(config, journal)
+    server = Server(config, journal, catalog=catalog_file(config))
     settings = uvicorn.Config(
         create_app(server),
         http="httptools",
@@ -49,11 +49,17 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
         timeout_graceful_shutdown=5,
         server_header=False,
         date_header=False,
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=config.max_body,
         proxy_headers=False,
     )
     for line in await server.models.load():
         print(line, file=sys.stderr, flush=True)
+    if server.agent_files is not None:
+        names = ", ".join(server.agent_files.names()) or "none yet"
+        print(f"agents in {config.agents}: {names}", file=sys.stderr, flush=True)
+        for problem in server.agent_files.problems():
+            print(f"ronda: {problem}", file=sys.stderr, flush=True)
     tools = ", ".join(server.toolbox.names) or "none of its own"
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -117,6 +123,13 @@ def open_journal(config: ServerConfig) -> Journal:
     )
 
 
+def catalog_file(config: ServerConfig) -> str:
+    """Where agents and conversations are kept that clients make: next to the journal, or nowhere."""
+    if config.data_dir == ":memory:":
+        return ":memory:"
+    return str((Path(config.data_dir) if config.data_dir is not None else state_folder()) / "catalog.db")
+
+
 def state_folder() -> Path:
     """Where programs keep what should survive a restart: never the working directory."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -155,5 +168,7 @@ def _read_toml(path: str) -> dict[str, Any]:
     if isinstance(settings.get("tools"), str):
         settings["tools"] = [settings["tools"]]
     folder = Path(path).parent  # paths in a file are meant from where the file is
+    if isinstance(settings.get("agents"), str):
+        settings["agents"] = str(folder / settings["agents"])
     settings["tools"] = [str(folder / tool) for tool in settings.get("tools", [])]
     return settings

@@ -1,0 +1,73 @@
+"""Prompty files on the command line: `-i name=value` → inputs, and the model that is asked instead of the file's own."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ronda.errors import BadConfig, BadRequest
+from ronda.prompty.inputs import read_input
+from ronda.prompty.load import load
+from ronda.prompty.model import KeyConnection, Model, Prompty
+from ronda.prompty.references import decode_text
+
+_MEDIA = ("image", "file", "audio")
+MAX_INPUT = 64_000_000
+
+
+def is_file(prompt: str | None) -> bool:
+    """A prompt that can only be meant as the name of a prompty file, whether it is there or not."""
+    return prompt is not None and prompt.endswith(".prompty") and (len(prompt.split()) == 1 or Path(prompt).is_file())
+
+
+def load_file(path: str, model: str | None = None, base_url: str | None = None, default: str | None = None) -> Prompty:
+    """A file, with another model if one is asked for; `default` is the model of a file that names none."""
+    prompty = load(path)
+    if prompty.model is None and model is None:
+        model = default
+    if model is not None:
+        options = prompty.model.options if prompty.model is not None else None
+        where = KeyConnection(endpoint=base_url) if base_url is not None else None
+        return msgspec.structs.replace(prompty, model=Model(id=model, connection=where, options=options))
+    if base_url is not None and prompty.model is not None:
+        where = KeyConnection(endpoint=base_url)
+        return msgspec.structs.replace(prompty, model=msgspec.structs.replace(prompty.model, connection=where))
+    return prompty
+
+
+def read_inputs(prompty: Prompty, said: Sequence[str]) -> dict[str, Any]:
+    inputs: dict[str, Any] = {}
+    for one in said:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise BadConfig(f"-i {one!r} is not NAME=VALUE")
+        if name in inputs:
+            raise BadConfig(f"the input '{name}' is given twice")
+        inputs[name] = _value(prompty, name, value)
+    return inputs
+
+
+def _value(prompty: Prompty, name: str, value: str) -> Any:
+    if value.startswith("@@"):
+        return read_input(prompty, name, value[1:])
+    if not value.startswith("@"):
+        return read_input(prompty, name, value)
+    path = Path(value[1:])
+    try:
+        if path.stat().st_size > MAX_INPUT:
+            raise BadConfig(f"the input '{name}': {path} is larger than {MAX_INPUT} bytes")
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadConfig(f"the input '{name}': cannot read {path}: {error.strerror}") from error
+    kind = next((declared.kind for declared in prompty.inputs if declared.name == name), "string")
+    if kind in _MEDIA:
+        media_type = mimetypes.guess_type(path.name)[0]
+        return {"data": data, "name": path.name, **({"mediaType": media_type} if media_type else {})}
+    try:
+        return read_input(prompty, name, decode_text(data, str(path)))
+    except BadRequest as error:
+        raise BadConfig(f"the input '{name}': {error}") from error

@@ -1,0 +1,38 @@
+"""`ronda render FILE -i …`: the messages of a prompty file as they would be sent, without calling a model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from ronda.cli.files import load_file, read_inputs
+from ronda.pipeline import prepare
+from ronda.prompty.rich import Message, Part
+
+SHOWN = 60  # characters of a medium
+
+
+def render(asked: argparse.Namespace) -> int:
+    prompty = load_file(asked.file)
+    messages = prepare(prompty, read_inputs(prompty, asked.inputs))
+    if asked.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(messages), indent=2).decode() + "\n")
+    else:
+        print("\n\n".join(_shown(message) for message in messages))
+    return 0
+
+
+def _shown(message: Message) -> str:
+    told = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in message.metadata.items())
+    head = f"{message.role}[{told}]:" if told else f"{message.role}:"
+    return "\n".join([head, *[_part(part) for part in message.content]])
+
+
+def _part(part: Part) -> str:
+    if part.kind == "text":
+        return part.value
+    value = part.value or part.id or ""
+    told = value if len(value) <= SHOWN else f"{value[:SHOWN]}… ({len(value)} characters)"
+    return f"[{part.kind} {told}]"

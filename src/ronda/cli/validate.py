@@ -1,0 +1,21 @@
+"""`ronda validate FILE…`: every problem of prompty files, with its line. Ends with 2 if there is one."""
+
+from __future__ import annotations
+
+import argparse
+
+from ronda.prompty.validate import validate as problems_of
+
+
+def validate(asked: argparse.Namespace) -> int:
+    failed = False
+    for file in asked.files:
+        problems = problems_of(file)
+        for problem in problems:
+            place = file if problem.line is None else f"{file}:{problem.line}"
+            said = problem.message if problem.severity == "error" else f"warning: {problem.message}"
+            print(": ".join(part for part in (place, problem.field, said) if part))
+            failed = failed or problem.severity == "error" or asked.strict
+        if not problems:
+            print(f"{file}: no problems")
+    return 2 if failed else 0

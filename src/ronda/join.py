@@ -1,0 +1,192 @@
+"""A prompty file and its inputs → a run: the model it names, the messages it renders to, the tools it declares.
+
+    resolve(path_or_agent)       a file loaded, or the agent as it is
+    agent_of(prompty)            the agent of ours that a file is
+    FileJob                      a file with its inputs: what its run starts from, and how its answer is read
+    start_file(…)                all of it, up to a run that is about to be driven
+
+What the caller gives for this run alone (`tools`) lies over the file's and the registered ones; neither is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+from msgspec import Raw
+
+from ronda.agent import Agent, AnyAgent, Inputs, RunOptions, Tools, _Start
+from ronda.core.events import Checked, Event, ModelFinished
+from ronda.core.output import final_text
+from ronda.core.parts import Turn
+from ronda.core.plan import ToolSpec
+from ronda.core.run import Run
+from ronda.drive import Provider, ToolContext, ToolOutput
+from ronda.errors import BadConfig, BadRequest
+from ronda.prompty.inputs import validate_inputs
+from ronda.prompty.load import load
+from ronda.prompty.model import Prompty
+from ronda.prompty.options import options_of
+from ronda.prompty.prepare import prepared
+from ronda.prompty.results import read_structured
+from ronda.prompty.rich import Message, read_message
+from ronda.prompty.tool_kinds import tools_of
+from ronda.prompty.turns import turns_of
+from ronda.prompty.upstream import Upstream, upstream_of
+from ronda.providers import Where, open_provider
+from ronda.providers.grants import Grant
+from ronda.trace.spans import span
+from ronda.wire.openai_chat import API as CHAT
+from ronda.wire.openai_responses import API as RESPONSES
+
+_TURNS = get_args(Turn)
+
+Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
+
+
+def resolve(source: AnyAgent) -> Agent | Prompty:
+    """The agent itself, or the file of this path."""
+    if isinstance(source, Agent | Prompty):
+        return source
+    if isinstance(source, str | os.PathLike):
+        with span("load", signature="ronda.prompty.load", inputs={"path": str(source)}) as emit:
+            prompty = load(source)
+            emit("result", prompty)
+            return prompty
+    raise BadConfig(f"{source!r} is no agent; give an Agent, a loaded prompty, or the path of a prompty file")
+
+
+def must_be_file(source: AnyAgent) -> Prompty:
+    found = resolve(source)
+    if isinstance(found, Agent):
+        raise BadConfig("an agent made in code has no template to work on; `invoke_agent` and `turn` run it")
+    return found
+
+
+def agent_of(prompty: Prompty, upstream: Upstream | None = None) -> Agent:
+    """The agent of ours that a file is, without its tools: those depend on the inputs of a run."""
+    where = upstream or upstream_of(prompty)
+    options = options_of(prompty, where.kind)
+    name = prompty.name or (Path(prompty.path).stem if prompty.path else "prompty")
+    if where.provider is not None:
+        return Agent(where.provider, options=options, name=name)
+    if where.grant is not None:
+        return Agent(_with_tokens(where, where.grant), options=options, name=name)
+    return Agent(where.spec, where.base_url, where.key, options=options, name=name)
+
+
+def _with_tokens(where: Upstream, grant: Grant) -> Provider:
+    from ronda.providers.oauth import OAuthProvider  # loads HTTP
+
+    return OAuthProvider(grant, lambda token: open_provider(where.spec, Where(where.base_url, token)))
+
+
+class FileJob:
+    """A file and its inputs. A run that goes on from a conversation brings its turns, and its inputs are the defaults."""
+
+    def __init__(self, prompty: Prompty, inputs: Inputs | Conversation | None) -> None:
+        self.prompty = prompty
+        self.upstream = upstream_of(prompty)
+        self.inputs, self.messages, self.turns = _begin(prompty, inputs)
+        self.once = False
+        self.overlay: Tools | None = None
+        self.last: ModelFinished | None = None
+        self._rejected: str | None = None
+
+    def take(self, batch: Sequence[Event]) -> None:
+        """What must be remembered of the run to read its answer."""
+        for event in batch:
+            if type(event) is ModelFinished:
+                self.last, self._rejected = event, None
+            elif type(event) is Checked and event.stage == "format" and event.problem is not None and self.last:
+                self._rejected = self.last.turn.text
+
+    def answer(self, run: Run) -> Any:
+        with span("process", signature="ronda.prompty.process") as emit:
+            result = self.read(run)
+            emit("result", result)
+            return result
+
+    def read(self, run: Run) -> Any:
+        assert run.ended is not None
+        if run.ended.reason == "tool_calls":
+            return list(run.open_calls)
+        text = final_text(run)
+        return read_structured(text) if self.prompty.outputs else text
+
+    def rescued(self, run: Run) -> str | None:
+        """The words of a model that was asked twice for JSON and gave none: as the specification has it, they are the answer."""
+        said_it_wrong = run.ended is not None and (run.ended.message or "").startswith("the model's answer is not")
+        return self._rejected if said_it_wrong or run.failure is not None else None
+
+
+def _begin(prompty: Prompty, inputs: Inputs | Conversation | None) -> tuple[dict[str, Any], list[Message], list[Turn]]:
+    if inputs is None or isinstance(inputs, Mapping):
+        with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
+            known = validate_inputs(prompty, inputs)
+            messages = prepared(prompty, known)
+            emit("result", messages)
+        return known, messages, turns_of(messages)
+    if isinstance(inputs, str):
+        names = ", ".join(f"'{one.name}'" for one in prompty.inputs) or "none"
+        raise BadRequest(f"the inputs of a prompty file are a mapping; this one declares {names}", param="inputs")
+    known = {one.name: one.default for one in prompty.inputs if one.default is not None}
+    messages, turns = read_conversation(inputs)
+    return known, messages, turns
+
+
+def read_conversation(given: Any) -> tuple[list[Message], list[Turn]]:
+    """Messages or turns, as far as they have been made: `prepare`'s, an error's `messages`, or dicts."""
+    items = list(given)
+    if items and all(isinstance(item, _TURNS) for item in items):
+        return [], items
+    if not items or not all(
+        isinstance(item, Message) or (isinstance(item, Mapping) and "role" in item) for item in items
+    ):
+        raise BadRequest("a conversation is a list of messages, {role, content}, or of turns", param="messages")
+    messages = [read_message(item) for item in items]
+    return messages, turns_of(messages)
+
+
+async def start_file(
+    source: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool, options: RunOptions
+) -> _Start:
+    prompty = must_be_file(source)
+    return await start_job(FileJob(prompty, inputs), tools, stream, options)
+
+
+async def start_job(
+    job: FileJob, tools: Tools | None, stream: bool, options: RunOptions, *, loop: bool | None = True
+) -> _Start:
+    """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
+    if job.upstream.api in ("embedding", "image"):
+        raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
+    table = await tools_of(job.prompty, tools, job.inputs)
+    if loop is None:
+        loop = tools is not None or not table or any(tool.spec.kind != "caller" for tool in table.values())
+    job.once, job.overlay = not loop, tools
+    if not loop:
+        table = {name: Declared(tool.spec, job.upstream.kind) for name, tool in table.items()}
+        options = {**options, "on_unknown_tool": "tell"}
+    agent = agent_of(job.prompty, job.upstream)
+    return _Start(agent, job.inputs, table, stream, options, job)
+
+
+class Declared:
+    """A tool that the model may ask for and that the caller runs. What it was promised of its form is said, not enforced:
+    one model call is one model call."""
+
+    def __init__(self, spec: ToolSpec, kind: str) -> None:
+        function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters, "strict": True}
+        native, api = Raw(b"null"), ""
+        if spec.strict and kind == "openai-chat":
+            native, api = Raw(msgspec.json.encode({"type": "function", "function": function})), CHAT
+        elif spec.strict and kind == "openai":
+            native, api = Raw(msgspec.json.encode({"type": "function", **function})), RESPONSES
+        self.spec = msgspec.structs.replace(spec, kind="caller", strict=None, native=native, native_api=api)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        raise NotImplementedError("calls of this tool go to the caller")

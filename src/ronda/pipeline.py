@@ -1,0 +1,290 @@
+"""The pipeline of a prompty file, stage by stage and composed: every function has an `_async` twin that does the work.
+
+    prepare(file, inputs)      → messages          validate_inputs, render, parse, threads in their place
+    render, parse              → text, messages    the two halves of it
+    run(file, messages)        → result            one model call, and its answer read
+    process(file, response)    → result            an answer that was got elsewhere
+    invoke(file, inputs)       → result            prepare and run
+    cast(result, type)         → an instance
+
+One model call is one: calls that the model asks for are the result, and the caller's to run. `invoke_agent` and `turn` run
+the loop. A file whose API type is `embedding` or `image` makes that request instead of a conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ronda.agent import Agent, AnyAgent, Inputs, RunOptions, Tools, _Start, where_is
+from ronda.blocking import wait_for
+from ronda.errors import BadRequest
+from ronda.join import Conversation, FileJob, must_be_file, read_conversation, resolve, start_job
+from ronda.prompty import results
+from ronda.prompty.discovery import ModelInfo, map_models
+from ronda.prompty.inputs import validate_inputs as validated
+from ronda.prompty.model import Connection, Model, Prompty
+from ronda.prompty.options import wants_stream
+from ronda.prompty.prepare import parsed, prepared, rendered
+from ronda.prompty.process import UNEXPECTED, BadResponse
+from ronda.prompty.process import process as result_of
+from ronda.prompty.requests import write_embedding, write_image
+from ronda.prompty.rich import Message
+from ronda.prompty.upstream import Upstream, provider_of, upstream_of
+from ronda.providers import Where
+from ronda.streams import PromptyStream
+from ronda.trace.spans import span
+
+_DATA = {"embedding": "/embeddings", "image": "/images/generations"}
+
+
+# ---- the stages -------------------------------------------------------------------------------------------------------
+
+
+def validate_inputs(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The inputs with defaults filled in; one that is required and missing is an error."""
+    return validated(must_be_file(agent), inputs)
+
+
+async def validate_inputs_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return validate_inputs(agent, inputs)
+
+
+def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
+    """The template filled in. The text remembers what of it is the author's, so that `parse` need not trust it."""
+    prompty = must_be_file(agent)
+    with span("render", signature="ronda.render", inputs=inputs) as emit:
+        text = rendered(prompty, validated(prompty, inputs))
+        emit("result", str(text))
+        return text
+
+
+async def render_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
+    return render(agent, inputs)
+
+
+def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = None) -> list[Message]:
+    """Rendered text → messages. `inputs` hold the threads and media of a text that somebody else rendered."""
+    prompty = must_be_file(agent)
+    with span("parse", signature="ronda.parse", inputs={"rendered": str(rendered)}) as emit:
+        messages = parsed(prompty, rendered, inputs or {})
+        emit("result", messages)
+        return messages
+
+
+async def parse_async(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = None) -> list[Message]:
+    return parse(agent, rendered, inputs)
+
+
+def prepare(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
+    """The messages as they would be sent."""
+    prompty = must_be_file(agent)
+    with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
+        messages = prepared(prompty, validated(prompty, inputs))
+        emit("result", messages)
+        return messages
+
+
+async def prepare_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
+    return prepare(agent, inputs)
+
+
+def process(agent: AnyAgent, response: Any) -> Any:
+    """A provider's answer, however it was got → text, a structured value, calls, a vector, an image."""
+    prompty = must_be_file(agent)
+    with span("process", signature="ronda.process", inputs={"response": response}) as emit:
+        result = result_of(prompty, response)
+        emit("result", result)
+        return result
+
+
+async def process_async(agent: AnyAgent, response: Any) -> Any:
+    return process(agent, response)
+
+
+def cast(result: Any, type: type[results.T]) -> results.T:
+    return results.cast(result, type)
+
+
+async def cast_async(result: Any, type: type[results.T]) -> results.T:
+    return results.cast(result, type)
+
+
+# ---- composed ---------------------------------------------------------------------------------------------------------
+
+
+def run(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
+    """One model call with these messages, and its result. Takes the options of `invoke_agent`."""
+    return wait_for(run_async(agent, messages, **options))
+
+
+async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
+    from ronda.agent import _checked
+
+    checked = _checked(options)
+    with span("run", signature="ronda.run", inputs={"messages": messages}) as emit:
+        prompty = must_be_file(agent)
+        read_conversation(messages)  # said before anything else happens
+        result = await _once(FileJob(prompty, messages), checked, "run")
+        emit("result", result)
+        return result
+
+
+def invoke(
+    agent: AnyAgent, inputs: Mapping[str, Any] | None = None, *, target_type: type[Any] | None = None, **options: Any
+) -> Any:
+    """Load, prepare, one model call, and its result: cast, if a type is given."""
+    return wait_for(invoke_async(agent, inputs, target_type=target_type, **options))
+
+
+async def invoke_async(
+    agent: AnyAgent, inputs: Mapping[str, Any] | None = None, *, target_type: type[Any] | None = None, **options: Any
+) -> Any:
+    from ronda.agent import _checked
+
+    checked = _checked(options)
+    with span("invoke", signature="ronda.invoke", inputs=inputs) as emit:
+        result = await _once(FileJob(must_be_file(agent), inputs), checked, "invoke")
+        if target_type is not None and not isinstance(result, PromptyStream):
+            result = results.cast(result, target_type)
+        emit("result", result)
+        return result
+
+
+async def _once(job: FileJob, options: RunOptions, name: str) -> Any:
+    if job.upstream.api in _DATA:
+        return await ask_for_data(job)
+    if wants_stream(job.prompty):
+        return PromptyStream(lambda: start_job(job, None, True, options, loop=False), name=name, inputs=job.inputs)
+    start = await start_job(job, None, False, options, loop=False)
+    await start.drive()
+    return start.result()
+
+
+async def invoke_file(
+    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool | None, hold: bool, options: RunOptions
+) -> Any:
+    """`invoke_agent` for a file, and for whoever wants a stream."""
+    if stream or hold:
+        return _stream(resolve(agent), inputs, tools, hold, options)
+    with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
+        found = resolve(agent)
+        if isinstance(found, Prompty) and stream is None and wants_stream(found):
+            return _stream(found, inputs, tools, hold, options)
+        if isinstance(found, Prompty):
+            job = FileJob(found, inputs)
+            if job.upstream.api in _DATA:
+                return await ask_for_data(job)
+            start = await start_job(job, tools, False, options)
+        else:
+            start = _Start(found, () if inputs is None else inputs, tools, False, options)
+        await start.drive()
+        result = start.result()
+        emit("result", result)
+        return result
+
+
+def _stream(
+    agent: Agent | Prompty, inputs: Inputs | None, tools: Tools | None, hold: bool, options: RunOptions
+) -> PromptyStream:
+    if isinstance(agent, Prompty):
+        if (api := upstream_of(agent).api) in _DATA:
+            raise BadRequest(f"an answer of the API type '{api}' comes in one piece; it cannot be streamed")
+        if inputs is None or isinstance(inputs, Mapping):
+            validated(agent, inputs)  # what is missing is said at once
+
+        async def begin_file() -> _Start:
+            return await start_job(FileJob(agent, inputs), tools, True, options)
+
+        return PromptyStream(begin_file, hold=hold, inputs=inputs)
+    start = _Start(agent, () if inputs is None else inputs, tools, True, options)
+
+    async def begin() -> _Start:
+        return start
+
+    return PromptyStream(begin, hold=hold, inputs=inputs)
+
+
+# ---- requests that are no conversation ----------------------------------------------------------------------------------
+
+
+async def ask_for_data(job: FileJob) -> Any:
+    """A vector or an image."""
+    from ronda.providers.openai_data import ask
+
+    where = job.upstream
+    write = write_embedding if where.api == "embedding" else write_image
+    with span("execute", signature="ronda.providers.openai_data.ask", inputs={"model": where.model}):
+        body = write(job.prompty, where.model, job.messages)
+        to = await _reach(where)
+        data = await ask(_DATA[where.api], body, to.base_url or _base(where), to.key)
+    with span("process", signature="ronda.process") as emit:
+        result = result_of(job.prompty, data)
+        emit("result", result)
+        return result
+
+
+async def _reach(where: Upstream) -> Where:
+    if where.grant is None:
+        return where_is(where.spec, where.base_url, where.key)
+    from ronda.providers.oauth import token_for
+
+    return Where(where.base_url, await token_for(where.grant))
+
+
+def _base(where: Upstream) -> str | None:
+    if where.kind == "mistral":
+        from ronda.providers.mistral import DEFAULT_URL
+
+        return DEFAULT_URL
+    return None
+
+
+# ---- which models there are --------------------------------------------------------------------------------------------
+
+
+def list_models(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
+    """The models that a connection offers. A connection alone needs the provider's name beside it."""
+    return wait_for(list_models_async(agent, provider))
+
+
+async def list_models_async(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
+    import msgspec
+
+    from ronda.providers.openai_data import get
+
+    if isinstance(agent, Connection):
+        model = Model(id="any", provider=provider or "openai", connection=agent)
+        prompty = Prompty(model=model)
+    else:
+        prompty = must_be_file(agent)
+    where = upstream_of(prompty)
+    to = await _reach(where)
+    url, headers = _listing(where.kind, to.base_url, to.key)
+    data = await get(url, headers)
+    try:
+        records = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadResponse(UNEXPECTED) from error
+    return map_models(provider_of(prompty.model), records)
+
+
+def _listing(kind: str, base_url: str | None, key: str | None) -> tuple[str, dict[str, str]]:
+    from ronda.providers.http import bearer, endpoint
+
+    match kind:
+        case "anthropic":
+            address = (base_url or "https://api.anthropic.com").partition("?")[0].rstrip("/").removesuffix("/messages")
+            path = "/models" if address.endswith("/v1") else "/v1/models"
+            headers = {"anthropic-version": "2023-06-01"}
+            return address + path, headers if key is None else {**headers, "x-api-key": key}
+        case "mistral" | "mistral-agent":
+            from ronda.providers.mistral import DEFAULT_URL as MISTRAL
+
+            return endpoint(base_url or MISTRAL, "/models"), bearer("", key)
+        case "openai" | "openai-chat":
+            from ronda.providers.openai_data import DEFAULT_URL
+
+            return endpoint(base_url or DEFAULT_URL, "/models"), bearer(base_url or "", key)
+        case _:
+            raise BadRequest(f"the provider '{kind}' lists no models over HTTP; `ronda models` lists the local ones")

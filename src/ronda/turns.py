@@ -1,0 +1,170 @@
+"""One turn of a conversation with an agent: `turn`, with everything that Prompty's loop can be told.
+
+It is `invoke_agent` under the specification's names. What differs: tools run one after another unless asked otherwise, the
+loop runs only where something can run the calls (else they are the result), events come as `on_event(type, data)`, and the
+result can be had raw or cast to a type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ronda.agent import Agent, AnyAgent, Cancel, Inputs, RunOptions, Tools, _Start
+from ronda.blocking import wait_for
+from ronda.core.events import Event, ModelFinished
+from ronda.core.limits import Retry
+from ronda.core.output import final_text
+from ronda.errors import BadRequest
+from ronda.join import FileJob, resolve, start_job
+from ronda.pipeline import ask_for_data
+from ronda.prompty.model import Prompty
+from ronda.prompty.options import wants_stream
+from ronda.prompty.results import cast
+from ronda.prompty.turn_events import OnTurnEvent, TurnEvents
+from ronda.streams import PromptyStream
+from ronda.trace.spans import span
+
+
+def turn(
+    agent: AnyAgent,
+    inputs: Inputs | None = None,
+    tools: Tools | None = None,
+    *,
+    max_iterations: int = 10,
+    max_llm_retries: int = 3,
+    on_event: OnTurnEvent | None = None,
+    cancel: Cancel | None = None,
+    context_budget: int | None = None,
+    guardrails: Any = None,
+    steering: Any = None,
+    parallel_tool_calls: bool = False,
+    raw: bool = False,
+    turn: int | str | None = None,
+    compaction: Any = None,
+    target_type: type[Any] | None = None,
+) -> Any:
+    """Run an agent to its answer.
+
+    Args:
+        agent: A path, a loaded prompty file, or an agent made in code.
+        inputs: What the file declares; or the messages of a conversation to go on with.
+        tools: Functions, or name → function, laid over the agent's for this turn alone.
+        max_iterations: Tool rounds at most; then `RuntimeError: Agent loop exceeded N iterations`.
+        max_llm_retries: How often a model call is tried in all.
+        on_event: Called with each event's type and data, from the loop's thread. What it raises is logged and forgotten.
+        cancel: A `Cancel`; it works from any thread.
+        context_budget: How many characters of conversation the model is shown at the most.
+        guardrails: A `Guardrails` for what goes in, what comes out and what is called.
+        steering: A `Steering`, into which people may speak while the turn is under way.
+        parallel_tool_calls: Run the calls of a round side by side.
+        raw: Return the model's last answer as it is, for `process`.
+        turn: A number for the span: `turn 3`.
+        compaction: Who sums up what the budget cuts.
+        target_type: Cast the result to this type.
+    """
+    return wait_for(
+        turn_async(
+            agent,
+            inputs,
+            tools,
+            max_iterations=max_iterations,
+            max_llm_retries=max_llm_retries,
+            on_event=on_event,
+            cancel=cancel,
+            context_budget=context_budget,
+            guardrails=guardrails,
+            steering=steering,
+            parallel_tool_calls=parallel_tool_calls,
+            raw=raw,
+            turn=turn,
+            compaction=compaction,
+            target_type=target_type,
+        )
+    )
+
+
+async def turn_async(
+    agent: AnyAgent,
+    inputs: Inputs | None = None,
+    tools: Tools | None = None,
+    *,
+    max_iterations: int = 10,
+    max_llm_retries: int = 3,
+    on_event: OnTurnEvent | None = None,
+    cancel: Cancel | None = None,
+    context_budget: int | None = None,
+    guardrails: Any = None,
+    steering: Any = None,
+    parallel_tool_calls: bool = False,
+    raw: bool = False,
+    turn: int | str | None = None,
+    compaction: Any = None,
+    target_type: type[Any] | None = None,
+) -> Any:
+    """See `turn`."""
+    if max_llm_retries < 1:
+        raise BadRequest(
+            f"max_llm_retries is {max_llm_retries}; a call is tried at least once", param="max_llm_retries"
+        )
+    options: dict[str, Any] = {
+        "max_iterations": max_iterations,
+        "retry": Retry(initial_interval=1.0, exponent=2.0, max_interval=60.0, tries=max_llm_retries),
+        "cancel": cancel,
+        "parallel_tool_calls": parallel_tool_calls,
+    }
+    more = {
+        "context_budget": context_budget,
+        "guardrails": guardrails,
+        "steering": steering,
+        "compaction": compaction,
+    }
+    options |= {name: value for name, value in more.items() if value is not None}
+    name = "turn" if turn is None else f"turn {turn}"
+    with span(name, signature="ronda.turn", inputs=inputs) as emit:
+        result = await _turn(agent, inputs, tools, options, on_event, raw, name)  # type: ignore[arg-type]  # RunOptions
+        if target_type is not None and not raw and not isinstance(result, PromptyStream):
+            result = cast(result, target_type)
+        emit("result", result)
+        return result
+
+
+async def _turn(
+    agent: AnyAgent,
+    inputs: Inputs | None,
+    tools: Tools | None,
+    options: RunOptions,
+    on_event: OnTurnEvent | None,
+    raw: bool,
+    name: str,
+) -> Any:
+    found = resolve(agent)
+    job = FileJob(found, inputs) if isinstance(found, Prompty) else None
+    if job is not None and job.upstream.api in ("embedding", "image"):
+        return await ask_for_data(job)
+    if on_event is not None:
+        options = {**options, "on_event": TurnEvents(on_event, final_text if job is None else job.read)}
+
+    async def begin(stream: bool) -> _Start:
+        if job is not None:
+            return await start_job(job, tools, stream, options, loop=None)
+        assert isinstance(found, Agent)
+        return _Start(found, () if inputs is None else inputs, tools, stream, options)
+
+    if job is not None and wants_stream(job.prompty) and not raw:
+        return PromptyStream(lambda: begin(True), name=name, inputs=job.inputs)
+    last = _Last()
+    start = await begin(False)
+    await start.drive(last.take)
+    result = start.result()
+    return last.finished if raw else result
+
+
+class _Last:
+    """The model's last answer, as it came."""
+
+    finished: ModelFinished | None = None
+
+    def take(self, batch: list[Event]) -> None:
+        for event in batch:
+            if type(event) is ModelFinished:
+                self.finished = event
