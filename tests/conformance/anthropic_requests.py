@@ -89,7 +89,7 @@ def read(said: Json) -> ModelRequest:
 
 def read_messages(messages: list[Json]) -> list[Turn]:
     turns: list[Turn] = []
-    for message in messages:
+    for message in _joined(messages):
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         match message["role"]:
@@ -106,6 +106,23 @@ def read_messages(messages: list[Json]) -> list[Turn]:
                 if others:
                     turns.append(_user(others))
     return turns
+
+
+def _joined(messages: list[Json]) -> list[Json]:
+    """Two messages of the assistant's in a row that make calls are one turn to the API, answered as one."""
+    found: list[Json] = []
+    for message in messages:
+        before = found[-1] if found else {"role": ""}
+        if message["role"] == before["role"] == "assistant" and _has_calls(before) and _has_calls(message):
+            found[-1] = {**before, "content": before["content"] + message["content"]}
+        else:
+            found.append(message)
+    return found
+
+
+def _has_calls(message: Json) -> bool:
+    content = message["content"]
+    return isinstance(content, list) and any(block["type"] == "tool_use" for block in content)
 
 
 def _raw(value: Any) -> Raw:

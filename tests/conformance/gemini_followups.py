@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance import gemini_recorded as recorded
+from tests.conformance import loop
 from tests.conformance.gemini_answers import read as read_answer
 from tests.conformance.gemini_recorded import exchanges, meaning, model_in
 from tests.conformance.gemini_turns import read_contents, read_request
@@ -53,6 +54,7 @@ def run(data: Path) -> PartResult:
     for followup in followups:
         kind = "tool rounds" if followup.is_tool_round else "further questions"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup, ids))  # type: ignore[misc]
+        tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, ids, driven=True))  # type: ignore[misc]
     for why, count in others.items():
         tally.note(f"not follow-ups: {count} {why}")
     result = tally.result()
@@ -112,7 +114,8 @@ def _gist(contents: list[Json]) -> list[Json]:
     ]
 
 
-def _compare(followup: FollowUp, ids: set[str]) -> None:
+def _compare(followup: FollowUp, ids: set[str], driven: bool = False) -> None:
+    """`driven`: the second request is the loop's own."""
     contents = followup.exchange.request["contents"]
     model = model_in(followup.before)
     request = read_request(followup.before)
@@ -126,7 +129,12 @@ def _compare(followup: FollowUp, ids: set[str]) -> None:
     request.turns = [*request.turns, turn, *[_renamed(one, calls) for one in rest[1:]]]
     written = body.write(model, request)
     same(written, Body().write(model, request), "written with what was written before")
-    same(meaning(json.loads(written)["contents"], ids), meaning(contents, ids), "contents")
+    sent = json.loads(written)
+    if driven:
+        start = read_request(followup.before).turns
+        after = request.turns[len(start) + 1 :]
+        sent = loop.next_request(f"gemini:{model}", followup.before, start, turn, after)
+    same(meaning(sent["contents"], ids), meaning(contents, ids), "contents")
 
 
 def _settled(before: Exchange, model: str) -> AssistantTurn:

@@ -7,8 +7,8 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
+from tests.conformance import loop, naive
 from tests.conformance import mistral_recorded as meaning
-from tests.conformance import naive
 from tests.conformance.gemini_streams import check
 from tests.conformance.mistral_recorded import exchanges, read_messages, read_request
 from tests.conformance.recordings import Exchange, Json
@@ -43,6 +43,7 @@ def run(data: Path) -> PartResult:
         is_tool_round = "tool_calls" in meaning.message(after.request["messages"][len(before.request["messages"])])
         kind = "tool rounds" if is_tool_round else "further questions"
         tally.check(kind, after.id, lambda before=before, after=after: _compare_followup(before, after))  # type: ignore[misc]
+        tally.check("driven", after.id, lambda before=before, after=after: _compare_followup(before, after, True))  # type: ignore[misc]
     return tally.result()
 
 
@@ -118,7 +119,8 @@ def _text(message: Json) -> str:
     return "".join(chunk["text"] for chunk in content if chunk["type"] == "text")
 
 
-def _compare_followup(before: Exchange, after: Exchange) -> None:
+def _compare_followup(before: Exchange, after: Exchange, driven: bool = False) -> None:
+    """`driven`: the second request is the loop's own."""
     model = before.request["model"]
     request = read_request(before.request)
     turn = _settled(before)
@@ -130,7 +132,10 @@ def _compare_followup(before: Exchange, after: Exchange) -> None:
     request.turns = [*request.turns, turn, *rest]
     written = body.write(model, request)
     same(written, Body().write(model, request), "written with what was written before")
-    same(meaning.messages(json.loads(written)["messages"]), meaning.messages(after.request["messages"]), "messages")
+    sent = json.loads(written)
+    if driven:
+        sent = loop.next_request(f"mistral:{model}", before, read_request(before.request).turns, turn, rest)
+    same(meaning.messages(sent["messages"]), meaning.messages(after.request["messages"]), "messages")
 
 
 def _settled(before: Exchange) -> AssistantTurn:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from tests.conformance.recordings import Json
 
@@ -142,3 +143,55 @@ def _content(where: str, role: str, content: Json, reasons: bool) -> Iterator[st
             yield f"422 {where}.content: {chunk.get('type')}: {chunk.keys()}"
         if chunk.get("type") == "thinking" and (role != "assistant" or not reasons):
             yield f"{where}: Reasoning input is not enabled for this model"
+
+
+# ---- Mistral's own validator -------------------------------------------------------------------------------------------
+
+_COMMON = {"model", "messages", "tools", "tool_choice", "temperature", "top_p", "max_tokens", "random_seed"}
+
+
+def common_refusals(request: Json) -> list[str]:
+    """What `mistral-common` refuses, for each of its tokenizers that takes words and calls in one message."""
+    from mistral_common.exceptions import MistralCommonException
+    from mistral_common.protocol.instruct.request import ChatCompletionRequest
+    from mistral_common.protocol.instruct.validator import ValidationMode, get_validator
+    from mistral_common.tokens.tokenizers.base import TokenizerVersion
+    from pydantic import ValidationError
+
+    known = {name: value for name, value in request.items() if name in _COMMON}
+    known["messages"] = [_common_message(message) for message in request["messages"]]
+    known.setdefault("model", "agent")
+    if isinstance(known.get("tool_choice"), dict):
+        known["tool_choice"] = "any"
+    try:
+        read: ChatCompletionRequest[Any] = ChatCompletionRequest.model_validate(known)
+    except ValidationError as error:
+        return [f"422 {error}"]
+    found = []
+    thought = any(chunk["type"] == "thinking" for message in known["messages"] for chunk in _chunks(message))
+    versions = [TokenizerVersion.v11, TokenizerVersion.v13, TokenizerVersion.v15]
+    for version in versions if thought else [TokenizerVersion.v7, *versions]:
+        try:
+            get_validator(version, ValidationMode.serving).validate_request(read)
+        except MistralCommonException as error:
+            found.append(f"{version.value}: {error}")
+    return found
+
+
+def _chunks(message: Json) -> list[Json]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def _common_message(message: Json) -> Json:
+    """Documents and sounds are taken by the API before the tokenizer sees anything: here they are words."""
+    content = message.get("content")
+    return {**message, "content": [_common_chunk(chunk) for chunk in content]} if isinstance(content, list) else message
+
+
+def _common_chunk(chunk: Json) -> Json:
+    if chunk["type"] == "thinking":
+        said = chunk["thinking"]
+        inner = said if isinstance(said, str) else "".join(one.get("text", "") for one in said)
+        return {"type": "thinking", "thinking": inner, "closed": chunk.get("closed", True)}
+    return chunk if chunk["type"] in ("text", "image_url") else {"type": "text", "text": "…"}

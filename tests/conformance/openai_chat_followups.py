@@ -10,12 +10,13 @@ A rule may excuse words the recorded client changed. It never excuses calls or r
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
 
 from msgspec import Struct
-from tests.conformance import meaning, naive
+from tests.conformance import loop, meaning, naive
 from tests.conformance.naive import Said
 from tests.conformance.openai_chat_answers import read as read_answer
 from tests.conformance.openai_chat_requests import acceptable, model_request, read
@@ -53,6 +54,7 @@ def run(data: Path) -> PartResult:
     for followup in followups:
         kind = "tool rounds" if followup.is_tool_round else "further questions"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
+        tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
     for why, count in others.items():
         tally.note(f"not follow-ups: {count} {why}")
     result = tally.result()
@@ -129,7 +131,8 @@ def _without_thoughts(message: Json, said: Said) -> Json:
     return content
 
 
-def _compare(followup: FollowUp) -> None:
+def _compare(followup: FollowUp, driven: bool = False) -> None:
+    """`driven`: the second request is the loop's own."""
     recorded = followup.exchange.request["messages"]
     said = naive.read(followup.before)[0]
     answer = recorded[followup.at]
@@ -146,15 +149,30 @@ def _compare(followup: FollowUp) -> None:
     request.turns = turns
     written = body.write(start.model, request)
     same(written, Body().write(start.model, request), "written with what was written before")
+    sent = json.loads(written)
+    if driven:
+        after = turns[len(start.turns) + 1 :]
+        sent = loop.next_request(f"openai-chat:{start.model}", followup.before, start.turns, turn, after)
 
     theirs = {our: their for their, our in ours.items()}
-    got = [_with_ids(one, theirs) for one in meaning.messages(json.loads(written)["messages"])]
+    got = [_with_ids(one, theirs) for one in meaning.messages(sent["messages"])]
     expected = meaning.messages([*recorded[: followup.at], _in_place(answer, said), *recorded[followup.at + 1 :]])
     # A client may leave out the text that came with the calls: nothing of ours is lost by it, and all else must be the same.
     if "tool_calls" in answer and said.text and not meaning.message(answer).get("content"):
         at = len(meaning.messages(recorded[: followup.at]))
         got[at].pop("content", None)
+    if driven:  # results go back in the order the model asked; some clients send them as they come
+        got, expected = _sorted(got), _sorted(expected)
     same(got, expected, "messages")
+
+
+def _sorted(messages: list[Json]) -> list[Json]:
+    """Results of one turn in one order."""
+    found: list[Json] = []
+    for is_result, run in itertools.groupby(messages, lambda one: one["role"] == "tool"):
+        messages_in_it = list(run)
+        found += sorted(messages_in_it, key=lambda one: one["tool_call_id"]) if is_result else messages_in_it
+    return found
 
 
 def _in_place(answer: Json, said: Said) -> Json:

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from msgspec import Struct
+from tests.conformance import loop
 from tests.conformance import responses_recorded as recorded
 from tests.conformance import responses_turns as turns_of
 from tests.conformance.recordings import Exchange, Json
@@ -58,6 +59,7 @@ def run(data: Path) -> PartResult:
     tally = Tally()
     for followup in followups:
         tally.check(followup.kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
+        tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
     for why, count in others.items():
         tally.note(f"not follow-ups: {count} {why}")
     result = tally.result()
@@ -149,7 +151,8 @@ def _why_not(exchange: Exchange, said: list[Json], answered: list[Exchange]) -> 
     return "whose beginning was never asked, or was answered elsewhere"
 
 
-def _compare(followup: FollowUp) -> None:
+def _compare(followup: FollowUp, driven: bool = False) -> None:
+    """`driven`: the second request is the loop's own."""
     finished = read(followup.before)
     instructions = followup.before.request.get("instructions")
     first: list[Turn] = [SystemTurn(instructions)] if instructions else []
@@ -163,6 +166,9 @@ def _compare(followup: FollowUp) -> None:
     same(written, Body().write("model", _request(turns)), "written with what was written before")
 
     request = json.loads(written)
+    if driven:
+        after = turns[len(first) + 1 :]
+        request = loop.next_request("openai:model", followup.before, first, finished.turn, after)
     system = [instructions] if instructions else []
     start = list(followup.start)
     while start and start[0].get("role") == "system":  # instructions as well, in other words

@@ -10,7 +10,7 @@ from msgspec import Raw
 from tests.conformance.anthropic_streams import told
 from tests.conformance.anthropic_strict import refusals
 
-from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import CallDelta, ModelFinished, NativeDelta, Preview, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import (
     AssistantTurn,
     Audio,
@@ -126,7 +126,9 @@ def test_a_plain_answer_is_read() -> None:
     parts = (Reasoning("hm"), Text("See:"), ToolCall("toolu_1", "look", '{"at":"x"}'))
     native = Native(API, Raw(dumps([thinking("hm"), text("See:"), use(at="x")])))
 
-    assert read_plain(body) == ModelFinished(AssistantTurn(parts, "tool_calls", native), Usage(130, 5, 100))
+    assert read_plain(body) == ModelFinished(
+        AssistantTurn(parts, "tool_calls", native), Usage(130, 5, 100, cache_written=20)
+    )
 
 
 def test_what_our_writer_says_in_the_same_way_is_not_kept_twice() -> None:
@@ -200,6 +202,7 @@ def test_previews_come_as_the_events_do() -> None:
 
     assert previews == [
         ReasoningDelta("hm"),
+        NativeDelta(API, Raw(b'{"type":"thinking","signature":"sig"}')),
         TextDelta("See:"),
         CallDelta(0, "toolu_1", "look", ""),
         CallDelta(0, "toolu_1", "look", '{"at":"'),
@@ -286,7 +289,7 @@ def test_pieces_of_a_paused_turn_are_one_turn() -> None:
     assert first.paused
     assert not second.paused
     assert both.turn.parts == (Reasoning("a"), Text("One."), Text("Two."), ToolCall("toolu_1", "look", "{}"))
-    assert both.usage == Usage(260, 10, 200)
+    assert both.usage == Usage(260, 10, 200, cache_written=40)
     again = written(both.turn, ToolTurn((ToolResult("toolu_1", "ok"),)))
     assert again["messages"][0]["content"] == [thinking("a"), text("One."), text("Two."), use()]
     assert again["container"] == "box"

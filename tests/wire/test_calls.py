@@ -19,9 +19,11 @@ RING = ToolCall("call_ring", "ring", '{"times":2}')
 def assemble(*pieces: dict[str, Any]) -> list[ToolCall]:
     """The calls, after seeing that whoever watched only the previews knows the same."""
     assembler = CallAssembler()
-    previews = [assembler.add(msgspec.json.decode(json.dumps(piece), type=CallPiece)) for piece in pieces]
+    shown = [assembler.add(msgspec.json.decode(json.dumps(piece), type=CallPiece)) for piece in pieces]
+    previews = [one for one in shown if one is not None]
     calls = assembler.calls()
     assert fold(previews) == calls
+    assert sorted({delta.index for delta in previews}) == list(range(len(calls)))
     return calls
 
 
@@ -30,7 +32,7 @@ def fold(previews: list[CallDelta]) -> list[ToolCall]:
     for delta in previews:
         before = calls[delta.index].arguments if delta.index in calls else ""
         calls[delta.index] = ToolCall(delta.id, delta.name, before + delta.arguments)
-    return [call for _, call in sorted(calls.items()) if call.name]
+    return [call for _, call in sorted(calls.items())]
 
 
 def piece(arguments: Any = None, *, name: str | None = None, **members: Any) -> dict[str, Any]:
@@ -221,6 +223,20 @@ def test_a_record_without_a_name_is_no_call() -> None:
     assert assemble(whole(LOOK, id="call_look", index=0), piece("", index=1)) == [LOOK]
     assert assemble(piece("", index=0), whole(LOOK, id="call_look", index=1)) == [LOOK]
     assert assemble({"index": 0}) == []
+
+
+def test_pieces_without_a_name_are_counted_as_no_call() -> None:
+    assert assemble({"index": 0, "id": "noise"}, whole(LOOK, id="call_look", index=1)) == [LOOK]
+
+
+def test_arguments_that_come_before_the_name_are_shown_with_it() -> None:
+    pieces = [piece('{"at":', id="call_look", index=0), piece('"sky', index=0), piece('"}', name="look", index=0)]
+    assembler = CallAssembler()
+
+    shown = [assembler.add(msgspec.json.decode(json.dumps(one), type=CallPiece)) for one in pieces]
+
+    assert shown == [None, None, CallDelta(0, "call_look", "look", '{"at":"sky"}')]
+    assert assembler.calls() == [LOOK]
 
 
 # ---- arguments --------------------------------------------------------------------------------------------------------

@@ -21,12 +21,14 @@ class Where(Struct, frozen=True):
     base_url: str | None = None
     key: str | None = None
     timeouts: Timeouts | None = None
+    version: str | None = None  # of the API, where there are several (Anthropic's)
+    vision: bool | None = None  # can it see images? None: as far as its name tells
 
 
 def _anthropic(name: str, where: Where) -> Provider:
     from ronda.providers.anthropic import Anthropic
 
-    return Anthropic(name, where.base_url, where.key, where.timeouts)
+    return Anthropic(name, where.base_url, where.key, where.timeouts, where.version)
 
 
 def _openai(name: str, where: Where) -> Provider:
@@ -83,13 +85,13 @@ PROVIDERS: dict[str, Callable[[str, Where], Provider]] = {
 }
 
 # Which environment variables hold a provider's key and address. Reading them is the business of `agent`.
-KEY_NAMES: dict[str, str] = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "mistral": "MISTRAL_API_KEY",
-    "mistral-agent": "MISTRAL_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "openai-chat": "OPENAI_API_KEY",
+KEY_NAMES: dict[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),  # the first that is set; Google's SDK reads both
+    "mistral": ("MISTRAL_API_KEY",),
+    "mistral-agent": ("MISTRAL_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openai-chat": ("OPENAI_API_KEY",),
 }
 URL_NAMES: dict[str, str] = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -109,4 +111,8 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 def open_provider(spec: str, where: Where) -> Provider:
     provider, name = split_spec(spec)
-    return PROVIDERS[provider](name, where)
+    opened = PROVIDERS[provider](name, where)
+    from ronda.providers.vision import Sightless, sees
+
+    can_see = where.vision if where.vision is not None else sees(provider, name)
+    return opened if can_see else Sightless(opened)

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
+
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.parts import ToolCall
+from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.errors import UpstreamError
+from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.anthropic import OLD_VERSION, VERSION
-from ronda.wire.anthropic.client import Answer, Reader, betas, body_of, error_of, joined, read_answer, refusal
+from ronda.wire.anthropic.client import (
+    Answer,
+    Body,
+    Reader,
+    betas,
+    body_of,
+    error_of,
+    form_of,
+    is_about_grammar,
+    joined,
+    read_answer,
+    refusal,
+    under_own_names,
+)
+from ronda.wire.anthropic.errors import UNREADABLE
+from ronda.wire.anthropic.models import facts
+from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.anthropic.com"
 MAX_PAUSES = 10  # how often a turn may pause and be gone on with, in one call
@@ -39,18 +58,40 @@ class Anthropic:
         self._timeouts = timeouts or Timeouts()
         self._http: dict[str, Http] = {}  # by the betas asked for, which are a header
 
+    def check(self, plan: Plan) -> None:
+        """Raises BadRequest for what the API of this version would refuse: to be asked before a run starts."""
+        if (refused := refusal(plan.options, self._version)) is not None:
+            raise refused
+
+    def enforces_format(self, options: Options) -> bool:
+        """A schema that the API takes without a change is decoded under; others are looked at at the end."""
+        form = form_of(options.response_format)
+        if form is None or form.names or options.response_format is None or not facts(self._model).formats:
+            return False
+        return bool(form.schema == msgspec.json.decode(options.response_format.schema))
+
+    def project(self, request: ModelRequest) -> Projection:
+        """What would be sent, and what was changed for it."""
+        body = body_of(request)
+        written = body.write(self._model, request, self._version)
+        return Projection(written, tuple(body.changes.found))
+
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         if (refused := refusal(request.options, self._version)) is not None:
             raise UpstreamError(str(refused), status=400) from refused
-        answers: list[Answer] = []
-        while True:
-            answer = await self._ask(request, show, answers)
-            answers.append(answer)
-            if not answer.paused or len(answers) > MAX_PAUSES:
-                return joined(answers)
-
-    async def _ask(self, request: ModelRequest, show: Show, paused: list[Answer]) -> Answer:
         body = body_of(request)
+        answers: list[Answer] = []
+        while not answers or (answers[-1].paused and len(answers) <= MAX_PAUSES):
+            try:
+                answers.append(await self._ask(body, request, show, answers))
+            except UpstreamError as error:
+                if not body.grammars or not is_about_grammar(error):
+                    raise
+                body.grammars = False  # once: the loop checks arguments and answers all the same
+        finished = under_own_names(joined(answers), form_of(request.options.response_format))
+        return finished if not body.changes.found else msgspec.structs.replace(finished, warnings=body.changes.warnings)
+
+    async def _ask(self, body: Body, request: ModelRequest, show: Show, paused: list[Answer]) -> Answer:
         data = body.write(self._model, request, self._version, paused)
         async with self._to(betas(request.options)).post(data) as answer:
             if answer.status != 200:
@@ -61,14 +102,47 @@ class Anthropic:
             await answer.stream_into(reader, show)
             return reader.answer()
 
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """What the API would count for this request. No model is called."""
+        beta = betas(request.options)
+        http = Http(_counting(self._url), self._headers(beta), self._timeouts)
+        whole = body_of(request).write(self._model, request, self._version)
+        said = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
+        data = msgspec.json.encode({name: value for name, value in said.items() if name in _COUNTED})
+        async with http.post(data) as answer:
+            body = await answer.read()
+            if answer.status != 200:
+                raise error_of(body, answer.status, answer.retry_after)
+        try:
+            return msgspec.json.decode(body, type=_Counted).input_tokens
+        except UNREADABLE as error:
+            raise UpstreamBroken(f"the model's server did not say a number of tokens: {error}") from error
+
     def _to(self, beta: str) -> Http:
         http = self._http.get(beta)
         if http is None:
-            headers = {"anthropic-version": self._version, **_auth(self._key, self._version)}
-            if beta:
-                headers["anthropic-beta"] = beta
-            http = self._http[beta] = Http(self._url, headers, self._timeouts)
+            http = self._http[beta] = Http(self._url, self._headers(beta), self._timeouts)
         return http
+
+    def _headers(self, beta: str) -> dict[str, str]:
+        headers = {"anthropic-version": self._version, **_auth(self._key, self._version)}
+        return {**headers, "anthropic-beta": beta} if beta else headers
+
+
+# What the API wants to know for counting; it refuses anything else.
+_COUNTED = frozenset(
+    ["model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "speed",
+     "context_management", "mcp_servers"]
+)  # fmt: skip
+
+
+class _Counted(msgspec.Struct, frozen=True):
+    input_tokens: int
+
+
+def _counting(url: str) -> str:
+    address, mark, query = url.partition("?")
+    return f"{address}/count_tokens{mark}{query}"
 
 
 def _calls(answers: list[Answer]) -> int:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
+from msgspec import Raw
+
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.errors import UpstreamError
 from ronda.providers.http import Http
-from ronda.wire.gemini.answer import Naming, Reader, read_plain
+from ronda.wire.gemini.answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client import body_of
 from ronda.wire.gemini.contents import ToolRole
 from ronda.wire.gemini.errors import error_of
+from ronda.wire.gemini.options import own_config
+from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
 
@@ -35,7 +43,32 @@ class Gemini:
         self._plain = Http(endpoint(base, model, "generateContent"), headers, timeouts)
         self._stream = Http(endpoint(base, model, "streamGenerateContent", "alt=sse"), headers, timeouts)
 
+    def project(self, request: ModelRequest) -> Projection:
+        """What would be sent, and what was changed for it."""
+        body = body_of(request, self._tool_role, self._openapi)
+        written = body.write(self._model, request)
+        return Projection(written, tuple(body.changes.found))
+
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        return (await self._ask(request, [show]))[0]
+
+    async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
+        """Several candidates of one upstream call; a model that gives one at a time is asked once for each missing."""
+        n = len(shows)
+        config = {**own_config(request.options), "candidateCount": n}
+        extra = {**request.options.extra, "generationConfig": Raw(msgspec.json.encode(config))}
+        options = msgspec.structs.replace(request.options, extra=extra)
+        try:
+            finished = await self._ask(msgspec.structs.replace(request, options=options, scratch={}), shows)
+        except UpstreamError as error:
+            if error.status != 400 or "candidate" not in str(error).lower():
+                raise
+            finished = []
+        missing = range(len(finished), n)
+        others = [self.call(msgspec.structs.replace(request, scratch={}), shows[index]) for index in missing]
+        return [*finished, *await asyncio.gather(*others)]
+
+    async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._tool_role, self._openapi)
         written = body.write(self._model, request)
         naming = Naming(self._model, body.tools, request.run, request.round)
@@ -43,11 +76,15 @@ class Gemini:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream:
-                return read_plain(await answer.read(), naming)
-            # Some proxies drop `alt=sse` and answer with a JSON array that grows: the reader sees which it is.
-            reader = Reader(naming)
-            await answer.stream_into(reader, show)
-            return reader.finish()
+                finished = read_candidates(await answer.read(), naming, len(shows))
+            else:
+                # Some proxies drop `alt=sse` and answer with a JSON array that grows: the reader sees which it is.
+                reader = Reader(naming, len(shows))
+                await answer.stream_many_into(reader, shows)
+                finished = reader.finish_all()
+        if body.changes.found:
+            finished[0] = msgspec.structs.replace(finished[0], warnings=body.changes.warnings)
+        return finished
 
 
 def endpoint(base_url: str, model: str, method: str, query: str = "") -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
@@ -72,6 +72,12 @@ class StreamReader(Protocol):
     def feed(self, data: bytes) -> list[Preview]: ...
 
     def close(self) -> list[Preview]: ...
+
+
+class ManyReader(StreamReader, Protocol):
+    """… of several choices: `feed` shows the first, the others wait aside."""
+
+    def take_aside(self) -> list[list[Preview]]: ...
 
 
 def endpoint(base_url: str, path: str) -> str:
@@ -204,6 +210,19 @@ class Answer:
                 show(previews)
         if previews := reader.close():
             show(previews)
+
+    async def stream_many_into(self, reader: ManyReader, shows: Sequence[Show]) -> None:
+        """The same for several choices, each shown to its own."""
+
+        def show(previews: list[Preview]) -> None:
+            for one, batch in zip(shows, (previews, *reader.take_aside()), strict=True):
+                if batch:
+                    one(batch)
+
+        self.expect_no_silence()
+        while not reader.broken and (data := await self.next()):
+            show(reader.feed(data))
+        show(reader.close())
 
     def expect_no_silence(self) -> None:
         """From here on the pieces must follow each other: the answer has begun."""

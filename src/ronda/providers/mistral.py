@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
+from msgspec import Raw
+
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.http import Http
-from ronda.wire.mistral.answer import Naming, Reader, read_plain
+from ronda.wire.mistral.answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client import body_of
 from ronda.wire.openai_chat.errors import error_of
+from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.mistral.ai/v1"
 
@@ -31,7 +37,26 @@ class Mistral:
         headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
         self._http = Http(endpoint(base_url or DEFAULT_URL, agent), headers, timeouts or Timeouts())
 
+    def project(self, request: ModelRequest) -> Projection:
+        """What would be sent, and what was changed for it."""
+        body = body_of(request, self._agent)
+        written = body.write(self._model, request)
+        return Projection(written, tuple(body.changes.found))
+
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        return (await self._ask(request, [show]))[0]
+
+    async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
+        """Several choices of one upstream call; a server that ignores `n` is asked once more for each one missing."""
+        n = len(shows)
+        extra = {**request.options.extra, "n": Raw(b"%d" % n)}
+        options = msgspec.structs.replace(request.options, extra=extra)
+        finished = await self._ask(msgspec.structs.replace(request, options=options, scratch={}), shows)
+        missing = range(len(finished), n)
+        others = [self.call(msgspec.structs.replace(request, scratch={}), shows[index]) for index in missing]
+        return [*finished, *await asyncio.gather(*others)]
+
+    async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._agent)
         written = body.write(self._model, request)
         naming = Naming(self._model, body.tools, request.run, request.round)
@@ -39,10 +64,14 @@ class Mistral:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:
-                return read_plain(await answer.read(), naming)
-            reader = Reader(naming)
-            await answer.stream_into(reader, show)
-            return reader.finish()
+                finished = read_choices(await answer.read(), naming, len(shows))
+            else:
+                reader = Reader(naming, len(shows))
+                await answer.stream_many_into(reader, shows)
+                finished = reader.finish_all()
+        if body.changes.found:
+            finished[0] = msgspec.structs.replace(finished[0], warnings=body.changes.warnings)
+        return finished
 
 
 def endpoint(base_url: str, agent: bool) -> str:

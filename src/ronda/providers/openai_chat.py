@@ -8,12 +8,15 @@ from msgspec import Raw, structs
 
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
+from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.providers.http import Answer, Http, bearer, endpoint
-from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
+from ronda.providers.http import Http, bearer, endpoint
+from ronda.wire.openai_chat.client import Naming, Reader, read_choices, read_plain
 from ronda.wire.openai_chat.errors import error_of
-from ronda.wire.openai_chat.requests import write_request
+from ronda.wire.openai_chat.requests import Body, body_of
+from ronda.wire.openai_chat.speakers import native_api, speaker_at
+from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -23,43 +26,56 @@ class OpenAIChat:
         self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
     ) -> None:
         self._model = model
+        self._speaker = speaker_at(base_url)
+        self._api = native_api(base_url)
         self._http = Http(
             endpoint(base_url or DEFAULT_URL, "/chat/completions"), bearer(base_url or "", key), timeouts or Timeouts()
         )
 
+    def enforces_format(self, options: Options) -> bool:
+        """A strict schema goes out as it is, and OpenAI's own servers decode under it."""
+        format = options.response_format
+        return format is not None and format.strict is True and self._speaker.keeps_forms
+
+    def project(self, request: ModelRequest) -> Projection:
+        """What would be sent, and what was changed for it."""
+        body = body_of(request, self._speaker, self._api)
+        written = body.write(self._model, request)
+        return Projection(written, tuple(body.changes.found))
+
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        async with self._http.post(write_request(self._model, request)) as answer:
+        body = body_of(request, self._speaker, self._api)
+        async with self._http.post(body.write(self._model, request)) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
+            naming = self._naming(body, request)
             if not request.stream or not answer.is_stream:  # some servers ignore `stream`
-                return read_plain(await answer.read())
-            reader = Reader()
-            await answer.stream_into(reader, show)
-            return reader.finish()
+                finished = read_plain(await answer.read(), naming)
+            else:
+                reader = Reader(naming=naming)
+                await answer.stream_into(reader, show)
+                finished = reader.finish()
+        return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)
+
+    def _naming(self, body: Body, request: ModelRequest) -> Naming:
+        names = {wire: own for own, wire in body.names.items()}
+        return Naming(self._api, names, request.run, request.round)
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several choices from one upstream call; an upstream that ignores `n` is asked once more for each one missing."""
         n = len(shows)
         extra = {**request.options.extra, "n": Raw(str(n).encode())}
         many = structs.replace(request, options=structs.replace(request.options, extra=extra), scratch={})
-        async with self._http.post(write_request(self._model, many)) as answer:
+        body = body_of(many, self._speaker, self._api)
+        async with self._http.post(body.write(self._model, many)) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
+            naming = self._naming(body, request)
             if not request.stream or not answer.is_stream:
-                finished = read_choices(await answer.read())
+                finished = read_choices(await answer.read(), naming)
             else:
-                finished = await _read_many(answer, Reader(n), shows)
+                reader = Reader(n, naming)
+                await answer.stream_many_into(reader, shows)
+                finished = reader.finish_all()
         missing = range(len(finished), n)
         return [*finished[:n], *await asyncio.gather(*[self.call(request, shows[index]) for index in missing])]
-
-
-async def _read_many(answer: Answer, reader: Reader, shows: list[Show]) -> list[ModelFinished]:
-    answer.expect_no_silence()
-    while not reader.broken and (data := await answer.next()):
-        if previews := reader.feed(data):
-            shows[0](previews)
-        for index, aside in enumerate(reader.take_aside(), start=1):
-            if aside:
-                shows[index](aside)
-    reader.close()
-    return reader.finish_all()

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
-from ronda.core.plan import Plan
+from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
+from ronda.wire.openai_chat.speakers import speaker_at
 from ronda.wire.openai_responses.client import (
     Reader,
+    body_of,
     check_options,
     error_of,
     is_about_encryption,
     own_names,
     read_plain,
-    write_request,
+    sends_as_it_is,
 )
+from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -30,11 +35,25 @@ class OpenAIResponses:
         self._http = Http(
             endpoint(base_url or DEFAULT_URL, "/responses"), bearer(base_url or "", key), timeouts or Timeouts()
         )
+        self._speaker = speaker_at(base_url)
         self._encrypted = True  # until the model says that it has no thoughts to encrypt
 
     def check(self, plan: Plan) -> None:
         """Raises BadRequest for what this API has no words for: to be asked before a run starts."""
         check_options(plan.options)
+
+    def enforces_format(self, options: Options) -> bool:
+        """OpenAI's own servers decode under a strict schema. Some go out in another form: those are looked at at the end."""
+        format = options.response_format
+        if format is None or format.strict is not True or not self._speaker.keeps_forms:
+            return False
+        return sends_as_it_is(format)
+
+    def project(self, request: ModelRequest) -> Projection:
+        """What would be sent, and what was changed for it."""
+        body = body_of(request, self._speaker)
+        written = body.write(self._model, request, self._encrypted)
+        return Projection(written, tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:
@@ -47,12 +66,15 @@ class OpenAIResponses:
         return await self._call(request, show)
 
     async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        async with self._http.post(write_request(self._model, request, self._encrypted)) as answer:
+        body = body_of(request, self._speaker)
+        async with self._http.post(body.write(self._model, request, self._encrypted)) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             names = own_names(request.tools)
             if not request.stream or not answer.is_stream:  # some servers ignore `stream`
-                return read_plain(await answer.read(), names)
-            reader = Reader(names)
-            await answer.stream_into(reader, show)
-            return reader.finish()
+                finished = read_plain(await answer.read(), names)
+            else:
+                reader = Reader(names)
+                await answer.stream_into(reader, show)
+                finished = reader.finish()
+        return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)

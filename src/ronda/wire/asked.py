@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
@@ -28,4 +28,5 @@ class Asked(Struct, frozen=True, kw_only=True):
     session: str | None = None
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"
+    inputs: dict[str, Any] = {}  # for an agent that has some
     about: dict[str, Raw] = {}  # kept with the run, for writing its answer again: metadata, what is echoed

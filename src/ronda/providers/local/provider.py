@@ -112,6 +112,21 @@ class LocalModel:
             done = done.then(await self._engine.complete(body, reading.take))
         return reading.finish(done)
 
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """How many tokens the prompt of this request takes. Nothing is decoded."""
+        settings = self._settings(request.options)
+        try:
+            await self._engine.load()
+        except BadConfig as error:
+            raise UpstreamError(str(error)) from error
+        return await self._engine.aside(partial(self._count, request, settings))
+
+    def _count(self, request: ModelRequest, settings: Settings) -> int:
+        context = self._engine.sizing.context
+        if (size := length(request.turns)) > context * LONGEST_TOKEN:
+            raise _too_long(f"{size} characters", context)
+        return len(self._engine.tokenize(self._write_prompt(request, settings)))
+
     def _settings(self, options: Options) -> Settings:
         if options.response_format is not None and "grammar" in options.extra:
             raise BadRequest("'response_format' and 'grammar' are mutually exclusive; give one", param="grammar")

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -27,9 +27,11 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
+from ronda.schema.lower import Lowered
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import UNREADABLE, said_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
+from ronda.wire.surrogates import mended
 
 encode = msgspec.json.Encoder().encode
 
@@ -58,6 +60,7 @@ class UsageSaid(Struct, frozen=True, gc=False):
             self.output_tokens or 0,
             cached,
             (details.thinking_tokens or 0) if details is not None else 0,
+            cache_written=self.cache_creation_input_tokens or 0,
         )
 
 
@@ -77,6 +80,7 @@ class _Message(Struct, frozen=True, gc=False):
     type: str | None = None
     content: Raw = NULL
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: StopDetails | None = None
     usage: UsageSaid | None = None
     container: Container | None = None
@@ -89,7 +93,7 @@ _decode_text = msgspec.json.Decoder(str | None).decode
 
 # Blocks our own writer says in the same way, if they have no other members.
 _TEXT: Final = frozenset({"type", "text"})
-_CALL: Final = frozenset({"type", "id", "name", "input"})
+CALL: Final = frozenset({"type", "id", "name", "input"})
 
 _STOPS: Final[dict[str, Stop]] = {
     "end_turn": "stop",
@@ -128,7 +132,7 @@ def read_plain(body: bytes, names: Names = NO_NAMES) -> ModelFinished:
 
 def read_answer(body: bytes, names: Names = NO_NAMES) -> Answer:
     try:
-        message = _decode_message(body)
+        message = _decode_message(mended(body))
         if message.error != NULL:
             raise said_error(bytes(message.error))
         if message.content == NULL:
@@ -137,7 +141,8 @@ def read_answer(body: bytes, names: Names = NO_NAMES) -> Answer:
         explanation = message.stop_details.explanation if message.stop_details is not None else None
         usage = message.usage.counted() if message.usage is not None else NO_USAGE
         container = message.container.id if message.container is not None else None
-        return finish(blocks, message.stop_reason, explanation, usage, container, names, message.content)
+        sequence = message.stop_sequence
+        return finish(blocks, message.stop_reason, explanation, usage, container, names, message.content, sequence)
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a message: {error}", retryable=True) from error
 
@@ -150,6 +155,7 @@ def finish(
     container: str | None,
     names: Names,
     raw: Raw = NULL,
+    stop_sequence: str | None = None,
 ) -> Answer:
     """`raw` is the content as it came, where it came whole."""
     parts: list[AssistantPart] = []
@@ -188,7 +194,7 @@ def finish(
         native = Native(API, Raw(encode({"content": content, "container": container})))
     else:
         native = Native(API, content)
-    turn = AssistantTurn(tuple(parts), stop, None if as_written and not needs_container else native)
+    turn = AssistantTurn(tuple(parts), stop, None if as_written and not needs_container else native, stop_sequence)
     return Answer(ModelFinished(turn, usage), content, stop_reason == "pause_turn", container)
 
 
@@ -198,7 +204,7 @@ def _call(block: Block, names: Names) -> tuple[ToolCall, bool]:
     if arguments is None:
         arguments = bytes(block.members.get("input", b"{}")).decode()
     restored = names.restore(wire, arguments)
-    is_plain = block.arguments is None and restored == arguments and block.members.keys() <= _CALL
+    is_plain = block.arguments is None and restored == arguments and block.members.keys() <= CALL
     if bytes(block.members.get("input", b""))[:1] != b"{":
         is_plain = False
     return ToolCall(block.text("id"), names.tool(wire), restored), is_plain
@@ -210,6 +216,21 @@ def _stop(stop_reason: str | None, parts: Sequence[AssistantPart]) -> Stop:
     if stop == "stop" and has_calls:
         return "tool_calls"
     return "stop" if stop == "tool_calls" and not has_calls else stop
+
+
+def under_own_names(finished: ModelFinished, form: Lowered | None) -> ModelFinished:
+    """An answer in a form whose properties had to be called something else, as the caller asked for it."""
+    turn = finished.turn
+    if form is None or not form.names or turn.calls or not turn.text:
+        return finished
+    try:
+        said = form.restore(msgspec.json.decode(turn.text, type=dict[str, Any]))
+    except UNREADABLE:
+        return finished  # cut off: what is wrong with it is found where answers are checked
+    parts = [part for part in turn.parts if type(part) is not Text]
+    native = turn.native or Native(API, Raw(encode([{"type": "text", "text": turn.text}])))
+    restored = AssistantTurn((*parts, Text(encode(said).decode())), turn.stop, native)
+    return msgspec.structs.replace(finished, turn=restored)
 
 
 def joined(answers: Sequence[Answer]) -> ModelFinished:
@@ -224,4 +245,5 @@ def joined(answers: Sequence[Answer]) -> ModelFinished:
     content = Raw(encode([raw for answer in answers for raw in msgspec.json.decode(answer.content, type=list[Raw])]))
     if last.container is not None and last.finished.turn.stop == "tool_calls":
         content = Raw(encode({"content": content, "container": last.container}))
-    return ModelFinished(AssistantTurn(parts, last.finished.turn.stop, Native(API, content)), usage)
+    end = last.finished.turn
+    return ModelFinished(AssistantTurn(parts, end.stop, Native(API, content), end.stop_sequence), usage)

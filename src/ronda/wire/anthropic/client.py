@@ -16,11 +16,11 @@ from ronda.core.parts import AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, VERSION
-from ronda.wire.anthropic.answer import Answer, joined, read_answer, read_plain
-from ronda.wire.anthropic.errors import error_of
+from ronda.wire.anthropic.answer import Answer, joined, read_answer, read_plain, under_own_names
+from ronda.wire.anthropic.errors import error_of, is_about_grammar
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import NO_NAMES, Ids, Names, names_of
-from ronda.wire.anthropic.options import Said, Tail, betas, encode, refusal, write_tail
+from ronda.wire.anthropic.options import Said, Tail, betas, encode, form_of, refusal, write_tail
 from ronda.wire.anthropic.stream import Reader
 from ronda.wire.anthropic.turns import (
     begins_with_thought,
@@ -33,6 +33,7 @@ from ronda.wire.anthropic.turns import (
     write_system,
     write_user,
 )
+from ronda.wire.projection import Changes
 
 __all__ = [
     "Answer",
@@ -41,10 +42,13 @@ __all__ = [
     "betas",
     "body_of",
     "error_of",
+    "form_of",
+    "is_about_grammar",
     "joined",
     "read_answer",
     "read_plain",
     "refusal",
+    "under_own_names",
     "write_request",
 ]
 
@@ -67,6 +71,7 @@ class Body:
     """
 
     __slots__ = (
+        "_advised",
         "_buffer",
         "_called",
         "_container",
@@ -84,11 +89,16 @@ class Body:
         "_tools",
         "_version",
         "_written",
+        "changes",
+        "grammars",
         "names",
     )
 
     def __init__(self) -> None:
         self.names: Names = NO_NAMES
+        self.changes = Changes()
+        self.grammars = True  # ask for decoding under strict schemas, until the API says that they are too much for it
+        self._advised = False
         self._model = ""
         self._version = VERSION
         self._tools: tuple[ToolSpec, ...] = ()
@@ -97,9 +107,10 @@ class Body:
         self._begin()
 
     def _begin(self) -> None:
+        self.changes.forget()
         self._buffer = bytearray(_START)
         self._written: list[Turn] = []
-        self._ids = Ids()
+        self._ids = Ids(self.changes)
         self._role = ""  # whose message is open
         self._last_said: AssistantTurn | None = None
         self._last_at = 0  # where its blocks begin
@@ -116,26 +127,37 @@ class Body:
         tail = self._write_tail(model, request, paused[-1].container if paused else None)
         said = b",".join([blocks for answer in paused if (blocks := bytes(answer.content).strip()[1:-1])])
         size, end = self._end(tail, said)
+        for change in tail.changes:
+            self.changes.tell(*change)
+        self.changes.tell_of_options(request.options, API)
         return b"".join((memoryview(self._buffer)[:size], end, tail.body))  # one copy of the conversation
 
     def _follow(self, model: str, request: ModelRequest, version: str) -> None:
         """Write the turns that are new; all of them if what was written is not how they begin."""
         names = self.names if request.tools is self._tools else names_of(request.tools)
-        same = (model, version) == (self._model, self._version) and names.called == self.names.called
+        advised = (
+            self._advised
+            if request.tools is self._tools
+            else any(b"advisor_" in bytes(t.native) for t in request.tools)
+        )
+        same = (model, version, advised) == (self._model, self._version, self._advised)
+        same = same and names.called == self.names.called
         turns, written = request.turns, self._written
         # Every turn is looked at, not the last alone: a history may be shortened in its middle.
         if not same or len(written) > len(turns) or not all(map(is_, written, turns)):
             self._begin()
             self._tail_of = ()
         self.names, self._tools, self._model, self._version = names, request.tools, model, version
+        self._advised = advised
         for turn in turns[len(self._written) :]:
+            self.changes.turn = len(self._written)
             self._add(turn)
             self._written.append(turn)
 
     def _add(self, turn: Turn) -> None:
         match turn:
             case AssistantTurn():
-                if said := write_assistant(turn, self.names, self._ids, self._version):
+                if said := write_assistant(turn, self.names, self._ids, self._version, self.changes, self._advised):
                     self._open("assistant", turn)
                     self._last_said, self._last_at = turn, len(self._buffer)
                     self._buffer += said
@@ -145,15 +167,18 @@ class Body:
             case ToolTurn():
                 if turn.results:
                     self._open("user")
-                    self._buffer += write_results(turn, self._ids)
+                    self._buffer += write_results(turn, self._ids, self.changes)
                     self._has_results = True
             case UserTurn():
-                if said := write_user(turn, self._version):
+                if said := write_user(turn, self._version, self.changes):
                     self._open("user")
                     self._buffer += said
             case SystemTurn():
                 if words := write_system(turn):
                     is_inline = bool(self._role) and facts(self._model).inline_system
+                    if self._role and not is_inline:
+                        why = "this model takes such words in one place alone"
+                        self.changes.tell("role_changed", "the instruction moves to the beginning", why)
                     (self._late if is_inline else self._system).append(words)
 
     def _open(self, role: str, turn: AssistantTurn | None = None) -> None:
@@ -180,7 +205,10 @@ class Body:
     def _end(self, tail: Tail, paused: bytes) -> tuple[int, bytes]:
         """How much of what is written stands, and what closes it."""
         size = len(self._buffer)
+        self.changes.forget(of_request=True)
         if self._role != "assistant":
+            if not self._role:
+                self.changes.tell("message_added", "the user says 'Begin.'", "there must be a message")
             close = (b"]}" if self._role else _BEGIN) + self._late_message()
             return size, close + (b',{"role":"assistant","content":[%b]}' % paused if paused else b"")
         if paused:
@@ -189,6 +217,7 @@ class Body:
         if tail.prefill and not self._late and last is not None and not is_ours(last.native) and not last.calls:
             # A caller may put words into the model's mouth; what a model said itself is no such beginning.
             return self._last_at, write_beginning(last) + b"]}"
+        self.changes.tell("message_added", "the user says 'Continue.'", "this model cannot go on from its own words")
         return size, b"]}," + _GO_ON + self._late_message()
 
     def _write_tail(self, model: str, request: ModelRequest, container: str | None) -> Tail:
@@ -199,10 +228,10 @@ class Body:
             thoughtless_loop=in_loop and not self._loop_has_thought,
             container=container or (self._container if in_loop else None),
         )
-        tail_of = (request.tools, request.choice, request.options, request.stream)
+        tail_of = (request.tools, request.choice, request.options, request.stream, self.grammars)
         if self._tail_of and self._tail_of[-1] == said and all(map(is_, tail_of, self._tail_of)):
             return self._tail
-        self._tail = write_tail(model, facts(model), request, said, self.names)
+        self._tail = write_tail(model, facts(model), request, said, self.names, self.grammars)
         self._tail_of = (*tail_of, said)
         return self._tail
 

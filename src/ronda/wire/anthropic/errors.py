@@ -30,6 +30,17 @@ _STATUS: Final = {
 }
 
 
+# "The compiled grammar is too large …" (anthropic-sdk-python#1185), "Schema is too complex for compilation …"
+# (cherry-studio#18179): how much is too much is documented nowhere.
+_TOO_MUCH: Final = ("grammar is too large", "too complex for compilation", "schema is too complex")
+
+
+def is_about_grammar(error: UpstreamError) -> bool:
+    """Strict tools, or the form of the answer, were more than the API decodes under; without them the request is fine."""
+    said = str(error).lower()
+    return error.status == 400 and any(words in said for words in _TOO_MUCH)
+
+
 class _SaidError(Struct, frozen=True):
     message: str | None = None
     type: str | None = None

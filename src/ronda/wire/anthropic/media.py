@@ -9,50 +9,55 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from ronda.core.parts import Audio, File, Image, Text, UserPart, Video
+from ronda.wire.projection import NOBODY, Changes
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TEXTS: Final = frozenset({"application/json", "application/xml"})
 _IMAGE_NAMES: Final = (".jpg", ".jpeg", ".png", ".gif", ".webp")
 
 
-def write_part(part: UserPart) -> dict[str, Any] | None:
+def write_part(part: UserPart, changes: Changes = NOBODY) -> dict[str, Any] | None:
     """One block; none for text that says nothing, which the API refuses."""
     match part:
         case Text(text=text):
-            return text_block(text) if text.strip() else None
+            if text.strip():
+                return text_block(text)
+            changes.tell("text_dropped", "a text that says nothing is left out", "text must not be blank here")
+            return None
         case Image(url=url):
-            return _image(url)
+            return _image(url, changes)
         case File():
-            return _file(part)
+            return _file(part, changes)
         case Audio(format=format):
-            return note(f"audio ({format})")
+            return note(f"audio ({format})", changes)
         case Video():
-            return note("a video")
+            return note("a video", changes)
 
 
 def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def note(what: str) -> dict[str, Any]:
+def note(what: str, changes: Changes = NOBODY) -> dict[str, Any]:
+    changes.tell("media_noted", f"{what} is only mentioned to the model", "this API has no way to show it")
     return text_block(f"[{what} was attached here, which you cannot be shown]")
 
 
-def _image(url: str) -> dict[str, Any]:
+def _image(url: str, changes: Changes) -> dict[str, Any]:
     if url.startswith(("http://", "https://")):
         return {"type": "image", "source": {"type": "url", "url": url}}
     said = _read(url)
     media_type = "image/jpeg" if said.media_type == "image/jpg" else said.media_type
     if media_type not in _IMAGES or not said.data:
-        return note(f"an image of type {media_type or 'unknown'}")
+        return note(f"an image of type {media_type or 'unknown'}", changes)
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": said.base64}}
 
 
-def _file(file: File) -> dict[str, Any]:
+def _file(file: File, changes: Changes) -> dict[str, Any]:
     name = file.name
     if file.data is None:
         if file.id is None:
-            return note(f"a file{f' named {name!r}' if name else ''}")
+            return note(f"a file{f' named {name!r}' if name else ''}", changes)
         kind = "image" if name and name.lower().endswith(_IMAGE_NAMES) else "document"
         return {"type": kind, "source": {"type": "file", "file_id": file.id}}
     if file.data.startswith(("http://", "https://")):
@@ -60,12 +65,12 @@ def _file(file: File) -> dict[str, Any]:
     said = _read(file.data)
     media_type = said.media_type
     if media_type in _IMAGES:
-        return _image(file.data)
+        return _image(file.data, changes)
     if media_type == "application/pdf" and said.data:
         return _document({"type": "base64", "media_type": media_type, "data": said.base64}, name)
     if (media_type.startswith("text/") or media_type in _TEXTS) and (text := said.text).strip():
         return _document({"type": "text", "media_type": "text/plain", "data": text}, name)
-    return note(f"a file{f' named {name!r}' if name else ''} of type {media_type or 'unknown'}")
+    return note(f"a file{f' named {name!r}' if name else ''} of type {media_type or 'unknown'}", changes)
 
 
 def _document(source: dict[str, Any], name: str | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ronda.core.plan import ToolSpec
 from ronda.schema.lower import ANTHROPIC, Lowered, lower_names, lowered
 from ronda.wire.anthropic.errors import UNREADABLE
+from ronda.wire.projection import NOBODY, Changes
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -62,9 +63,10 @@ def names_of(tools: Iterable[ToolSpec]) -> Names:
 class Ids:
     """Ids of the calls of one turn after another, in the order they come."""
 
-    __slots__ = ("_open", "_seen")
+    __slots__ = ("_changes", "_open", "_seen")
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes = NOBODY) -> None:
+        self._changes = changes
         self._seen: set[str] = set()
         self._open: dict[str, list[str]] = {}  # its own id → ours
 
@@ -83,6 +85,9 @@ class Ids:
         while made in self._seen or not _ID.fullmatch(made):
             mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()
             made, attempt = f"toolu_{mark[:24]}", attempt + 1
+        if made != id:
+            why = "ids match [a-zA-Z0-9_-] here, 64 at most, and no two are the same in a message"
+            self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{made}'", why)
         self._seen.add(made)
         self._open.setdefault(id, []).append(made)
         return made

@@ -16,13 +16,14 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.schema.lower import ANTHROPIC, lowered
+from ronda.schema.lower import ANTHROPIC, Lowered, lowered
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
+from ronda.wire.projection import Kind
 
 encode = msgspec.json.Encoder().encode
 
@@ -70,6 +71,7 @@ class Tail(Struct, frozen=True):
     body: bytes
     thinks: bool
     prefill: bool  # the model may go on from an assistant's unfinished words
+    changes: tuple[tuple[Kind, str, str], ...] = ()
 
 
 def refusal(options: Options, version: str) -> BadRequest | None:
@@ -86,20 +88,21 @@ def refusal(options: Options, version: str) -> BadRequest | None:
     return None
 
 
-def write_tail(name: str, model: Model, request: ModelRequest, said: Said, names: Names) -> Tail:
+def write_tail(name: str, model: Model, request: ModelRequest, said: Said, names: Names, grammars: bool = True) -> Tail:
+    """`grammars`: the model may be asked to decode under strict schemas."""
     options, extra = request.options, request.options.extra
     rest: dict[str, Any] = {"model": name}
     thinking = _thinking(model, request, said)
     rest["max_tokens"] = _max_tokens(model, options, thinking)
     system = list(said.system)
-    config, instruction = _config(model, options)
+    config, instruction = _config(model, options, grammars)
     if instruction is not None:
         system.append(instruction)
     if system:
         words = [one for one in system if isinstance(one, str)]
         rest["system"] = "\n\n".join(words) if len(words) == len(system) else system_blocks(system)
     if request.tools:
-        rest["tools"] = write_tools(request.tools, names, model, request.stream)
+        rest["tools"] = write_tools(request.tools, names, model, request.stream, grammars)
         if (choice := write_choice(request.choice, options, names, model)) is not None:
             rest["tool_choice"] = choice
     elif said.called:
@@ -123,7 +126,22 @@ def write_tail(name: str, model: Model, request: ModelRequest, said: Said, names
     thinks = thinking is not None and _type_of(thinking) in ("enabled", "adaptive", "between_tools")
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
-    return Tail(b"]," + encode(rest)[1:], thinks, prefill)
+    return Tail(b"]," + encode(rest)[1:], thinks, prefill, _changes(options, instruction, grammars))
+
+
+def _changes(options: Options, instruction: str | None, grammars: bool) -> tuple[tuple[Kind, str, str], ...]:
+    found: list[tuple[Kind, str, str]] = []
+    if options.seed is not None:
+        found.append(("option_unsent", "'seed' is not sent", "this API cannot be seeded"))
+    for name in options.extra.keys() & IGNORED.keys():
+        kind: Kind = "option_unsent" if name == "prediction" else "option_changed"
+        found.append((kind, f"'{name}' is not sent", IGNORED[name]))
+    if instruction is not None:
+        why = "this model, or this schema, is not one the API decodes under; the answer is checked"
+        found.append(("option_changed", "the form of the answer is asked for in words", why))
+    if not grammars:
+        found.append(("option_changed", "no schema is strict", "together they were too much for the API's grammar"))
+    return tuple(found)
 
 
 def betas(options: Options) -> str:
@@ -198,7 +216,7 @@ def _max_tokens(model: Model, options: Options, thinking: dict[str, Any] | Raw |
     return max(model.max_tokens, (budget or 0) + 4096)
 
 
-def _config(model: Model, options: Options) -> tuple[dict[str, Any], str | None]:
+def _config(model: Model, options: Options, grammars: bool) -> tuple[dict[str, Any], str | None]:
     """`output_config`, and what is said to a model instead where it cannot be held to a schema."""
     config: dict[str, Any] = {}
     effort = options.reasoning_effort
@@ -213,9 +231,9 @@ def _config(model: Model, options: Options) -> tuple[dict[str, Any], str | None]
             config["effort"] = effort
     instruction = None
     if (format := options.response_format) is not None:
-        schema = _schema(format)
-        if schema is not None and model.formats:
-            config["format"] = {"type": "json_schema", "schema": schema}
+        schema = form_of(format)
+        if schema is not None and model.formats and grammars:
+            config["format"] = {"type": "json_schema", "schema": schema.schema}
         else:
             instruction = _JSON if format.schema == NULL else _SCHEMA + bytes(format.schema).decode()
     with suppress(*UNREADABLE):  # what is no object changes nothing
@@ -223,12 +241,12 @@ def _config(model: Model, options: Options) -> tuple[dict[str, Any], str | None]
     return config, instruction
 
 
-def _schema(format: ResponseFormat) -> dict[str, Any] | None:
+def form_of(format: ResponseFormat | None) -> Lowered | None:
     """Where the API's grammar takes it; else the loop checks, and asks again."""
-    if format.type != "json_schema" or format.schema == NULL:
+    if format is None or format.type != "json_schema" or format.schema == NULL:
         return None
     schema = lowered(bytes(format.schema), ANTHROPIC)
-    return schema.schema if schema.strict and not schema.names else None
+    return schema if schema.strict else None
 
 
 def _extra(extra: dict[str, Raw]) -> dict[str, Any]:

@@ -11,14 +11,16 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import CallDelta, ModelFinished, NativeDelta, Preview, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.anthropic.answer import Answer, Block, Container, StopDetails, UsageSaid, encode, finish
+from ronda.wire.anthropic import API
+from ronda.wire.anthropic.answer import CALL, Answer, Block, Container, StopDetails, UsageSaid, encode, finish
 from ronda.wire.anthropic.errors import UNREADABLE, said_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.anthropic.turns import INVALID_JSON
 from ronda.wire.sse import SseReader
+from ronda.wire.surrogates import Halves
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -30,6 +32,7 @@ class _Delta(Struct, frozen=True, gc=False):
     citation: Raw = NULL
     content: Raw = NULL  # of a compaction
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: StopDetails | None = None
     container: Container | None = None
 
@@ -105,16 +108,19 @@ class Reader:
     """
 
     __slots__ = (
-        "_blocks", "_calls", "_container", "_done", "_explanation", "_failure", "_names", "_sse", "_stop_reason", "_usage",
+        "_blocks", "_calls", "_container", "_done", "_explanation", "_failure", "_halves", "_names", "_sse", "_stop_reason",
+        "_stop_sequence", "_usage",
     )  # fmt: skip
 
     def __init__(self, names: Names = NO_NAMES, first_call: int = 0) -> None:
         self._sse = SseReader()
+        self._halves = Halves()
         self._names = names
         self._blocks: dict[int, _Growing] = {}
         self._calls = first_call
         self._usage = UsageSaid()
         self._stop_reason: str | None = None
+        self._stop_sequence: str | None = None
         self._explanation: str | None = None
         self._container: str | None = None
         self._done = False
@@ -142,7 +148,8 @@ class Reader:
             raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
         blocks = [self._blocks[index].whole() for index in sorted(self._blocks)]
         usage = self._usage.counted()
-        return finish(blocks, self._stop_reason, self._explanation, usage, self._container, self._names)
+        reason, sequence = self._stop_reason, self._stop_sequence
+        return finish(blocks, reason, self._explanation, usage, self._container, self._names, NULL, sequence)
 
     def _read(self, frames: list[bytes]) -> list[Preview]:
         # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
@@ -151,7 +158,7 @@ class Reader:
             try:
                 for frame in frames:
                     if frame and frame != b"[DONE]":
-                        self._read_event(_decode(frame), out)
+                        self._read_event(_decode(self._halves.mend(frame)), out)
             except UNREADABLE as error:
                 self._failure = UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True)
                 self._failure.__cause__ = error
@@ -185,10 +192,15 @@ class Reader:
         if growing.kind == "tool_use":
             growing.call, self._calls = self._calls, self._calls + 1
             growing.id, growing.name = growing.block.text("id"), self._names.tool(growing.block.text("name"))
+            if not members.keys() <= CALL:
+                out.append(_native(growing.block.members))
             out.append(CallDelta(growing.call, growing.id, growing.name, ""))
-        elif growing.kind == "text" and (text := growing.block.text("text")):
-            growing.said.append(text)
-            out.append(TextDelta(text))
+        elif growing.kind == "text":
+            if (before := self._blocks.get(index - 1)) is not None and before.kind == "text":
+                out.append(_native({"type": Raw(b'"text"')}))  # another one, not more of the same
+            if text := growing.block.text("text"):
+                growing.said.append(text)
+                out.append(TextDelta(text))
         elif growing.kind == "thinking" and (thought := growing.block.text("thinking")):
             growing.thought.append(thought)
             out.append(ReasoningDelta(thought))
@@ -215,12 +227,18 @@ class Reader:
             growing.signature += delta.signature
         elif delta.citation != NULL:
             growing.citations.append(delta.citation.copy())
+            out.append(_native({"type": Raw(b'"citations_delta"'), "citation": growing.citations[-1]}))
         elif delta.type == "compaction_delta" and delta.content != NULL:
             growing.block.members["content"] = delta.content.copy()
 
     def _end(self, index: int, out: list[Preview]) -> None:
         """Arguments nobody has seen yet: none were written, or they must be read whole to be understood."""
         growing = self._blocks.get(index)
+        if growing is not None and growing.kind not in ("text", "tool_use"):
+            if growing.kind != "thinking":  # of no kind that has previews of its own: shown when it is whole
+                out.append(_native(growing.whole().members))
+            elif signature := growing.signature or growing.block.text("signature"):
+                out.append(_native({"type": Raw(b'"thinking"'), "signature": Raw(encode(signature))}))
         if growing is None or growing.call is None:
             return
         renamed = self._is_renamed(growing)
@@ -238,9 +256,14 @@ class Reader:
         if delta is None:
             return
         if delta.stop_reason is not None:
-            self._stop_reason = delta.stop_reason
+            self._stop_reason, self._stop_sequence = delta.stop_reason, delta.stop_sequence
         if delta.container is not None:
             self._container = delta.container.id
         if delta.stop_details is not None and delta.stop_details.explanation and self._stop_reason == "refusal":
             self._explanation = delta.stop_details.explanation
             out.append(RefusalDelta(self._explanation))
+
+
+def _native(members: dict[str, Raw]) -> NativeDelta:
+    """What a block holds beyond text, thoughts and calls. See `message`, which shows it to clients of this dialect."""
+    return NativeDelta(API, Raw(encode(members)))

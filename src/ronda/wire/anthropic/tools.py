@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.schema.lower import ANTHROPIC, lowered, strict_within
+from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
@@ -27,8 +28,8 @@ class _Declared(Struct, frozen=True):
 
 
 def is_ours(tool: ToolSpec) -> bool:
-    """A caller's own declaration says in no word which dialect it is of; its members do."""
-    if tool.native == NULL:
+    """A caller's own declaration. Where nobody says which dialect it is of, its members do."""
+    if tool.native == NULL or tool.native_api not in ("", API):
         return False
     try:
         said = msgspec.json.decode(tool.native, type=_Declared)
@@ -39,10 +40,12 @@ def is_ours(tool: ToolSpec) -> bool:
     return said.input_schema != NULL or bool(_HOSTED.fullmatch(said.type or ""))
 
 
-def write_tools(tools: tuple[ToolSpec, ...], names: Names, model: Model, stream: bool) -> list[Raw | dict[str, Any]]:
+def write_tools(
+    tools: tuple[ToolSpec, ...], names: Names, model: Model, stream: bool, grammars: bool = True
+) -> list[Raw | dict[str, Any]]:
     schemas = [lowered(bytes(tool.parameters), ANTHROPIC) for tool in tools]
     # Asked for only where it qualifies: one schema that does not would fail the whole request. The loop checks all the same.
-    wants_strict = [tool.strict is True and model.formats and not is_ours(tool) for tool in tools]
+    wants_strict = [tool.strict is True and model.formats and grammars and not is_ours(tool) for tool in tools]
     fits = iter(
         strict_within([schema for schema, wants in zip(schemas, wants_strict, strict=True) if wants], ANTHROPIC)
     )

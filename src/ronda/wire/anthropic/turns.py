@@ -27,6 +27,7 @@ from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
+from ronda.wire.projection import NOBODY, Changes
 
 encode = msgspec.json.Encoder().encode
 
@@ -81,26 +82,32 @@ def system_blocks(said: Iterable[str | bytes]) -> Raw:
     return Raw(b"[%b]" % b",".join(blocks))
 
 
-def write_user(turn: UserTurn, version: str) -> bytes:
+def write_user(turn: UserTurn, version: str, changes: Changes = NOBODY) -> bytes:
     if is_ours(turn.native):
         payload = turn.native.payload
         if version == VERSION and b'"citations"' in bytes(payload):
-            payload = _without_citations(payload)
+            payload = _without_citations(payload, changes)
         return _inside(payload)
-    return encode([block for part in turn.parts if (block := write_part(part)) is not None])[1:-1]
+    return encode([block for part in turn.parts if (block := write_part(part, changes)) is not None])[1:-1]
 
 
-def write_assistant(turn: AssistantTurn, names: Names, ids: Ids, version: str) -> bytes:
+def write_assistant(
+    turn: AssistantTurn, names: Names, ids: Ids, version: str, changes: Changes = NOBODY, advised: bool = False
+) -> bytes:
+    """`advised`: the request declares the advisor, whose words may stand in the history then and only then."""
     calls = turn.calls
     if calls:
         ids.begin()
     if is_ours(turn.native):
         for call in calls:
             ids.keep(call.id)
-        content = kept(turn.native).content
-        if version == VERSION and b'"document"' in bytes(content):
-            content = _without_documents(content)
-        return _inside(content)
+        return _inside(taken_back(kept(turn.native).content, version, advised, changes))
+    if any(isinstance(part, Reasoning) for part in turn.parts):
+        changes.tell("reasoning_dropped", "the model's thoughts are left out", "they bear no signature of this API")
+    for call in calls:
+        if (name := names.wire(call.name)) != call.name:
+            why = "names have letters, digits, '_' and '-' here, 64 at most"
+            changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", why)
     said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
     blocks = [text_block(text) for text in said] + [write_call(call, names, ids) for call in calls]
     return encode(blocks)[1:-1]
@@ -117,7 +124,7 @@ def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:
     return {"type": "tool_use", "id": ids.call(call.id), "name": names.wire(call.name), "input": _input(call.arguments)}
 
 
-def write_results(turn: ToolTurn, ids: Ids) -> bytes:
+def write_results(turn: ToolTurn, ids: Ids, changes: Changes = NOBODY) -> bytes:
     """All results of a turn, and behind them what a failed one had to show: an error holds text alone."""
     blocks: list[bytes] = []
     attached: list[bytes] = []
@@ -126,19 +133,20 @@ def write_results(turn: ToolTurn, ids: Ids) -> bytes:
         if is_ours(result.native) and id == result.call_id:
             blocks.append(bytes(result.native.payload))
             continue
-        blocks.append(encode(write_result(result, id)))
+        blocks.append(encode(write_result(result, id, changes)))
         if result.failed:
-            attached += [encode(block) for item in result.attachments if (block := write_part(item)) is not None]
+            shown = [write_part(item, changes) for item in result.attachments]
+            attached += [encode(block) for block in shown if block is not None]
     return b",".join([*blocks, _ATTACHED, *attached] if attached else blocks)
 
 
-def write_result(result: ToolResult, id: str) -> dict[str, Any]:
+def write_result(result: ToolResult, id: str, changes: Changes = NOBODY) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": id, "content": result.content}
     if result.failed:
         # "content cannot be empty if `is_error` is true"
         return {**block, "content": result.content if result.content.strip() else "Error", "is_error": True}
     if result.attachments:
-        shown = [made for item in result.attachments if (made := write_part(item)) is not None]
+        shown = [made for item in result.attachments if (made := write_part(item, changes)) is not None]
         block["content"] = [*([text_block(result.content)] if result.content.strip() else []), *shown]
     return block
 
@@ -165,21 +173,51 @@ def _inside(content: Raw) -> bytes:
 _decode_blocks = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
-def _without_citations(content: Raw) -> Raw:
+def _without_citations(content: Raw, changes: Changes) -> Raw:
     """2026-10-21 refuses citations on what a user said; those on a document, a setting, stay."""
     if bytes(content)[:1] == b'"':
         return content
     blocks = _decode_blocks(content)
-    cited = [block for block in blocks if bytes(block["type"]) == b'"text"' and "citations" in block]
+    cited = [block for block in blocks if _kind(block) == "text" and "citations" in block]
     for block in cited:
         del block["citations"]
-    return Raw(encode(blocks)) if cited else content
+    if not cited:
+        return content
+    changes.tell("members_dropped", "'citations' is left out", f"the API of {VERSION} takes none from a user")
+    return Raw(encode(blocks))
 
 
-def _without_documents(content: Raw) -> Raw:
-    """… and documents that the assistant said. Those inside a block are a server tool's."""
-    if bytes(content)[:1] == b'"':
+def taken_back(content: Raw, version: str, advised: bool, changes: Changes) -> Raw:
+    """What the API said itself, or a caller in its name: byte for byte, unless it would be refused."""
+    said = bytes(content)
+    if said[:1] == b'"' or not any(mark in said for mark in _MARKS):
         return content
     blocks = _decode_blocks(content)
-    others = [block for block in blocks if bytes(block["type"]) != b'"document"']
-    return Raw(encode(others)) if len(others) < len(blocks) else content
+    fit = [block for block in blocks if not _refused(block, version, advised, changes)]
+    return Raw(encode(fit)) if len(fit) < len(blocks) else content
+
+
+# Where none of these is in it, nothing in it can be wrong.
+_MARKS: Final = (b'"thinking"', b'"document"', b"advisor")
+
+
+def _refused(block: dict[str, Raw], version: str, advised: bool, changes: Changes) -> bool:
+    match _kind(block):
+        case "thinking" if bytes(block.get("signature", b"null")) in (b"null", b'""'):
+            changes.tell(
+                "reasoning_dropped", "a thought without its signature is left out", "it was cut off, and is refused"
+            )
+        case "document" if version == VERSION:  # those inside a block are a server tool's, and stay
+            why = f"the API of {VERSION} takes none from the assistant"
+            changes.tell("members_dropped", "a document of the assistant's is left out", why)
+        case "server_tool_use" if not advised and bytes(block.get("name", b"")) == b'"advisor"':
+            changes.tell("members_dropped", "what the advisor said is left out", "it is no tool of this request")
+        case "advisor_tool_result" if not advised:
+            pass
+        case _:
+            return False
+    return True
+
+
+def _kind(block: dict[str, Raw]) -> str:
+    return bytes(block.get("type", b"")).decode().strip('"')

@@ -32,6 +32,7 @@ from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_chat.client import join_logprobs
+from ronda.wire.surrogates import Halves, mended
 
 
 class _Usage(Struct, frozen=True, gc=False, rename="camel"):
@@ -115,24 +116,41 @@ NOBODY: Final = Naming()
 
 def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
     """A whole answer; or all of a stream that came as one JSON array."""
+    return read_candidates(body, naming, 1)[0]
+
+
+def read_candidates(body: bytes, naming: Naming, n: int) -> list[ModelFinished]:
+    """As many candidates as there are, up to `n`; the usage, which is of all of them, is on the first."""
     try:
-        said = _decode_plain(body)
+        said = _decode_plain(mended(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not one of generateContent: {error}", retryable=True) from error
-    fold = _Fold(naming)
+    folds = [_Fold(naming, number) for number in range(n)]
     for chunk in [said] if isinstance(said, _Chunk) else said:
-        fold.add(chunk, [])
-    return fold.finish(whole=isinstance(said, _Chunk))
+        for fold in folds:
+            fold.add(chunk, [])
+    return _finish_all(folds, whole=isinstance(said, _Chunk))
+
+
+def _finish_all(folds: list[_Fold], whole: bool = False) -> list[ModelFinished]:
+    first = folds[0].finish(whole)
+    others = [fold.finish(whole) for fold in folds[1:] if fold.seen]
+    return [first, *[msgspec.structs.replace(one, usage=NO_USAGE) for one in others]]
 
 
 class Reader:
-    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`."""
+    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`.
 
-    __slots__ = ("_failure", "_fold", "_frames")
+    With `choices` > 1 the previews of the others are taken with `take_aside` after every feed.
+    """
 
-    def __init__(self, naming: Naming = NOBODY) -> None:
+    __slots__ = ("_aside", "_failure", "_folds", "_frames", "_halves")
+
+    def __init__(self, naming: Naming = NOBODY, choices: int = 1) -> None:
         self._frames = Frames()
-        self._fold = _Fold(naming)
+        self._halves = Halves()
+        self._folds = [_Fold(naming, number) for number in range(choices)]
+        self._aside: list[list[Preview]] = [[] for _ in range(choices - 1)]
         self._failure: UpstreamError | None = None
 
     @property
@@ -165,15 +183,23 @@ class Reader:
             if not frame or frame == b"[DONE]":  # some proxies think it belongs to every stream
                 continue
             try:
-                chunk = _decode_chunk(frame)
+                chunk = _decode_chunk(self._halves.mend(frame))
             except UNREADABLE as error:
                 raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
-            self._fold.add(chunk, out)
+            for fold, shown in zip(self._folds, (out, *self._aside), strict=True):
+                fold.add(chunk, shown)
+
+    def take_aside(self) -> list[list[Preview]]:
+        taken, self._aside = self._aside, [[] for _ in self._aside]
+        return taken
 
     def finish(self) -> ModelFinished:
+        return self.finish_all()[0]
+
+    def finish_all(self) -> list[ModelFinished]:
         if self._failure is not None:
             raise self._failure
-        return self._fold.finish()
+        return _finish_all(self._folds)
 
 
 class _Run:
@@ -191,7 +217,7 @@ class _Run:
 
 
 class _Fold:
-    """The chunks of one answer."""
+    """The chunks of one answer; `number` is which of several candidates it is."""
 
     __slots__ = (
         "_blocked",
@@ -201,15 +227,17 @@ class _Fold:
         "_logprobs",
         "_message",
         "_naming",
+        "_number",
         "_parts",
         "_run",
-        "_seen",
         "_text",
         "_usage",
+        "seen",
     )
 
-    def __init__(self, naming: Naming) -> None:
+    def __init__(self, naming: Naming, number: int = 0) -> None:
         self._naming = naming
+        self._number = number
         self._parts: list[ToolCall | _Run] = []
         self._run = _Run(thought=False)  # the one that grows
         self._kept: list[bytes | list[str]] = []  # the parts as they came; a list is a text and nothing else
@@ -219,7 +247,7 @@ class _Fold:
         self._finish: str | int | None = None
         self._message: str | None = None
         self._blocked = False
-        self._seen = False
+        self.seen = False
         self._logprobs: list[Raw] = []
 
     def add(self, chunk: _Chunk, out: list[Preview]) -> None:
@@ -230,9 +258,9 @@ class _Fold:
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._blocked = True
         for candidate in chunk.candidates or ():
-            if candidate.index:
-                continue  # one is asked for
-            self._seen = True
+            if (candidate.index or 0) != self._number:
+                continue
+            self.seen = True
             if candidate.content is not None:
                 for part in candidate.content.parts or ():
                     try:
@@ -267,7 +295,8 @@ class _Fold:
     def _call(self, said: _Call) -> ToolCall:
         naming = self._naming
         name, arguments = naming.tools.read_call(said.name, bytes(said.args) if said.args != NULL else None)
-        return ToolCall(said.id or made_up_id(naming.run, naming.round, self._calls), name, arguments)
+        number = f"{self._number}_" if self._number else ""
+        return ToolCall(said.id or made_up_id(naming.run, naming.round, f"{number}{self._calls}"), name, arguments)
 
     def _grow(self, text: str, thought: bool) -> None:
         run = self._run
@@ -284,9 +313,9 @@ class _Fold:
 
     def finish(self, whole: bool = False) -> ModelFinished:
         usage = _read_usage(self._usage)
-        if self._blocked and not self._seen:
+        if self._blocked and not self.seen:
             return ModelFinished(AssistantTurn((), _FILTERED), usage)
-        if not self._seen and whole:
+        if not self.seen and whole:
             raise UpstreamBroken("the model's answer has no candidates", retryable=True)
         if self._finish is None and not whole:
             raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)

@@ -14,9 +14,10 @@ from ronda.core.request import ModelRequest
 from ronda.wire.gemini import API
 from ronda.wire.gemini.contents import BEGIN, Contents, ToolRole, write_system
 from ronda.wire.gemini.models import model_of
-from ronda.wire.gemini.options import hosted_tools, write_options
+from ronda.wire.gemini.options import hosted_tools, unsent, write_options
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import encode
+from ronda.wire.projection import Changes
 
 _START = b'{"contents":['
 
@@ -24,15 +25,16 @@ _START = b'{"contents":['
 class Body:
     """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing."""
 
-    __slots__ = ("_contents", "_model", "_openapi", "_tail", "_tail_of", "_tool_role", "_written", "tools")
+    __slots__ = ("_contents", "_model", "_openapi", "_tail", "_tail_of", "_tool_role", "_written", "changes", "tools")
 
     def __init__(self, tool_role: ToolRole = "user", openapi: bool = False) -> None:
         self._tool_role: ToolRole = tool_role
         self._openapi = openapi
         self.tools = Tools((), openapi)
+        self.changes = Changes()
         self._model = ""
         self._written: list[Turn] = []
-        self._contents = Contents("", self.tools, tool_role)
+        self._contents = Contents("", self.tools, tool_role, self.changes)
         self._tail = b""
         self._tail_of: tuple[object, ...] = ()
 
@@ -45,15 +47,19 @@ class Body:
         written = self._written
         # Every turn is looked at, not the last alone: a history may be shortened in its middle.
         if renamed or model != self._model or len(written) > len(turns) or not all(map(is_, written, turns)):
-            self._contents = Contents(model, self.tools, self._tool_role)
+            self.changes.forget()
+            self._contents = Contents(model, self.tools, self._tool_role, self.changes)
             self._model = model
             written = self._written = []
         contents = self._contents
         for turn in turns[len(written) :]:
+            self.changes.turn = len(written)
             contents.add(turn)
             written.append(turn)
         tail_of = (model, self.tools, request.choice, request.options, contents, len(contents.system))
         if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
+            self.changes.forget(of_request=True)
+            self.changes.tell_of_options(request.options, API)
             self._tail = self._write_tail(model, request)
             self._tail_of = tail_of
         return b"".join((_START, contents.buffer or BEGIN, self._tail))
@@ -69,6 +75,8 @@ class Body:
         if request.tools and (choice := self.tools.write_choice(request.choice)) is not None:
             tool_config["functionCallingConfig"] = choice
         rest |= write_options(request.options, model_of(model), bool(request.tools), tool_config)
+        for name in unsent(request.options):
+            self.changes.tell("option_unsent", f"'{name}' is not sent", "Gemini has no word for it")
         return b"]," + encode(rest)[1:] if rest else b"]}"
 
 

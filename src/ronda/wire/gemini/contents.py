@@ -19,8 +19,10 @@ from ronda.core.parts import AssistantTurn, Reasoning, SystemTurn, Text, ToolCal
 from ronda.wire.gemini import API, native_api
 from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
 from ronda.wire.gemini.models import model_of
+from ronda.wire.gemini.signatures import from_chat
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.projection import NOBODY, Changes
 
 ToolRole: TypeAlias = Literal["user", "tool"]
 
@@ -33,7 +35,7 @@ BEGIN: Final = b'{"role":"user","parts":[{"text":"(The conversation begins here.
 _ATTACHED: Final = {"text": "Attached by the tools above:"}
 
 
-def made_up_id(run: str, round: int, index: int) -> str:
+def made_up_id(run: str, round: int, index: int | str) -> str:
     """An id for a call that came without one, as most do. Derived, not drawn: a replay must name it the same way."""
     return f"{API}_{run[-12:]}_{round}_{index}"
 
@@ -62,9 +64,11 @@ _decode_result = msgspec.json.Decoder(dict[str, Any] | list[Any]).decode
 class Contents:
     """Bytes that only grow: the contents of the next round are those of the last one and the new turns."""
 
-    __slots__ = ("_api", "_asked", "_model", "_role", "_tool_role", "_tools", "buffer", "system")
+    __slots__ = ("_api", "_asked", "_changes", "_model", "_name", "_role", "_tool_role", "_tools", "buffer", "system")
 
-    def __init__(self, model: str, tools: Tools, tool_role: ToolRole) -> None:
+    def __init__(self, model: str, tools: Tools, tool_role: ToolRole, changes: Changes = NOBODY) -> None:
+        self._changes = changes
+        self._name = model
         self._api = native_api(model)
         self._model = model_of(model)
         self._tools = tools
@@ -82,13 +86,14 @@ class Contents:
                 self._add_results(results)
             case UserTurn(parts=parts):
                 written = [
-                    {"text": part.text} if type(part) is Text else write_media(part)  # type: ignore[arg-type]  # no Text
+                    {"text": part.text} if type(part) is Text else write_media(part, self._changes)  # type: ignore[arg-type]
                     for part in parts
                     if type(part) is not Text or part.text
                 ]
                 self._add("user", encode(written or [{"text": " "}]))  # Vertex refuses a text that is empty
             case SystemTurn(text=text):
                 if self.buffer:  # said in the middle, it stays in the middle
+                    self._changes.tell("role_changed", "the instruction is told as the user's", _SYSTEM)
                     self._add("user", encode([{"text": text or " "}]))
                 elif text:
                     self.system.append(text)
@@ -102,6 +107,7 @@ class Contents:
         if self.buffer:
             self.buffer += b","
         elif role == "model":
+            self._changes.tell("message_added", "the user begins the conversation", "it cannot begin with the model")
             self.buffer += BEGIN + b","
         self.buffer += b'{"role":"%b","parts":%b}' % (role.encode(), parts)
         self._role = role
@@ -123,25 +129,34 @@ class Contents:
 
     def _ask(self, call: ToolCall) -> _Asked:
         says_nothing = not call.id or call.id.startswith(f"{API}_") or any(call.id == one.ours for one in self._asked)
-        self._asked.append(_Asked(call.id, self._tools.call_it(call.name), None if says_nothing else call.id))
+        name = self._tools.call_it(call.name)
+        if name != call.name:
+            self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
+        self._asked.append(_Asked(call.id, name, None if says_nothing else call.id))
         return self._asked[-1]
 
     def _foreign(self, turn: AssistantTurn) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
         unsigned = self._model.signed
+        signatures = iter(from_chat(turn.native, len(turn.calls), self._name))
         for part in turn.parts:
             match part:
                 case ToolCall():
                     asked = self._ask(part)
-                    said: dict[str, Any] = {"name": asked.name, "args": _arguments(part)}
+                    said: dict[str, Any] = {"name": asked.name, "args": self._arguments(part)}
                     if asked.id is not None:
                         said["id"] = asked.id
                     parts.append({"functionCall": said})
-                    if unsigned:
+                    if signature := next(signatures):
+                        parts[-1]["thoughtSignature"] = signature
+                    elif unsigned:
+                        self._changes.tell("reasoning_dropped", "a call goes without a thought signature", _UNSIGNED)
                         parts[-1]["thoughtSignature"] = NO_SIGNATURE
-                        unsigned = False
+                    unsigned = False
                 case Reasoning():
-                    pass
+                    self._changes.tell(
+                        "reasoning_dropped", "the model's thoughts are left out", "they are another model's"
+                    )
                 case _ if part.text:
                     parts.append({"text": part.text})
         return parts
@@ -159,7 +174,7 @@ class Contents:
             said: dict[str, Any] = {"name": asked.name, "response": _response(result)}
             if asked.id is not None:
                 said["id"] = asked.id
-            media = [write_media(item) for item in result.attachments]
+            media = [write_media(item, self._changes) for item in result.attachments]
             inside = [part for part in media if self._model.media_in_results and kind_of(part) in IN_RESULTS]
             if inside:
                 said["parts"] = inside
@@ -169,12 +184,22 @@ class Contents:
         if parts:
             self._add(self._tool_role, encode(parts))
         if attached:  # beside the results they would be counted as such (gemini-cli#16135)
+            self._changes.tell("message_added", "what a tool attached follows as the user's", _ATTACHMENTS)
             self._add("user", encode([_ATTACHED, *attached]))
 
+    def _arguments(self, call: ToolCall) -> dict[str, Any]:
+        read = recover(call.arguments)
+        if read is not None:
+            return read.value
+        self._changes.tell("arguments_rewritten", f"the arguments of '{call.name}' become an object", _ARGUMENTS)
+        return {"unreadable": call.as_written} if call.as_written else {}
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    read = recover(call.arguments)
-    return read.value if read is not None else {"unreadable": call.as_written} if call.as_written else {}
+
+_SYSTEM: Final = "instructions stand at the beginning here, and this one is said in the middle"
+_NAMES: Final = "names begin with a letter or '_' here, and have 64 characters at most"
+_UNSIGNED: Final = "this model did not make it, or its signature is lost; the API is told not to look for one"
+_ARGUMENTS: Final = "they were no JSON object, and must be one"
+_ATTACHMENTS: Final = "beside the results they would be counted as such"
 
 
 def _response(result: ToolResult) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from ronda.core.parts import Attachment, Audio, File, Image, Video
+from ronda.wire.projection import NOBODY, Changes
 
 # What a functionResponse may hold; anything else beside the result goes into a content of its own.
 IN_RESULTS: Final = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
@@ -34,22 +35,34 @@ _KINDS: Final = {
 }
 
 
-def write_media(item: Attachment) -> dict[str, Any]:
+def write_media(item: Attachment, changes: Changes = NOBODY) -> dict[str, Any]:
+    """One part; a note where there is nothing the API could look at."""
     match item:
         case Image(url=url):
-            return _at(url, "image/jpeg")
+            return _at(url, "image/jpeg") if _leads_somewhere(url) else _note("an image", changes)
         case Video(url=url):
-            return _at(url, "video/mp4")
+            return _at(url, "video/mp4") if _leads_somewhere(url) else _note("a video", changes)
         case Audio(data=data, format=format):
             return {"inlineData": {"mimeType": _KINDS.get(format, f"audio/{format}"), "data": data}}
         case File(data=data, name=name, id=id):
+            if not data and not id:
+                return _note("an empty file", changes)
             kind = _kind_of(name or "") or "application/pdf"
             return _at(data, kind) if data is not None else {"fileData": {"fileUri": id or "", "mimeType": kind}}
 
 
 def kind_of(part: dict[str, Any]) -> str:
-    held: dict[str, Any] = part.get("inlineData") or part["fileData"]
+    held: dict[str, Any] = part.get("inlineData") or part.get("fileData") or {"mimeType": ""}
     return str(held["mimeType"])
+
+
+def _leads_somewhere(url: str) -> bool:
+    return url.startswith(("data:", "http://", "https://", "gs://")) or "files/" in url
+
+
+def _note(what: str, changes: Changes) -> dict[str, Any]:
+    changes.tell("media_noted", f"{what} is only mentioned to the model", "there is nothing to look at")
+    return {"text": f"[{what} was attached here, which you cannot be shown]"}
 
 
 def _at(url: str, otherwise: str) -> dict[str, Any]:

@@ -77,6 +77,11 @@ def hosted_tools(options: Options) -> list[Raw]:
         return []
 
 
+def own_config(options: Options) -> dict[str, Any]:
+    """What the caller itself says in Gemini's words of how to generate."""
+    return _members(options.extra.get("generationConfig"))
+
+
 def _members(raw: Raw | None) -> dict[str, Any]:
     if raw is None:
         return {}

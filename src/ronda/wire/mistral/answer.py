@@ -34,6 +34,7 @@ from ronda.wire.mistral.tools import Tools
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
 from ronda.wire.openai_chat.errors import said_error
 from ronda.wire.sse import SseReader
+from ronda.wire.surrogates import Halves, mended
 
 
 class _Details(Struct, frozen=True, gc=False):
@@ -101,27 +102,43 @@ NOBODY: Final = Naming()
 
 def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
     """A whole answer."""
+    return read_choices(body, naming, 1)[0]
+
+
+def read_choices(body: bytes, naming: Naming, n: int) -> list[ModelFinished]:
+    """As many choices as there are, up to `n`; the usage, which is of all of them, is on the first."""
     try:
-        answer = _decode_answer(body)
+        answer = _decode_answer(mended(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a completion of Mistral's: {error}", retryable=True) from error
     if answer.error != NULL or answer.object == "error":
         raise said_error(bytes(answer.error) if answer.error != NULL else body)
-    fold = _Fold(naming)
-    fold.add(answer, [])
-    if not fold.seen:
+    folds = [_Fold(naming, number) for number in range(n)]
+    for fold in folds:
+        fold.add(answer, [])
+    if not folds[0].seen:
         raise UpstreamBroken("the model's answer has no choices", retryable=True)
-    return fold.finish()
+    return _finish_all(folds)
+
+
+def _finish_all(folds: list[_Fold]) -> list[ModelFinished]:
+    first, *others = [fold.finish() for fold in folds if fold.seen or fold is folds[0]]
+    return [first, *[msgspec.structs.replace(one, usage=NO_USAGE) for one in others]]
 
 
 class Reader:
-    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`."""
+    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`.
 
-    __slots__ = ("_done", "_failure", "_fold", "_sse")
+    With `choices` > 1 the previews of the others are taken with `take_aside` after every feed.
+    """
 
-    def __init__(self, naming: Naming = NOBODY) -> None:
+    __slots__ = ("_aside", "_done", "_failure", "_folds", "_halves", "_sse")
+
+    def __init__(self, naming: Naming = NOBODY, choices: int = 1) -> None:
         self._sse = SseReader()
-        self._fold = _Fold(naming)
+        self._halves = Halves()
+        self._folds = [_Fold(naming, number) for number in range(choices)]
+        self._aside: list[list[Preview]] = [[] for _ in range(choices - 1)]
         self._done = False
         self._failure: UpstreamError | None = None
 
@@ -153,19 +170,27 @@ class Reader:
             self._done = self._done or bool(frame)
             return
         try:
-            chunk = _decode_answer(frame)
+            chunk = _decode_answer(self._halves.mend(frame))
         except UNREADABLE as error:
             raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
         if chunk.error != NULL or chunk.object == "error":
             raise said_error(bytes(chunk.error) if chunk.error != NULL else frame)
-        self._fold.add(chunk, out)
+        for fold, shown in zip(self._folds, (out, *self._aside), strict=True):
+            fold.add(chunk, shown)
+
+    def take_aside(self) -> list[list[Preview]]:
+        taken, self._aside = self._aside, [[] for _ in self._aside]
+        return taken
 
     def finish(self) -> ModelFinished:
+        return self.finish_all()[0]
+
+    def finish_all(self) -> list[ModelFinished]:
         if self._failure is not None:
             raise self._failure
-        if self._fold.finish_reason is None and not self._done:
+        if not self._done and any(fold.finish_reason is None for fold in self._folds if fold.seen or not fold.number):
             raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
-        return self._fold.finish()
+        return _finish_all(self._folds)
 
 
 class _Chunk:
@@ -192,12 +217,13 @@ class _Chunk:
 
 
 class _Fold:
-    """What the first choice says, piece by piece."""
+    """What one choice says, piece by piece."""
 
-    __slots__ = ("_answered", "_calls", "_chunks", "_naming", "_of_a_tool", "_usage", "finish_reason", "seen")
+    __slots__ = ("_answered", "_calls", "_chunks", "_naming", "_of_a_tool", "_usage", "finish_reason", "number", "seen")
 
-    def __init__(self, naming: Naming) -> None:
+    def __init__(self, naming: Naming, number: int = 0) -> None:
         self._naming = naming
+        self.number = number
         self._chunks: list[_Chunk] = []  # the content as a list
         self._calls = CallAssembler()
         self._answered: set[str] = set()  # by tools of Mistral's own
@@ -209,8 +235,8 @@ class _Fold:
     def add(self, answer: _Answer, out: list[Preview]) -> None:
         self._usage = answer.usage or self._usage
         for choice in answer.choices or ():
-            if choice.index:
-                continue  # one is asked for
+            if choice.index != self.number:
+                continue
             self.finish_reason = choice.finish_reason or self.finish_reason
             one = choice.message or choice.delta
             for message in choice.messages or ([one] if one is not None else ()):
@@ -234,14 +260,17 @@ class _Fold:
             for at, chunk in enumerate(message.content):
                 self._add_chunk(chunk, at == 0, out)
         if message.tool_calls:
-            out += [self._add_call(piece) for piece in message.tool_calls]
+            for piece in message.tool_calls:
+                self._add_call(piece, out)
 
-    def _add_call(self, piece: CallPiece) -> Preview:
+    def _add_call(self, piece: CallPiece, out: list[Preview]) -> None:
         if piece.id in _NO_ID:
             piece = msgspec.structs.replace(piece, id=None)
         shown = self._calls.add(piece)
-        id = shown.id or made_up_id(self._naming.run, self._naming.round, shown.index)
-        return msgspec.structs.replace(shown, id=id, name=self._naming.tools.own_name(shown.name))
+        if shown is None:
+            return
+        id = shown.id or self._made_up(shown.index)
+        out.append(msgspec.structs.replace(shown, id=id, name=self._naming.tools.own_name(shown.name)))
 
     def _add_chunk(self, chunk: dict[str, Raw], joins: bool, out: list[Preview]) -> None:
         """`joins`: it may go on from where the last delta stopped."""
@@ -300,12 +329,15 @@ class _Fold:
 
     def _named(self) -> list[ToolCall]:
         calls = []
-        for at, record in enumerate(self._calls.records):
-            if not record.name or (record.id and record.id in self._answered):
+        for record in self._calls.named:
+            if record.id and record.id in self._answered:
                 continue
-            id = record.id or made_up_id(self._naming.run, self._naming.round, at)
+            id = record.id or self._made_up(record.number)
             calls.append(ToolCall(id, self._naming.tools.own_name(record.name), "".join(record.arguments)))
         return calls
+
+    def _made_up(self, index: int) -> str:
+        return made_up_id(self._naming.run, self._naming.round, 1000 * self.number + index)
 
     def _native(self) -> Native | None:
         """The content, where a text alone would not say it."""

@@ -16,6 +16,7 @@ from ronda.wire.json import encode
 from ronda.wire.mistral import API
 from ronda.wire.mistral.messages import BEGIN, Messages
 from ronda.wire.mistral.tools import Tools
+from ronda.wire.projection import Changes
 
 _START: Final = b'{"messages":['
 
@@ -23,7 +24,7 @@ _START: Final = b'{"messages":['
 PASSED: Final = frozenset(
     {"metadata", "presence_penalty", "frequency_penalty", "prediction", "prompt_mode", "guardrails"}
 )
-PASSED_ON: Final = PASSED | {"prompt_cache_key", "random_seed"}
+PASSED_ON: Final = PASSED | {"prompt_cache_key", "random_seed", "n"}
 # The agent has them; /agents/completions refuses them.
 OF_THE_MODEL: Final = frozenset({"safe_prompt"})
 RENAMED: Final = {"max_completion_tokens": "max_tokens"}
@@ -41,14 +42,15 @@ def unsent(options: Options, agent: bool = False) -> tuple[str, ...]:
 class Body:
     """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing."""
 
-    __slots__ = ("_agent", "_messages", "_model", "_tail", "_tail_of", "_written", "tools")
+    __slots__ = ("_agent", "_messages", "_model", "_tail", "_tail_of", "_written", "changes", "tools")
 
     def __init__(self, agent: bool = False) -> None:
         self._agent = agent
         self.tools = Tools(())
+        self.changes = Changes()
         self._model = ""
         self._written: list[Turn] = []
-        self._messages = Messages("", self.tools)
+        self._messages = Messages("", self.tools, self.changes)
         self._tail = b""
         self._tail_of: tuple[object, ...] = ()
 
@@ -63,17 +65,22 @@ class Body:
         lasting = turns if last is None else turns[:-1]
         # Every turn is looked at, not the last alone: a history may be shortened in its middle.
         if renamed or model != self._model or len(written) > len(lasting) or not all(map(is_, written, lasting)):
-            self._messages = Messages(model, self.tools)
+            self.changes.forget()
+            self._messages = Messages(model, self.tools, self.changes)
             self._model = model
             written = self._written = []
         messages = self._messages
         for turn in lasting[len(written) :]:
+            self.changes.turn = len(written)
             messages.add(turn)
             written.append(turn)
         tail_of = (model, self.tools, request.choice, request.options, request.stream)
         if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
+            self.changes.forget(of_request=True)
+            self.changes.tell_of_options(request.options, API)
             self._tail = b"]," + encode(self._write_tail(model, request))[1:]
             self._tail_of = tail_of
+        self.changes.turn = len(written)
         return b"".join((_START, messages.buffer, self._end(messages, last), self._tail))
 
     def _end(self, messages: Messages, last: AssistantTurn | None) -> bytes:
@@ -84,6 +91,7 @@ class Body:
         if not end and messages.role in ("", "system"):
             end = BEGIN
         elif not end and messages.role == "assistant":
+            self.changes.tell("message_added", "the user says 'Go on.'", "the assistant's message must not be the last")
             end = b'{"role":"user","content":"Go on."}'  # an assistant's message that was followed by nothing said
         return b"," + end if end and messages.buffer else end
 
@@ -111,6 +119,9 @@ class Body:
         if options.response_format is not None:
             rest["response_format"] = _write_format(options.response_format)
         dropped = unsent(options, self._agent)
+        for name in dropped:
+            why = "the agent has its own" if name in ("temperature", "top_p") else "Mistral has no word for it"
+            self.changes.tell("option_unsent", f"'{name}' is not sent", why)
         extra = {name: value for name, value in options.extra.items() if name not in dropped and value != NULL}
         return rest | {RENAMED.get(name, name): value for name, value in extra.items()}
 

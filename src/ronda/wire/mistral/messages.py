@@ -32,6 +32,7 @@ from ronda.wire.json import encode
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.ids import wire_ids
 from ronda.wire.mistral.tools import Tools
+from ronda.wire.projection import NOBODY, Changes
 
 BEGIN: Final = b'{"role":"user","content":"(The conversation begins here.)"}'
 _BRIDGE: Final = b'{"role":"assistant","content":"OK"}'
@@ -50,9 +51,10 @@ class _Asked(Struct, frozen=True):
 class Messages:
     """Bytes that only grow: the messages of the next round are those of the last one and the new turns."""
 
-    __slots__ = ("_api", "_asked", "_tools", "buffer", "role")
+    __slots__ = ("_api", "_asked", "_changes", "_tools", "buffer", "role")
 
-    def __init__(self, model: str, tools: Tools) -> None:
+    def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY) -> None:
+        self._changes = changes
         self._api = native_api(model)
         self._tools = tools
         self._asked: list[_Asked] = []  # the calls that wait for their results
@@ -67,9 +69,10 @@ class Messages:
             case ToolTurn():
                 self._add_results(turn)
             case UserTurn(parts=parts):
-                self._add_user(_content(parts))
+                self._add_user(self._content(parts))
             case SystemTurn(text=text):
                 if self.role not in ("", "system"):
+                    self._changes.tell("role_changed", "the instruction is told as the user's", _SYSTEM)
                     self._add_user(text)
                 elif text:
                     self._add("system", encode({"role": "system", "content": text}))
@@ -85,12 +88,16 @@ class Messages:
         if self.buffer:
             self.buffer += b","
         elif role == "assistant":
+            self._changes.tell(
+                "message_added", "the user begins the conversation", "it cannot begin with the assistant"
+            )
             self.buffer += BEGIN + b","
         self.buffer += message
         self.role = role
 
     def _add_user(self, content: str | list[dict[str, Any]]) -> None:
         if self.role == "tool":
+            self._changes.tell("message_added", "the assistant says 'OK' in between", _BRIDGED)
             self._add("assistant", _BRIDGE)
         self._add("user", encode({"role": "user", "content": content}))
 
@@ -99,9 +106,12 @@ class Messages:
         content: Any = "".join([part.text for part in turn.parts if not isinstance(part, (ToolCall, Reasoning))])
         if native is not None and native.api == self._api:
             content = native.payload
+        elif any(isinstance(part, Reasoning) for part in turn.parts):
+            self._changes.tell("reasoning_dropped", "the model's thoughts are left out", "they are another model's")
         calls = turn.calls
         ids = wire_ids([call.id for call in calls])
         self._asked = [_Asked(call.id, self._tools.call_it(call.name), id) for call, id in zip(calls, ids, strict=True)]
+        self._tell_of(calls)
         if not content and not calls:
             return {}
         message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -110,7 +120,7 @@ class Messages:
                 {
                     "id": asked.id,
                     "type": "function",
-                    "function": {"name": asked.name, "arguments": _arguments(call)},
+                    "function": {"name": asked.name, "arguments": self._arguments(call)},
                 }
                 for call, asked in zip(calls, self._asked, strict=True)
             ]
@@ -127,38 +137,57 @@ class Messages:
             self._add("tool", encode(said))
             attached += result.attachments
         if attached:  # what is not text follows as the user's, as in Chat Completions
-            self._add_user([_ATTACHED, *[_part(item) for item in attached]])
+            self._changes.tell(
+                "message_added", "what a tool attached follows as the user's", "a tool's message is text"
+            )
+            self._add_user([_ATTACHED, *[self._part(item) for item in attached]])
+
+    def _tell_of(self, calls: tuple[ToolCall, ...]) -> None:
+        for call, asked in zip(calls, self._asked, strict=True):
+            if asked.id != call.id:
+                self._changes.tell("id_rewritten", f"the id '{call.id}' of a call becomes '{asked.id}'", _IDS)
+            if asked.name != call.name:
+                self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{asked.name}'", _NAMES)
+
+    def _arguments(self, call: ToolCall) -> str:
+        """A JSON object in any case: whoever serves the model reads them before the model does."""
+        if (read := recover(call.arguments)) is not None:
+            return read.text
+        self._changes.tell("arguments_rewritten", f"the arguments of '{call.name}' become an object", _ARGUMENTS)
+        return encode({"unreadable": call.as_written} if call.as_written else {}).decode()
+
+    def _content(self, parts: tuple[UserPart, ...]) -> str | list[dict[str, Any]]:
+        if len(parts) == 1 and type(parts[0]) is Text:
+            return parts[0].text
+        return [self._part(part) for part in parts] or ""
+
+    def _part(self, part: UserPart) -> dict[str, Any]:
+        match part:
+            case Text(text=text):
+                return {"type": "text", "text": text}
+            case Image(url=url, detail=detail):
+                image = {"url": url, "detail": detail} if detail in _DETAILS else {"url": url}
+                return {"type": "image_url", "image_url": image}
+            case Audio(data=data):
+                return {"type": "input_audio", "input_audio": data}
+            case Video(url=url):
+                where = "" if url.startswith("data:") else f" at {url}"
+                return self._note(f"a video{where}")
+            case File(data=data, name=name, id=id):
+                if data is None:
+                    return {"type": "file", "file_id": id} if id else self._note("an empty file")
+                if data.startswith("data:image/"):
+                    return {"type": "image_url", "image_url": {"url": data}}
+                document = {"type": "document_url", "document_url": data}
+                return document if name is None else {**document, "document_name": name}
+
+    def _note(self, what: str) -> dict[str, Any]:
+        self._changes.tell("media_noted", f"{what} is only mentioned to the model", "Mistral has no way to be sent it")
+        return {"type": "text", "text": f"[There is {what}, which you cannot see.]"}
 
 
-def _arguments(call: ToolCall) -> str:
-    """A JSON object in any case: whoever serves the model reads them before the model does."""
-    if (read := recover(call.arguments)) is not None:
-        return read.text
-    return encode({"unreadable": call.as_written} if call.as_written else {}).decode()
-
-
-def _content(parts: tuple[UserPart, ...]) -> str | list[dict[str, Any]]:
-    if len(parts) == 1 and type(parts[0]) is Text:
-        return parts[0].text
-    return [_part(part) for part in parts] or ""
-
-
-def _part(part: UserPart) -> dict[str, Any]:
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Image(url=url, detail=detail):
-            image = {"url": url, "detail": detail} if detail in _DETAILS else {"url": url}
-            return {"type": "image_url", "image_url": image}
-        case Audio(data=data):
-            return {"type": "input_audio", "input_audio": data}
-        case Video(url=url):
-            where = "" if url.startswith("data:") else f" at {url}"
-            return {"type": "text", "text": f"[There is a video{where}, which you cannot see.]"}
-        case File(data=data, name=name, id=id):
-            if data is None:
-                return {"type": "file", "file_id": id or ""}
-            if data.startswith("data:image/"):
-                return {"type": "image_url", "image_url": {"url": data}}
-            document = {"type": "document_url", "document_url": data}
-            return document if name is None else {**document, "document_name": name}
+_SYSTEM: Final = "system messages stand at the beginning here, and this one is said in the middle"
+_BRIDGED: Final = "a user's message must not follow a tool's"
+_IDS: Final = "ids have nine letters or digits here, and no two are the same in a message"
+_NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
+_ARGUMENTS: Final = "they were no JSON object, and must be one"

@@ -31,7 +31,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.output import final_text
-from ronda.core.parts import NULL, Image, ToolCall, ToolResult, Usage
+from ronda.core.parts import NULL, AssistantTurn, Image, ToolCall, ToolResult, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.openai_chat.client import join_logprobs
 
@@ -287,6 +287,8 @@ class ChatAnswer:
         if choice.live_calls:
             for index, call in enumerate(calls):
                 out.extend(self._rest_of_call(choice, index, call))
+            for index, extra in _extras(turn, calls).items():
+                out.append(self._call_chunk(choice, {"index": index, "extra_content": extra}))
 
     def _content(self, choice: _Choice, key: bytes, text: str) -> bytes:
         role = b"" if choice.text_started else b'"role":"assistant",'
@@ -451,10 +453,13 @@ class ChatAnswer:
         if thought:
             message["reasoning_content"] = thought
         if calls:
-            message["tool_calls"] = [
+            said: list[dict[str, Any]] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.as_written}}
                 for call in calls
             ]
+            for index, extra in _extras(choice.run.turns[-1], calls).items():
+                said[index]["extra_content"] = extra
+            message["tool_calls"] = said
         logprobs = join_logprobs(choice.logprobs)
         return {"index": choice.index, "message": message, "logprobs": logprobs, "finish_reason": choice.finish_reason}
 
@@ -480,6 +485,16 @@ class ChatAnswer:
         if warnings := [*self._warnings, *[said for choice in self._choices for said in choice.warnings]]:
             more["warnings"] = warnings
         return more
+
+
+def _extras(turn: Turn, calls: Sequence[ToolCall]) -> dict[int, dict[str, Any]]:
+    """What a client must send back with a call for the model to go on: Gemini's thought signatures. By the call's place."""
+    if type(turn) is not AssistantTurn or turn.native is None:
+        return {}
+    from ronda.wire.gemini.signatures import for_chat
+
+    extras = for_chat(turn)
+    return {index: extras[call.id] for index, call in enumerate(calls) if call.id in extras}
 
 
 def _fold(choice: _Choice, event: Event) -> None:

@@ -7,11 +7,17 @@ by id first, then by index, then by position; a name that comes again after comp
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import CallDelta
 from ronda.core.parts import NULL, ToolCall
+
+# Proxies hide things in an id (litellm: a thought signature). OpenAI's own have at most 40 characters, and only those are
+# sure to come back as they are without the message being kept.
+LONG_ID: Final = 40
 
 
 class FunctionPiece(Struct, frozen=True, gc=False):
@@ -29,7 +35,7 @@ class CallPiece(Struct, frozen=True, gc=False):
 
 
 class _Record:
-    __slots__ = ("arguments", "extra", "id", "index", "name")
+    __slots__ = ("arguments", "extra", "id", "index", "name", "number")
 
     def __init__(self) -> None:
         self.id = ""
@@ -37,6 +43,7 @@ class _Record:
         self.name = ""
         self.arguments: list[str] = []
         self.extra: Raw = NULL
+        self.number = -1  # which of the turn's calls it is, once it has a name
 
     @property
     def is_whole(self) -> bool:
@@ -48,14 +55,16 @@ class _Record:
 
 
 class CallAssembler:
-    __slots__ = ("_by_id", "_by_index", "records")
+    __slots__ = ("_by_id", "_by_index", "named", "records")
 
     def __init__(self) -> None:
         self.records: list[_Record] = []
+        self.named: list[_Record] = []  # a record without a name is noise some servers send to end a list
         self._by_id: dict[str, int] = {}
         self._by_index: dict[int, int] = {}
 
-    def add(self, piece: CallPiece) -> CallDelta:
+    def add(self, piece: CallPiece) -> CallDelta | None:
+        """What can be shown of it: nothing as long as nobody knows what is called."""
         function = piece.function or _NO_FUNCTION
         name = function.name or ""
         at = self._find(piece, name)
@@ -74,7 +83,13 @@ class CallAssembler:
         arguments = text_of(function.arguments)
         if arguments:
             record.arguments.append(arguments)
-        return CallDelta(at, record.id, record.name, arguments)
+        if not record.name:
+            return None
+        if record.number < 0:
+            record.number = len(self.named)
+            self.named.append(record)
+            arguments = "".join(record.arguments)
+        return CallDelta(record.number, record.id, record.name, arguments)
 
     def _find(self, piece: CallPiece, name: str) -> int:
         if piece.id and (known := self._by_id.get(piece.id)) is not None:
@@ -88,7 +103,7 @@ class CallAssembler:
         record = self.records[candidate]
         if piece.id and record.id:
             return self._new()  # another id under the same index: another call
-        if name and record.arguments and (name != record.name or record.is_whole):
+        if name and record.name and record.arguments and (name != record.name or record.is_whole):
             return self._new()  # a name after arguments: the next call, under an index used again
         return candidate
 
@@ -104,8 +119,7 @@ class CallAssembler:
         return len(self.records) - 1
 
     def calls(self) -> list[ToolCall]:
-        # A record without a name is noise some servers send to end a list.
-        return [ToolCall(record.id, record.name, "".join(record.arguments)) for record in self.records if record.name]
+        return [ToolCall(record.id, record.name, "".join(record.arguments)) for record in self.named]
 
 
 _NO_FUNCTION = FunctionPiece()

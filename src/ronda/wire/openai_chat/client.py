@@ -6,13 +6,14 @@ parts. It knows the dialect and its many speakers' habits, not who is at the oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import (
+    CallDelta,
     LogprobsDelta,
     ModelFinished,
     Preview,
@@ -36,10 +37,11 @@ from ronda.core.parts import (
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.calls import CallAssembler, CallPiece, FunctionPiece, text_of
+from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece, FunctionPiece, text_of
 from ronda.wire.openai_chat.errors import said_error
-from ronda.wire.openai_chat.requests import write_call
+from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.sse import SseReader
+from ronda.wire.surrogates import Halves, mended
 
 
 class _Details(Struct, frozen=True, gc=False):
@@ -75,6 +77,8 @@ class _Delta(Struct, frozen=True, gc=False):
     tool_calls: list[CallPiece] | None = None
     function_call: FunctionPiece | None = None
     reasoning_details: list[Raw] | None = None  # OpenRouter: must come back as it was
+    extra_content: Raw = NULL  # Gemini's compatible endpoint: a signature that belongs to the message
+    thought_signature: Raw = NULL
 
 
 class _ChunkChoice(Struct, frozen=True, gc=False):
@@ -127,15 +131,40 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-def read_plain(body: bytes) -> ModelFinished:
+class Naming(Struct, frozen=True):
+    """Whose answer it is: which server's JSON, what its tools' names are at home, and what calls without an id are called."""
+
+    api: str = API
+    names: Mapping[str, str] = NO_NAMES
+    run: str = ""
+    round: int = 0
+
+    def own(self, calls: Sequence[ToolCall], choice: int = 0) -> list[ToolCall]:
+        """Every call under the tool's own name and with an id of its own. Derived, not drawn: a replay must agree."""
+        seen: set[str] = set()
+        found = []
+        for at, call in enumerate(calls):
+            id = call.id
+            if self.run and (not id or id in seen):
+                id = f"call_{self.run[-12:]}_{self.round}_{at}" + (f"_{choice}" if choice else "")
+            seen.add(id)
+            name = self.names.get(call.name, call.name)
+            found.append(call if id is call.id and name is call.name else ToolCall(id, name, call.arguments))
+        return found
+
+
+NOBODY: Final = Naming()
+
+
+def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
     """A whole answer."""
-    return read_choices(body)[0]
+    return read_choices(body, naming)[0]
 
 
-def read_choices(body: bytes) -> list[ModelFinished]:
+def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
     """All choices of a whole answer; the usage, which is of all of them, is on the first."""
     try:
-        answer = _decode_plain(body)
+        answer = _decode_plain(mended(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a chat completion: {error}", retryable=True) from error
     if answer.error != NULL:
@@ -144,15 +173,15 @@ def read_choices(body: bytes) -> list[ModelFinished]:
         raise UpstreamBroken("the model's answer has no choices", retryable=True)
     usage = _usage(answer.usage or (answer.x_groq.usage if answer.x_groq is not None else None))
     finished = []
-    for choice in sorted(answer.choices, key=lambda choice: choice.index):
-        turn = _read_message(choice.message, choice.finish_reason)
+    for at, choice in enumerate(sorted(answer.choices, key=lambda choice: choice.index)):
+        turn = _read_message(choice.message, choice.finish_reason, naming, at)
         logprobs = choice.logprobs.copy() if choice.logprobs != NULL else NULL
         finished.append(ModelFinished(turn, usage, logprobs))
         usage = NO_USAGE
     return finished
 
 
-def _read_message(raw: Raw, finish_reason: str | None) -> AssistantTurn:
+def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: int) -> AssistantTurn:
     if raw == NULL:
         if finish_reason == "content_filter":  # Azure leaves the message out
             return AssistantTurn((), "content_filter")
@@ -169,18 +198,31 @@ def _read_message(raw: Raw, finish_reason: str | None) -> AssistantTurn:
     parts += _content(message.content)
     if message.refusal:
         parts.append(Refusal(message.refusal))
-    calls = message.tool_calls or ()
     odd = is_list
-    for call in calls:
+    said: list[ToolCall] = []
+    for call in message.tool_calls or ():
         function = call.function or FunctionPiece()
         odd = odd or call.extra_content != NULL or call.custom != NULL
-        parts.append(ToolCall(call.id or "", function.name or "", text_of(function.arguments)))
+        said.append(ToolCall(call.id or "", function.name or "", text_of(function.arguments)))
+    calls = naming.own(said, choice)
+    parts += calls
     if message.function_call is not None and message.function_call.name:
         parts.append(ToolCall("", message.function_call.name, text_of(message.function_call.arguments)))
     odd = odd or any(name not in _REPRODUCED and bytes(value) not in _NOTHING for name, value in members.items())
-    # A Raw is a view that would keep the whole response body alive, hence the copy.
-    native = Native(API, raw.copy()) if odd else None
+    odd = odd or any(len(call.id) > LONG_ID for call in calls)
+    native = None
+    if odd and all(call.id == one.id for call, one in zip(calls, said, strict=True)):
+        # A Raw is a view that would keep the whole response body alive, hence the copy.
+        native = Native(naming.api, raw.copy())
+    elif odd:
+        native = Native(naming.api, Raw(encode({**members, "tool_calls": _with_ids(members["tool_calls"], calls)})))
     return AssistantTurn(tuple(parts), _stop(finish_reason, parts), native)
+
+
+def _with_ids(raw: Raw, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """An upstream's own calls, those without an id under the one their results will come back with."""
+    said = msgspec.json.decode(raw, type=list[dict[str, Raw]])
+    return [{**one, "id": call.id} for one, call in zip(said, calls, strict=True)]
 
 
 def _content(content: str | list[_Piece] | None) -> list[AssistantPart]:
@@ -230,9 +272,24 @@ def _usage(usage: _Usage | None) -> Usage:
 class _ChoiceReader:
     """The chunks of one choice."""
 
-    __slots__ = ("calls", "details", "finish_reason", "logprobs", "refused", "said", "thought", "thought_as")
+    __slots__ = (
+        "calls",
+        "details",
+        "finish_reason",
+        "logprobs",
+        "more",
+        "naming",
+        "number",
+        "refused",
+        "said",
+        "thought",
+        "thought_as",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, naming: Naming, number: int) -> None:
+        self.naming = naming
+        self.number = number
+        self.more: dict[str, Raw] = {}  # what else the upstream says of the message, and wants back
         self.said: list[str] = []
         self.thought: list[str] = []
         self.thought_as = "reasoning_content"
@@ -262,15 +319,18 @@ class _ChoiceReader:
             self.thought_as = "reasoning"
             out.append(ReasoningDelta(delta.reasoning))
         if delta.tool_calls:
-            add = self._assembler().add
-            out += [add(piece) for piece in delta.tool_calls]
+            self._add_calls(delta.tool_calls, out)
         if delta.refusal:
             self.refused.append(delta.refusal)
             out.append(RefusalDelta(delta.refusal))
         if delta.function_call is not None and (delta.function_call.name or delta.function_call.arguments):
-            out.append(self._assembler().add(CallPiece(delta.function_call)))
+            self._add_calls([CallPiece(delta.function_call)], out)
         if delta.reasoning_details:
             self.details += [detail.copy() for detail in delta.reasoning_details]
+        if delta.extra_content != NULL:
+            self.more["extra_content"] = delta.extra_content.copy()
+        if delta.thought_signature != NULL:
+            self.more["thought_signature"] = delta.thought_signature.copy()
         if choice.logprobs != NULL:
             self.logprobs.append(choice.logprobs.copy())
             out.append(LogprobsDelta(self.logprobs[-1]))
@@ -279,10 +339,15 @@ class _ChoiceReader:
     def is_empty(self) -> bool:
         return self.finish_reason is None and not (self.said or self.thought or self.refused or self.calls)
 
-    def _assembler(self) -> CallAssembler:
+    def _add_calls(self, pieces: list[CallPiece], out: list[Preview]) -> None:
         if self.calls is None:
             self.calls = CallAssembler()
-        return self.calls
+        names = self.naming.names
+        for piece in pieces:
+            if (shown := self.calls.add(piece)) is not None:
+                if names and shown.name in names:
+                    shown = CallDelta(shown.index, shown.id, names[shown.name], shown.arguments)
+                out.append(shown)
 
     def _add_list(self, content: list[_Piece], out: list[Preview]) -> None:
         for part in _content(content):
@@ -303,16 +368,17 @@ class _ChoiceReader:
         if self.refused:
             parts.append(Refusal("".join(self.refused)))
         if self.calls is not None:
-            parts += self.calls.calls()
+            parts += self.naming.own(self.calls.calls(), self.number)
         turn = AssistantTurn(tuple(parts), _stop(self.finish_reason, parts))
         if native := self._native(turn):
-            turn = AssistantTurn(turn.parts, turn.stop, Native(API, native))
+            turn = AssistantTurn(turn.parts, turn.stop, Native(self.naming.api, native))
         return ModelFinished(turn, usage, join_logprobs(self.logprobs))
 
     def _native(self, turn: AssistantTurn) -> Raw | None:
         """The message as a plain answer would have held it, where parts alone could not say it again."""
-        records = self.calls.records if self.calls is not None else []
-        if not self.thought and not self.details and not any(record.extra != NULL for record in records):
+        records = self.calls.named if self.calls is not None else []
+        is_plain = not any(record.extra != NULL or len(record.id) > LONG_ID for record in records)
+        if is_plain and not self.thought and not self.details and not self.more:
             return None
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
         if self.thought and self.thought_as == "content":
@@ -326,12 +392,15 @@ class _ChoiceReader:
         if self.details:
             message["reasoning_details"] = self.details
         if calls := turn.calls:
-            extras = [record.extra for record in records if record.name]
             message["tool_calls"] = [
-                write_call(call) if extra == NULL else {**write_call(call), "extra_content": extra}
-                for call, extra in zip(calls, extras, strict=True)
+                _call_again(call, record.name, record.extra) for call, record in zip(calls, records, strict=True)
             ]
-        return Raw(encode(message))
+        return Raw(encode({**message, **self.more}))
+
+
+def _call_again(call: ToolCall, name: str, extra: Raw) -> dict[str, Any]:
+    said = {"id": call.id, "type": "function", "function": {"name": name, "arguments": call.arguments}}
+    return said if extra == NULL else {**said, "extra_content": extra}
 
 
 class Reader:
@@ -340,11 +409,12 @@ class Reader:
     With `choices` > 1 the previews of the others are taken with `take_aside` after every feed.
     """
 
-    __slots__ = ("_aside", "_choices", "_done", "_failure", "_sse", "_usage")
+    __slots__ = ("_aside", "_choices", "_done", "_failure", "_halves", "_sse", "_usage")
 
-    def __init__(self, choices: int = 1) -> None:
+    def __init__(self, choices: int = 1, naming: Naming = NOBODY) -> None:
         self._sse = SseReader()
-        self._choices = [_ChoiceReader() for _ in range(choices)]
+        self._halves = Halves()
+        self._choices = [_ChoiceReader(naming, number) for number in range(choices)]
         self._usage: _Usage | None = None
         self._done = False
         self._failure: UpstreamError | None = None
@@ -374,7 +444,7 @@ class Reader:
                 self._done = self._done or bool(frame)
                 continue
             try:
-                chunk = _decode_chunk(frame)
+                chunk = _decode_chunk(self._halves.mend(frame))
             except UNREADABLE as error:
                 raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
             if chunk.usage is not None:

@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import ANY_OBJECT, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
+from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.fields import decode_field, must_be_schema
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -90,6 +91,7 @@ def read_tools(raws: list[Raw]) -> tuple[ToolSpec, ...]:
                 kind="caller",
                 no_arguments_needed=needs_none,
                 native=native,
+                native_api=API if native != NULL else "",
             )
         )
     return tuple(tools)

@@ -29,9 +29,12 @@ class _SaidError(Struct, frozen=True):
 
 def said_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
     """An error as an upstream words it: an object, a string, or something else altogether."""
+    is_spent = False
     try:
         said = msgspec.json.decode(raw, type=_SaidError | str | None)
         message = said if type(said) is str else said.message if said is not None else None
+        if type(said) is _SaidError:
+            is_spent = bool(_NEVER_AGAIN & {said.code, said.type})
         if status is None and type(said) is _SaidError:
             status = said.http_status
             if status is None and said.type == "invalid_request_error":
@@ -40,7 +43,7 @@ def said_error(raw: bytes, status: int | None = None, retry_after: float | None 
         message = None
     text = message or raw[:500].decode("utf-8", "replace") or "no reason given"
     where = f"the model's server answered {status}: " if status is not None else "the model's server reported: "
-    retryable = status is None or status in RETRYABLE
+    retryable = (status is None or status in RETRYABLE) and not is_spent
     return UpstreamError(where + text, status=status, retryable=retryable, retry_after=retry_after)
 
 
@@ -62,5 +65,8 @@ def error_of(body: bytes, status: int, retry_after: float | None = None) -> Upst
         return said_error(encode(said.message), status, retry_after)
     return said_error(bytes(said.detail) if said.detail != NULL else body, status, retry_after)
 
+
+# A 429 that waiting does not help: the account is empty, not busy.
+_NEVER_AGAIN = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 
 RETRYABLE = frozenset({408, 409, 425, 429, *range(500, 600)})  # gateways have 5xx of their own

@@ -29,7 +29,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import BadRequest
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.calls import text_of
+from ronda.wire.openai_chat.calls import LONG_ID, text_of
 from ronda.wire.openai_chat.fields import bad, decode_field
 
 
@@ -161,9 +161,11 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
 
 
 def _says_more(message: _Message) -> bool:
-    """Things we understand and could not write again: thoughts some upstreams want back, names of other roles."""
+    """Things we understand and could not write again: thoughts some upstreams want back, names of other roles, ids that
+    some proxy hid something in."""
     thoughts = message.reasoning_content or message.reasoning
-    return bool(thoughts) or (message.name is not None and message.role not in ("user", "tool"))
+    long_ids = any(call.id is not None and len(call.id) > LONG_ID for call in message.tool_calls or ())
+    return bool(thoughts) or long_ids or (message.name is not None and message.role not in ("user", "tool"))
 
 
 def _native(raw: Raw) -> Native | None:

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import is_
-from typing import Any, TypeGuard
+from typing import Any
 
 from msgspec import Raw
 
-from ronda.core.parts import (
-    NULL,
-    AssistantTurn,
-    Audio,
-    File,
-    Image,
-    Native,
-    SystemTurn,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolTurn,
-    Turn,
-    UserTurn,
-    Video,
-)
+from ronda.core.parts import NULL, Turn
 from ronda.core.plan import Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.json import encode
 from ronda.wire.openai_chat import API
+from ronda.wire.openai_chat.names import NO_NAMES, wire_names
+from ronda.wire.openai_chat.speakers import ANYONE, Speaker
+from ronda.wire.openai_chat.turns import Messages
+from ronda.wire.openai_chat.turns import write_turn as write_turn
+from ronda.wire.projection import Changes
 
 
 class Body:
@@ -35,24 +26,49 @@ class Body:
     Messages come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
     """
 
-    __slots__ = ("_buffer", "_tail", "_tail_of", "_written")
+    __slots__ = (
+        "_api",
+        "_buffer",
+        "_messages",
+        "_speaker",
+        "_tail",
+        "_tail_of",
+        "_tools",
+        "_written",
+        "changes",
+        "names",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, speaker: Speaker = ANYONE, api: str = API) -> None:
+        self._speaker = speaker
+        self._api = api
+        self._tools: tuple[ToolSpec, ...] = ()
+        self.names: Mapping[str, str] = NO_NAMES  # a tool's own name → what it is called here, where they differ
+        self.changes = Changes()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.changes.forget()
         self._buffer = bytearray(b'{"messages":[')
+        self._messages = Messages(self.names, self._speaker, self._api, self.changes)
         self._written: list[Turn] = []
         self._tail = b""
         self._tail_of: tuple[object, ...] = ()
 
     def write(self, model: str, request: ModelRequest) -> bytes:
         turns = request.turns
-        written = self._written
-        buffer = self._buffer
+        if request.tools is not self._tools:
+            self._tools = request.tools
+            if (names := self._names_of(request.tools)) != self.names:
+                self.names = names
+                self._begin()
         # Every turn is looked at, not the last alone: a history may be shortened in its middle.
-        if len(written) > len(turns) or not all(map(is_, written, turns)):
-            buffer = self._buffer = bytearray(b'{"messages":[')
-            written = self._written = []
+        if len(self._written) > len(turns) or not all(map(is_, self._written, turns)):
+            self._begin()
+        written, buffer, changes = self._written, self._buffer, self.changes
         for turn in turns[len(written) :]:
-            said = write_turn(turn)
+            changes.turn = len(written)
+            said = self._messages.write(turn)
             if said:
                 if buffer[-1] != _OPEN:
                     buffer += b","
@@ -60,33 +76,57 @@ class Body:
             written.append(turn)
         tail_of = (model, request.tools, request.choice, request.options, request.stream)
         if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
-            self._tail = write_tail(model, request.tools, request.choice, request.options, request.stream)
+            changes.forget(of_request=True)
+            changes.tell_of_options(request.options, API)
+            self._tail = write_tail(model, request.tools, request.choice, request.options, request.stream, self.names)
             self._tail_of = tail_of
         # Appended and taken off again: one copy of the conversation per round, not two.
         size = len(buffer)
+        if buffer[-1] == _OPEN:  # of all that was to be said nothing is left, and there must be a message
+            changes.tell("message_added", "the user begins the conversation", "there must be a message")
+            buffer += _BEGIN
         buffer += self._tail
         body = bytes(buffer)
         del buffer[size:]
         return body
 
+    def _names_of(self, tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
+        """A caller's own names go out as they are, for its server to judge; where that would refuse them, others."""
+        if not self._speaker.plain_names and any(tool.kind != "caller" for tool in tools):
+            named = wire_names(tools)
+            return {tool.name: named[tool.name] for tool in tools if tool.kind != "caller" and tool.name in named}
+        return wire_names(tools) if self._speaker.plain_names else NO_NAMES
+
 
 _OPEN = ord("[")
+_BEGIN = b'{"role":"user","content":"(The conversation begins here.)"}'
+
+
+def body_of(request: ModelRequest, speaker: Speaker = ANYONE, api: str = API) -> Body:
+    """What an earlier round of the same run wrote is not written again."""
+    body = request.scratch.get(API)
+    if not isinstance(body, Body):
+        body = request.scratch[API] = Body(speaker, api)
+    return body
 
 
 def write_request(model: str, request: ModelRequest) -> bytes:
-    """The body of a request; what an earlier round of the same run wrote is not written again."""
-    body = request.scratch.get(API)
-    if body is None:
-        body = request.scratch[API] = Body()
-    return body.write(model, request)
+    return body_of(request).write(model, request)
 
 
-def write_tail(model: str, tools: tuple[ToolSpec, ...], choice: ToolChoice, options: Options, stream: bool) -> bytes:
+def write_tail(
+    model: str,
+    tools: tuple[ToolSpec, ...],
+    choice: ToolChoice,
+    options: Options,
+    stream: bool,
+    names: Mapping[str, str] = NO_NAMES,
+) -> bytes:
     rest: dict[str, Any] = {"model": model}
     if tools:
-        rest["tools"] = [write_tool(tool) for tool in tools]
+        rest["tools"] = [write_tool(tool, names) for tool in tools]
         if choice.mode != "auto" or choice.names:
-            rest["tool_choice"] = write_choice(choice)
+            rest["tool_choice"] = write_choice(choice, names)
         if options.parallel_tool_calls is not None:
             rest["parallel_tool_calls"] = options.parallel_tool_calls
     if stream:
@@ -110,10 +150,10 @@ def write_tail(model: str, tools: tuple[ToolSpec, ...], choice: ToolChoice, opti
     return b"]," + encode(rest)[1:]
 
 
-def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
-    if tool.native != NULL:
+def write_tool(tool: ToolSpec, names: Mapping[str, str] = NO_NAMES) -> Raw | dict[str, Any]:
+    if tool.native != NULL and tool.native_api in ("", API) and tool.name not in names:
         return tool.native
-    function: dict[str, Any] = {"name": tool.name}
+    function: dict[str, Any] = {"name": names.get(tool.name, tool.name)}
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = tool.parameters
@@ -131,11 +171,11 @@ def write_tool(tool: ToolSpec) -> Raw | dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def write_choice(choice: ToolChoice) -> str | dict[str, Any]:
+def write_choice(choice: ToolChoice, names: Mapping[str, str] = NO_NAMES) -> str | dict[str, Any]:
     if choice.named:
-        return {"type": "function", "function": {"name": choice.names[0]}}
+        return {"type": "function", "function": {"name": names.get(choice.names[0], choice.names[0])}}
     if choice.names:
-        tools = [{"type": "function", "function": {"name": name}} for name in choice.names]
+        tools = [{"type": "function", "function": {"name": names.get(name, name)}} for name in choice.names]
         return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
     return choice.mode
 
@@ -151,72 +191,3 @@ def _write_format(format: ResponseFormat) -> dict[str, Any]:
     if format.strict is not None:
         schema["strict"] = format.strict
     return {"type": "json_schema", "json_schema": schema}
-
-
-def write_turn(turn: Turn) -> bytes:
-    """One turn as messages, joined by commas. Empty where there is nothing to say, as in an interrupted turn."""
-    match turn:
-        case ToolTurn(results=results):
-            said = [write_result(result) for result in results]
-            if attached := [item for result in results if not _is_ours(result.native) for item in result.attachments]:
-                # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
-                said.append(
-                    encode({"role": "user", "content": [_TOOL_ATTACHMENTS, *[_part(item) for item in attached]]})
-                )
-            return b",".join(said)
-        case AssistantTurn():
-            if _is_ours(turn.native):
-                return bytes(turn.native.payload)
-            message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
-            if refusal := turn.refusal:
-                message["refusal"] = refusal
-            if calls := turn.calls:
-                message["tool_calls"] = [write_call(call) for call in calls]
-            elif message["content"] is None and not refusal:
-                return b""
-            return encode(message)
-        case UserTurn():
-            if _is_ours(turn.native):
-                return bytes(turn.native.payload)
-            content = turn.parts[0].text if len(turn.parts) == 1 and type(turn.parts[0]) is Text else None
-            message = {"role": "user", "content": content if content is not None else [_part(p) for p in turn.parts]}
-            if turn.name is not None:
-                message["name"] = turn.name
-            return encode(message)
-        case SystemTurn():
-            if _is_ours(turn.native):
-                return bytes(turn.native.payload)
-            return encode({"role": turn.role, "content": turn.text})
-
-
-def _is_ours(native: Native | None) -> TypeGuard[Native]:
-    return native is not None and native.api == API
-
-
-def write_call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def write_result(result: ToolResult) -> bytes:
-    if _is_ours(result.native):
-        return bytes(result.native.payload)
-    return encode({"role": "tool", "tool_call_id": result.call_id, "content": result.content})
-
-
-_TOOL_ATTACHMENTS = {"type": "text", "text": "Attached by the tools above:"}
-
-
-def _part(part: Text | Image | Audio | Video | File) -> dict[str, Any]:
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Image(url=url, detail=detail):
-            image = {"url": url} if detail is None else {"url": url, "detail": detail}
-            return {"type": "image_url", "image_url": image}
-        case Audio(data=data, format=format):
-            return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
-        case Video(url=url):
-            return {"type": "video_url", "video_url": {"url": url}}
-        case File(data=data, name=name, id=id):
-            file = {"file_data": data, "filename": name, "file_id": id}
-            return {"type": "file", "file": {key: value for key, value in file.items() if value is not None}}

@@ -41,6 +41,7 @@ _READ = frozenset(
         "n",
         "max_tool_rounds",
         "session_id",
+        "inputs",
         "max_tokens",
         "max_completion_tokens",
         "temperature",
@@ -80,7 +81,7 @@ def read_request(body: bytes) -> ChatRequest:
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadRequest(f"the body is not a JSON object: {_why_not(body, error)}") from error
+        raise BadRequest(f"the body is not a JSON object: {why_not(body, error)}") from error
     fields = {name: value for name, value in fields.items() if value != NULL}
     for name in fields.keys() & _REFUSED.keys():
         raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
@@ -103,10 +104,11 @@ def read_request(body: bytes) -> ChatRequest:
         n=_bounded(fields, "n", 1, MAX_CHOICES) or 1,
         max_tool_rounds=_bounded(fields, "max_tool_rounds", 0, None),
         session=_read_session(fields),
+        inputs=_field(fields, "inputs", dict[str, Any], {}),
     )
 
 
-def _why_not(body: bytes, error: Exception) -> str:
+def why_not(body: bytes, error: Exception) -> str:
     """msgspec calls half a surrogate pair "truncated", which sends people looking in the wrong place."""
     if re.search(rb"\\u[dD][89abAB]", body) and "truncated" in str(error):
         return "it has a lone surrogate (\\ud800 to \\udfff without its pair), which is no character"

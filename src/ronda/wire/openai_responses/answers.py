@@ -30,12 +30,12 @@ from ronda.errors import UpstreamBroken
 from ronda.wire.json import UNREADABLE
 from ronda.wire.openai_chat.calls import text_of
 from ronda.wire.openai_chat.errors import said_error
+from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.surrogates import mended
 
 BREAK = "\n\n"  # between two thoughts, which are paragraphs with a heading each
-
-NO_NAMES: Mapping[str, str] = {}
 
 
 class Content(Struct, frozen=True, gc=False):
@@ -83,6 +83,7 @@ class Kind(Struct, frozen=True, gc=False):
     type: str = ""
     id: str | None = None
     call_id: str | None = None
+    encrypted_content: str | None = None  # of reasoning
 
 
 # What the caller answers → in what it answers.
@@ -127,7 +128,7 @@ encode = msgspec.json.Encoder().encode
 
 def read_plain(body: bytes, names: Mapping[str, str] = NO_NAMES) -> ModelFinished:
     """A whole answer. `names`: what a tool is called there → its own name, where they differ."""
-    response = read_response(body)
+    response = read_response(mended(body))
     if response.error != NULL and response.status is None:
         raise said_error(bytes(response.error))  # no response at all, but an envelope with an error
     if response.output == NULL and response.error == NULL:

@@ -13,21 +13,24 @@ What a turn keeps as its own JSON (`Native.payload`) is a list of items, in the 
 
 from __future__ import annotations
 
+from ronda.wire.openai_chat.names import called, own_names
 from ronda.wire.openai_responses.answers import read_plain
 from ronda.wire.openai_responses.events import Reader
 from ronda.wire.openai_responses.failures import error_of, is_about_encryption
-from ronda.wire.openai_responses.items import Items, called
-from ronda.wire.openai_responses.requests import Body, check_options, own_names, write_request
+from ronda.wire.openai_responses.items import Items
+from ronda.wire.openai_responses.requests import Body, body_of, check_options, sends_as_it_is, write_request
 
 __all__ = [
     "Body",
     "Items",
     "Reader",
+    "body_of",
     "called",
     "check_options",
     "error_of",
     "is_about_encryption",
     "own_names",
     "read_plain",
+    "sends_as_it_is",
     "write_request",
 ]

@@ -25,9 +25,9 @@ from ronda.core.events import (
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.json import UNREADABLE
+from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses.answers import (
     BREAK,
-    NO_NAMES,
     Item,
     decode_kind,
     finish,
@@ -39,6 +39,7 @@ from ronda.wire.openai_responses.answers import (
 )
 from ronda.wire.openai_responses.failures import Failure, failed
 from ronda.wire.sse import SseReader
+from ronda.wire.surrogates import Halves
 
 
 class _Event(Struct, frozen=True, gc=False):
@@ -82,10 +83,11 @@ class _Shown:
 class Reader:
     """`names`: what a tool is called there → its own name, where they differ."""
 
-    __slots__ = ("_calls", "_done", "_failure", "_finished", "_items", "_keys", "_names", "_sse", "_thought")
+    __slots__ = ("_calls", "_done", "_failure", "_finished", "_halves", "_items", "_keys", "_names", "_sse", "_thought")
 
     def __init__(self, names: Mapping[str, str] = NO_NAMES) -> None:
         self._sse = SseReader()
+        self._halves = Halves()
         self._names = names
         self._items: dict[int, _Shown] = {}
         self._keys: dict[str, int] = {}  # item id → where it is in the output
@@ -122,7 +124,7 @@ class Reader:
                 if self._failure is not None or self._finished is not None:
                     break
                 if frame and frame != b"[DONE]":  # this API has no such mark, some of its speakers do
-                    self._event(_decode_event(frame), out)
+                    self._event(_decode_event(self._halves.mend(frame)), out)
         except UNREADABLE as error:
             self._failure = UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True)
         except UpstreamError as error:

@@ -3,19 +3,20 @@
 A turn this API made goes back as it came, item for item. A turn of anybody else is projected: its words and calls are said
 in this API's way, its thoughts are left out, and ids are made to fit.
 
-Three rules of the API make that more than a table. A call's id has 64 characters at most and must not come twice in a
+Four rules of the API make that more than a table. A call's id has 64 characters at most and must not come twice in a
 conversation, while other upstreams count from 0 in every turn; so calls get their ids here, and results the same ones. A
-reasoning item is refused without the item that follows it, so thoughts that came to nothing are not sent back. And a
-message holds text, images and files; for anything else the model gets a note.
+reasoning item is refused without the item that follows it, so thoughts that came to nothing are not sent back. A model that
+does not think refuses all of them, and OpenAI those it would have to look up, since it was asked to keep nothing; the items
+behind one that is left out go without their own ids, which would ask for it. And a message holds text, images and files;
+for anything else the model gets a note.
 """
 
 from __future__ import annotations
 
 import hashlib
 import mimetypes
-import re
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 import msgspec
 from msgspec import Raw
@@ -26,6 +27,7 @@ from ronda.core.parts import (
     File,
     Image,
     Native,
+    Reasoning,
     Refusal,
     SystemTurn,
     Text,
@@ -33,13 +35,16 @@ from ronda.core.parts import (
     ToolResult,
     ToolTurn,
     Turn,
+    UserPart,
     UserTurn,
     Video,
 )
+from ronda.wire.openai_chat.names import called
+from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.answers import CALLS, decode_kind, decode_raws, encode
+from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, encode
+from ronda.wire.projection import NOBODY, Changes
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ID_LENGTH = 64
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -47,13 +52,22 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 class Items:
     """The items of one conversation, turn after turn. What it remembers are ids: which are taken, and whose results wait.
 
-    `names`: a tool's own name → what it is called here, where they differ.
+    `names`: a tool's own name → what it is called here, where they differ. `thinks`: the model takes thoughts.
     """
 
-    __slots__ = ("_answers", "_names", "_taken")
+    __slots__ = ("_answers", "_changes", "_names", "_speaker", "_taken", "_thinks")
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        speaker: Speaker = ANYONE,
+        thinks: bool = True,
+        changes: Changes = NOBODY,
+    ) -> None:
         self._names = names
+        self._speaker = speaker
+        self._thinks = thinks
+        self._changes = changes
         self._taken: set[str] = set()
         self._answers: dict[str, tuple[str, str]] = {}  # calls of the turn before: id → id here, type of the answer
 
@@ -68,7 +82,7 @@ class Items:
             case UserTurn():
                 if is_ours(turn.native):
                     return _inside(turn.native.payload)
-                return encode({"type": "message", "role": "user", "content": _content(turn)})
+                return encode({"type": "message", "role": "user", "content": self._content(turn)})
             case SystemTurn():
                 if is_ours(turn.native):
                     return _inside(turn.native.payload)
@@ -82,9 +96,21 @@ class Items:
         while kinds and kinds[-1].type == "reasoning":  # a turn cut short while it thought
             kinds.pop()
             changed = True
+        lost = any(self._is_refused(kind) for kind in kinds)
+        if changed or lost:
+            self._changes.tell(
+                "reasoning_dropped", "the model's thoughts are left out", _UNWANTED if lost else _CUT_SHORT
+            )
         said: list[bytes] = []
         for raw, kind in zip(raws, kinds, strict=False):
+            if self._is_refused(kind):
+                changed = True
+                continue
             item = bytes(raw)
+            if lost and kind.type in _ASKS_FOR_THOUGHTS:
+                members = _decode_members(raw)
+                members.pop("id", None)
+                item, raw, changed = encode(members), Raw(encode(members)), True
             if kind.type in CALLS and kind.call_id is not None:
                 id = self._claim(kind.call_id, CALLS[kind.type])
                 if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
@@ -92,7 +118,14 @@ class Items:
             said.append(item)
         return b",".join(said) if changed else _inside(payload)
 
+    def _is_refused(self, kind: Kind) -> bool:
+        return kind.type == "reasoning" and (
+            not self._thinks or (self._speaker.looks_up_thoughts and not kind.encrypted_content)
+        )
+
     def _projected(self, turn: AssistantTurn) -> bytes:
+        if any(type(part) is Reasoning for part in turn.parts):
+            self._changes.tell("reasoning_dropped", "the model's thoughts are left out", "they are another model's")
         said: list[bytes] = []
         words: list[Text | Refusal] = []
         for part in turn.parts:
@@ -110,11 +143,14 @@ class Items:
         return b",".join(said)
 
     def _call(self, call: ToolCall) -> bytes:
+        name = called(call.name, self._names)
+        if name != call.name:
+            self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
         return encode(
             {
                 "type": "function_call",
                 "call_id": self._claim(call.id, "function_call_output"),
-                "name": called(call.name, self._names),
+                "name": name,
                 "arguments": call.arguments,
             }
         )
@@ -128,6 +164,8 @@ class Items:
             mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
             fits = f"call_{mark}"
             attempt += 1
+        if fits != id:
+            self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fits}'", _IDS)
         self._taken.add(fits)
         self._answers[id] = (fits, answer)
         return fits
@@ -139,19 +177,71 @@ class Items:
         output: str | list[dict[str, Any]] = result.content
         if result.attachments:
             text = [{"type": "input_text", "text": result.content}] if result.content else []
-            output = [*text, *[_part(part) for part in result.attachments]]
+            output = [*text, *[self._part(part) for part in result.attachments]]
         return encode({"type": answer, "call_id": id, "output": output})
 
+    def _content(self, turn: UserTurn) -> str | list[dict[str, Any]]:
+        if len(turn.parts) == 1 and type(turn.parts[0]) is Text:
+            return turn.parts[0].text
+        return [self._part(part) for part in turn.parts]
 
-def called(name: str, names: Mapping[str, str]) -> str:
-    """What a tool is called here. A history may hold calls of tools that are not there any more."""
-    if name in names:
-        return names[name]
-    if _NAME.fullmatch(name):
-        return name
-    from ronda.schema.lower_names import renamed
+    def _part(self, part: UserPart) -> dict[str, Any]:
+        match part:
+            case Text(text=text):
+                return {"type": "input_text", "text": text}
+            case Image(url=url, detail=detail):
+                return self._image(url, detail)
+            case Audio():
+                return self._note("audio")
+            case Video():
+                return self._note("a video")
+            case File(data=data, name=name, id=id):
+                return self._file(data, name, id)
 
-    return renamed([name], _NAME.pattern)[name]
+    def _image(self, url: str, detail: str | None = None) -> dict[str, Any]:
+        images = self._speaker.images
+        if images is not None and not url.startswith(("http://", "https://")) and _media(url) not in images:
+            return self._note(f"an image of type {_media(url) or 'unknown'}")
+        image = {"type": "input_image", "image_url": url}
+        return image if detail not in _DETAILS else {**image, "detail": detail}
+
+    def _file(self, data: str | None, name: str | None, id: str | None) -> dict[str, Any]:
+        if data is None:
+            return {"type": "input_file", "file_id": id} if id is not None else self._note("an empty file")
+        if data.startswith(("http://", "https://")):
+            return {"type": "input_file", "file_url": data}
+        media = _media(data)
+        match media.partition("/")[0]:
+            case "image":
+                return self._image(data)
+            case "audio":  # "got unsupported MIME type 'audio/mpeg'", says a recording
+                return self._note(f"the audio file {name}" if name else "an audio file")
+            case "video":
+                return self._note(f"the video file {name}" if name else "a video file")
+        # Data without a name is refused.
+        return {"type": "input_file", "filename": name or f"file{_ending(media)}", "file_data": data}
+
+    def _note(self, what: str) -> dict[str, Any]:
+        """https://github.com/vllm-project/vllm/issues/47659: neither audio nor video is a part of a message in this API."""
+        self._changes.tell("media_noted", f"{what} is only mentioned to the model", "this API has no way to send it")
+        return {"type": "input_text", "text": f"[{what} was left out: this model cannot be sent it]"}
+
+
+_ASKS_FOR_THOUGHTS: Final = frozenset({"message", *CALLS})
+_DETAILS: Final = frozenset({"low", "high", "auto", "original"})
+_UNWANTED: Final = "this model takes none, or they were not given in the form that can be sent back"
+_CUT_SHORT: Final = "nothing follows them, which is refused"
+_NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
+_IDS: Final = "ids have 64 characters at most here, and none may come twice in a conversation"
+
+
+def _media(data: str) -> str:
+    """The type of a data: URL, "" where it is none."""
+    return data[5:].partition(",")[0].partition(";")[0].strip().lower() if data.startswith("data:") else ""
+
+
+def _ending(media: str) -> str:
+    return mimetypes.guess_extension(media) or "" if media else ""
 
 
 def is_ours(native: Native | None) -> TypeGuard[Native]:
@@ -175,53 +265,3 @@ def _message(words: list[Text | Refusal]) -> bytes:
             for part in words
         ]
     return encode({"type": "message", "role": "assistant", "content": content})
-
-
-def _content(turn: UserTurn) -> str | list[dict[str, Any]]:
-    if len(turn.parts) == 1 and type(turn.parts[0]) is Text:
-        return turn.parts[0].text
-    return [_part(part) for part in turn.parts]
-
-
-_DETAILS = frozenset({"low", "high", "auto", "original"})
-
-
-def _part(part: Text | Image | Audio | Video | File) -> dict[str, Any]:
-    match part:
-        case Text(text=text):
-            return {"type": "input_text", "text": text}
-        case Image(url=url, detail=detail):
-            image = {"type": "input_image", "image_url": url}
-            return image if detail not in _DETAILS else {**image, "detail": detail}
-        case Audio():
-            return _note("audio")
-        case Video():
-            return _note("a video")
-        case File(data=data, name=name, id=id):
-            return _file(data, name, id)
-
-
-def _file(data: str | None, name: str | None, id: str | None) -> dict[str, Any]:
-    if data is None:
-        return {"type": "input_file", "file_id": id} if id is not None else _note("an empty file")
-    if data.startswith(("http://", "https://")):
-        return {"type": "input_file", "file_url": data}
-    media = data[5:].partition(",")[0].partition(";")[0] if data.startswith("data:") else ""
-    match media.partition("/")[0]:
-        case "image":
-            return {"type": "input_image", "image_url": data}
-        case "audio":  # "got unsupported MIME type 'audio/mpeg'", says a recording
-            return _note(f"the audio file {name}" if name else "an audio file")
-        case "video":
-            return _note(f"the video file {name}" if name else "a video file")
-    # Data without a name is refused.
-    return {"type": "input_file", "filename": name or f"file{_ending(media)}", "file_data": data}
-
-
-def _ending(media: str) -> str:
-    return mimetypes.guess_extension(media) or "" if media else ""
-
-
-def _note(what: str) -> dict[str, Any]:
-    """https://github.com/vllm-project/vllm/issues/47659: neither audio nor video is a part of a message in this API."""
-    return {"type": "input_text", "text": f"[{what} was left out: this model cannot be sent it]"}

@@ -15,13 +15,15 @@ from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, Too
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
 from ronda.wire.json import UNREADABLE
+from ronda.wire.openai_chat.names import NO_NAMES, called, is_name, wire_names
+from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.answers import NO_NAMES, encode
-from ronda.wire.openai_responses.items import Items, called, is_ours
+from ronda.wire.openai_responses.answers import encode
+from ronda.wire.openai_responses.items import Items, is_ours
+from ronda.wire.projection import Changes
 
 ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 # Models that do not think, and refuse the whole request when asked for encrypted thoughts (pydantic-ai#2865, #3326).
 _DOES_NOT_THINK = re.compile(r"(.*/)?(ft:)?(gpt-3|gpt-4|chatgpt-|gpt-5(\.\d+)?-chat)")
@@ -35,23 +37,42 @@ class Body:
     Items come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
     """
 
-    __slots__ = ("_buffer", "_items", "_lead", "_names", "_names_of", "_tail", "_tail_of", "_written")
+    __slots__ = (
+        "_buffer",
+        "_items",
+        "_lead",
+        "_names",
+        "_names_of",
+        "_speaker",
+        "_tail",
+        "_tail_of",
+        "_thinks",
+        "_written",
+        "changes",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, speaker: Speaker = ANYONE) -> None:
+        self._speaker = speaker
         self._names_of: tuple[ToolSpec, ...] | None = None
         self._names: Mapping[str, str] = NO_NAMES
+        self._thinks = True
         self._lead = 0
+        self.changes = Changes()
         self._begin()
 
     def _begin(self) -> None:
+        self.changes.forget()
         self._buffer = bytearray(b'{"input":[')
-        self._items = Items(self._names)
+        self._items = Items(self._names, self._speaker, self._thinks, self.changes)
         self._written: list[Turn] = []
         self._tail = b""
         self._tail_of: tuple[object, ...] = ()
 
     def write(self, model: str, request: ModelRequest, encrypted: bool = True) -> bytes:
         turns = request.turns
+        if (thinks := _DOES_NOT_THINK.match(model) is None) != self._thinks:
+            self._thinks = thinks
+            self._begin()
         if request.tools is not self._names_of:
             self._names_of = request.tools
             names = wire_names(request.tools)
@@ -66,15 +87,72 @@ class Body:
         tail_of = (model, request.tools, request.choice, request.options, request.stream, encrypted)
         if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
             instructions = "\n\n".join([turn.text for turn in turns[:lead] if type(turn) is SystemTurn and turn.text])
-            self._tail = _write_tail(model, request, self._names, instructions, encrypted)
+            self.changes.forget(of_request=True)
+            self.changes.tell_of_options(request.options, API)
+            self._tail = self._write_tail(model, request, instructions, encrypted)
             self._tail_of = tail_of
         # Appended and taken off again: one copy of the conversation per round, not two.
         buffer = self._buffer
         size = len(buffer)
+        if buffer[-1] == _OPEN:  # of all that was to be said nothing is left, and there must be an item
+            self.changes.tell("message_added", "the user begins the conversation", "there must be an item")
+            buffer += _BEGIN
         buffer += self._tail
         body = bytes(buffer)
         del buffer[size:]
         return body
+
+    def _write_tail(self, model: str, request: ModelRequest, instructions: str, encrypted: bool) -> bytes:
+        options, tools, choice, names = request.options, request.tools, request.choice, self._names
+        check_options(options)
+        extra = self._known(options.extra)
+        if options.native_api == API:
+            extra |= options.native
+        rest: dict[str, Any] = {"model": model}
+        if instructions:
+            rest["instructions"] = instructions
+        declared = [write_tool(tool, names) for tool in tools] + _list(extra, "tools")
+        if declared:
+            rest["tools"] = declared
+            if choice.mode != "auto" or choice.names:
+                rest["tool_choice"] = write_choice(choice, names)
+            if options.parallel_tool_calls is not None:
+                rest["parallel_tool_calls"] = options.parallel_tool_calls
+        if request.stream:
+            rest["stream"] = True
+        rest["store"] = False
+        if include := _include(model, extra, encrypted):
+            rest["include"] = include
+        limit = extra.pop("max_completion_tokens", None) or options.max_tokens
+        extra.pop("max_tokens", None)  # kept by the chat door beside its newer name
+        if limit is not None:
+            rest["max_output_tokens"] = limit
+        if options.temperature is not None:
+            rest["temperature"] = options.temperature
+        if options.top_p is not None:
+            rest["top_p"] = options.top_p
+        said: dict[str, Any] = {}
+        if (verbosity := extra.pop("verbosity", None)) is not None:
+            said["verbosity"] = verbosity
+        if options.response_format is not None:
+            said["format"] = _write_format(options.response_format)
+        _merge(rest, "text", said, extra)
+        effort = {"effort": options.reasoning_effort} if options.reasoning_effort is not None else {}
+        _merge(rest, "reasoning", effort, extra)
+        rest.update(extra)
+        return b"]," + encode(rest)[1:]
+
+    def _known(self, extra: Mapping[str, Raw]) -> dict[str, Raw]:
+        """Without what is said on Chat Completions alone: as usual it says nothing, and a hint may go unheard."""
+        kept = {}
+        for name, value in extra.items():
+            if name == "prediction":
+                self.changes.tell(
+                    "option_unsent", "'prediction' is not sent", "it is a hint that this API has no word for"
+                )
+            elif not self._speaker.foreign or bytes(value) not in _AS_USUAL.get(name, ()):
+                kept[name] = value
+        return kept
 
     def _write_items(self, turns: Sequence[Turn], lead: int) -> None:
         # Every turn is looked at, not the last alone: a history may be shortened in its middle.
@@ -83,6 +161,7 @@ class Body:
             self._begin()
         written, buffer = self._written, self._buffer
         for at in range(len(written), len(turns)):
+            self.changes.turn = at
             said = self._items.write(turns[at]) if at >= lead else b""
             if said:
                 if buffer[-1] != _OPEN:
@@ -92,17 +171,20 @@ class Body:
 
 
 _OPEN = ord("[")
+_BEGIN = b'{"type":"message","role":"user","content":"(The conversation begins here.)"}'
+
+
+def body_of(request: ModelRequest, speaker: Speaker = ANYONE) -> Body:
+    """What an earlier round of the same run wrote is not written again."""
+    body = request.scratch.get(API)
+    if not isinstance(body, Body):
+        body = request.scratch[API] = Body(speaker)
+    return body
 
 
 def write_request(model: str, request: ModelRequest, encrypted: bool = True) -> bytes:
-    """The body of a request; what an earlier round of the same run wrote is not written again.
-
-    `encrypted`: ask for the model's thoughts in the form that can be sent back. Not every model takes the question.
-    """
-    body: Body | None = request.scratch.get(API)
-    if body is None:
-        body = request.scratch[API] = Body()
-    return body.write(model, request, encrypted)
+    """`encrypted`: ask for the model's thoughts in the form that can be sent back. Not every model takes the question."""
+    return body_of(request).write(model, request, encrypted)
 
 
 def check_options(options: Options) -> None:
@@ -111,21 +193,6 @@ def check_options(options: Options) -> None:
         raise BadRequest(_NOT_HERE.format("stop"), param="stop")
     if options.seed is not None:
         raise BadRequest(_NOT_HERE.format("seed"), param="seed")
-
-
-def wire_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
-    """A tool's own name → what it is called here, where they differ."""
-    if all(_NAME.fullmatch(tool.name) for tool in tools):
-        return NO_NAMES
-    from ronda.schema.lower_names import renamed
-
-    names = renamed([tool.name for tool in tools], _NAME.pattern)
-    return {own: wire for own, wire in names.items() if own != wire}
-
-
-def own_names(tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
-    """The other way round: for whoever reads the answer."""
-    return {wire: own for own, wire in wire_names(tools).items()}
 
 
 def _leading(turns: Sequence[Turn]) -> int:
@@ -138,46 +205,14 @@ def _leading(turns: Sequence[Turn]) -> int:
 
 # ---- all but the conversation -----------------------------------------------------------------------------------------
 
-
-def _write_tail(
-    model: str, request: ModelRequest, names: Mapping[str, str], instructions: str, encrypted: bool
-) -> bytes:
-    options, tools, choice = request.options, request.tools, request.choice
-    check_options(options)
-    extra = dict(options.extra)
-    rest: dict[str, Any] = {"model": model}
-    if instructions:
-        rest["instructions"] = instructions
-    declared = [write_tool(tool, names) for tool in tools] + _list(extra, "tools")
-    if declared:
-        rest["tools"] = declared
-        if choice.mode != "auto" or choice.names:
-            rest["tool_choice"] = write_choice(choice, names)
-        if options.parallel_tool_calls is not None:
-            rest["parallel_tool_calls"] = options.parallel_tool_calls
-    if request.stream:
-        rest["stream"] = True
-    rest["store"] = False
-    if include := _include(model, extra, encrypted):
-        rest["include"] = include
-    limit = extra.pop("max_completion_tokens", None) or options.max_tokens
-    extra.pop("max_tokens", None)  # kept by the chat door beside its newer name
-    if limit is not None:
-        rest["max_output_tokens"] = limit
-    if options.temperature is not None:
-        rest["temperature"] = options.temperature
-    if options.top_p is not None:
-        rest["top_p"] = options.top_p
-    said: dict[str, Any] = {}
-    if (verbosity := extra.pop("verbosity", None)) is not None:
-        said["verbosity"] = verbosity
-    if options.response_format is not None:
-        said["format"] = _write_format(options.response_format)
-    _merge(rest, "text", said, extra)
-    effort = {"effort": options.reasoning_effort} if options.reasoning_effort is not None else {}
-    _merge(rest, "reasoning", effort, extra)
-    rest.update(extra)
-    return b"]," + encode(rest)[1:]
+# What clients of Chat Completions send although it changes nothing, and this API refuses by name.
+_AS_USUAL = {
+    "frequency_penalty": (b"0", b"0.0"),
+    "presence_penalty": (b"0", b"0.0"),
+    "logit_bias": (b"{}",),
+    "modalities": (b'["text"]',),
+    "n": (b"1",),
+}
 
 
 def _include(model: str, extra: dict[str, Raw], encrypted: bool) -> list[str | Raw]:
@@ -224,7 +259,7 @@ class _Flat(Struct, frozen=True):
 
 
 def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]:
-    if tool.native != NULL and _is_flat(tool):
+    if tool.native != NULL and tool.native_api in ("", API) and _is_flat(tool):
         return tool.native
     said: dict[str, Any] = {"type": "function", "name": called(tool.name, names)}
     if tool.description:
@@ -255,12 +290,7 @@ def _is_flat(tool: ToolSpec) -> bool:
         said = msgspec.json.decode(tool.native, type=_Flat)
     except UNREADABLE:
         return False
-    return (
-        said.type == "function"
-        and said.function == NULL
-        and said.name == tool.name
-        and bool(_NAME.fullmatch(tool.name))
-    )
+    return said.type == "function" and said.function == NULL and said.name == tool.name and is_name(tool.name)
 
 
 def write_choice(choice: ToolChoice, names: Mapping[str, str]) -> str | dict[str, Any]:
@@ -270,6 +300,14 @@ def write_choice(choice: ToolChoice, names: Mapping[str, str]) -> str | dict[str
     if choice.named:
         return tools[0]
     return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
+
+
+def sends_as_it_is(format: ResponseFormat) -> bool:
+    """A strict schema that the API takes without a change, so that what fits the one fits the other."""
+    said = _write_format(format).get("schema")
+    if isinstance(said, Raw):
+        return True
+    return bool(said == msgspec.json.decode(format.schema))
 
 
 def _write_format(format: ResponseFormat) -> dict[str, Any]:

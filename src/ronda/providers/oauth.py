@@ -1,0 +1,86 @@
+"""A client's id and secret → a token, and a provider that is called with one: OAuth's client credentials.
+
+Tokens are kept until shortly before they end, for all runs of this process. One that is refused is asked for again, once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from ronda.core.events import ModelFinished
+from ronda.core.plan import Plan
+from ronda.core.request import ModelRequest
+from ronda.drive import Provider, Show, check_plan
+from ronda.errors import UpstreamError, UpstreamUnreachable
+from ronda.providers.grants import Grant
+from ronda.providers.http import session
+
+EARLY: Final = 60.0  # seconds before its end a token is not used any more
+LIFETIME: Final = 3600.0  # of a token that does not say
+MAX_ANSWER: Final = 1_000_000
+TIMEOUT: Final = aiohttp.ClientTimeout(total=30)
+
+
+class _Token(Struct, frozen=True):
+    access_token: str
+    expires_in: float = LIFETIME
+
+
+_kept: dict[Grant, tuple[float, str]] = {}
+
+
+async def token_for(grant: Grant, *, anew: bool = False) -> str:
+    kept = _kept.get(grant)
+    if kept is not None and not anew and kept[0] > time.monotonic():
+        return kept[1]
+    token = await _ask(grant)
+    _kept[grant] = (time.monotonic() + token.expires_in - EARLY, token.access_token)
+    return token.access_token
+
+
+async def _ask(grant: Grant) -> _Token:
+    form = {"grant_type": "client_credentials", "client_id": grant.client, "client_secret": grant.secret}
+    if grant.scopes:
+        form["scope"] = " ".join(grant.scopes)
+    client = await session()
+    try:
+        async with client.post(grant.url, data=form, timeout=TIMEOUT, allow_redirects=False) as answer:
+            data = await answer.content.read(MAX_ANSWER)
+            while len(data) < MAX_ANSWER and (more := await answer.content.readany()):
+                data += more
+            if answer.status != 200:
+                said = data[:300].decode("utf-8", "replace")
+                raise UpstreamError(f"no token from {grant.url}: {answer.status} {said}", status=answer.status)
+            return msgspec.json.decode(data, type=_Token, strict=False)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise UpstreamUnreachable(
+            f"no token from {grant.url}: {error or type(error).__name__}", retryable=True, connection=True
+        ) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UpstreamError(f"no token from {grant.url}: its answer cannot be read: {error}") from error
+
+
+class OAuthProvider:
+    """A provider that is opened with a token as its key."""
+
+    def __init__(self, grant: Grant, open: Callable[[str | None], Provider]) -> None:
+        self._grant = grant
+        self._open = open
+        self._closed = open(None)
+
+    def check(self, plan: Plan) -> None:
+        check_plan(self._closed, plan)
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        try:
+            return await self._open(await token_for(self._grant)).call(request, show)
+        except UpstreamError as error:
+            if error.status != 401:
+                raise
+        return await self._open(await token_for(self._grant, anew=True)).call(request, show)

@@ -1,0 +1,223 @@
+"""Messages of a request → turns. What a message says beyond what our own writer would say stays with the turn, as it came.
+
+Results stand before the words of the messages they come with, since they answer the assistant's calls; several messages of
+the user's in a row are one to this API, so the results of all of them are. A thought without a signature is one of ours (or
+was cut): it is read, and never goes back to an upstream that would refuse it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import (
+    NO_USAGE,
+    NULL,
+    AssistantTurn,
+    Native,
+    SystemTurn,
+    Text,
+    ToolResult,
+    ToolTurn,
+    Turn,
+    UserPart,
+    UserTurn,
+)
+from ronda.errors import BadRequest
+from ronda.wire.anthropic import API, VERSION
+from ronda.wire.anthropic.answer import Block, finish
+from ronda.wire.anthropic.heard import READ, Said, is_plain, need, read_result
+from ronda.wire.anthropic.names import NO_NAMES
+from ronda.wire.json import encode
+from ronda.wire.openai_chat.fields import bad, decode_field
+
+
+class _Message(Struct, frozen=True):
+    role: str
+    content: str | list[Raw]
+
+
+# Which blocks stand on which side, and what becomes of them. Those of the assistant's that have no word here stay in the
+# turn's own JSON.
+_ANTHROPIC_S: Final = "passed on to Anthropic; elsewhere ignored: its answer is in the text behind it"
+HEARD: Final[dict[str, str]] = {
+    "text": "read",
+    "image": "read: base64, url; of a file its id",
+    "document": "read: text as text, base64 and url as a file; of a file its id",
+    "search_result": "read: as text",
+    "tool_result": "read: text, images, documents, search results; anything else as its JSON",
+    "container_upload": "read: the file's id",
+}
+SPOKEN: Final[dict[str, str]] = {
+    "text": "read",
+    "thinking": "read; signed, passed on to Anthropic as it came",
+    "redacted_thinking": "passed on to Anthropic; elsewhere ignored: nobody else can read it",
+    "tool_use": "read",
+    "server_tool_use": _ANTHROPIC_S,
+    "mcp_tool_use": _ANTHROPIC_S,
+    "*_tool_result": _ANTHROPIC_S,
+    "compaction": "read: as text",
+}
+_CARRIED: Final = frozenset({"redacted_thinking", "server_tool_use", "mcp_tool_use"})
+_SPOKEN_ONLY: Final = frozenset({"thinking", "tool_use", "compaction", *_CARRIED})
+_ROLES: Final = ("user", "assistant", "system")
+
+
+class Conversation(Struct, frozen=True):
+    """`unknown` names blocks of kinds nobody has heard of here: an upstream of this dialect may have."""
+
+    turns: tuple[Turn, ...]
+    unknown: tuple[str, ...] = ()
+
+
+def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversation:
+    if "messages" not in fields:
+        raise BadRequest("'messages' is missing", param="messages")
+    if bytes(fields["messages"])[:1] == b'"':  # a question alone, as on our other doors
+        said = decode_field(fields["messages"], str, "messages")
+        return Conversation((*_read_system(fields), UserTurn((Text(said),))))
+    messages: list[_Message] = decode_field(fields["messages"], list[_Message], "messages")
+    if not messages:
+        raise BadRequest("'messages' is empty", param="messages")
+    reader = _Reader(version)
+    for at, message in enumerate(messages):
+        reader.add(message, f"messages[{at}]")
+    return Conversation((*_read_system(fields), *reader.end()), tuple(reader.unknown))
+
+
+class _Reader:
+    def __init__(self, version: str | None) -> None:
+        self.unknown: list[str] = []
+        self._strict = version == VERSION
+        self._turns: list[Turn] = []
+        self._results: list[ToolResult] = []  # of the user's messages since the assistant's last
+        self._heard: list[Turn] = []
+
+    def add(self, message: _Message, path: str) -> None:
+        match message.role:
+            case "user":
+                self._add_user(message.content, f"{path}.content")
+            case "assistant":
+                self._close()
+                if (turn := self._read_assistant(message.content, f"{path}.content")) is not None:
+                    self._turns.append(turn)
+            case "system":
+                self._heard.append(_system_turn(message.content, f"{path}.content", self.unknown))
+            case role:
+                raise bad(f"{path}.role", f"is {role[:40]!r}; it can be {', '.join(_ROLES)}")
+
+    def end(self) -> list[Turn]:
+        self._close()
+        return self._turns
+
+    def _close(self) -> None:
+        if self._results:
+            self._turns.append(ToolTurn(tuple(self._results)))
+        self._turns += self._heard
+        self._results, self._heard = [], []
+
+    def _add_user(self, content: str | list[Raw], path: str) -> None:
+        if isinstance(content, str):
+            self._heard.append(UserTurn((Text(content),)))
+            return
+        if not content:
+            raise bad(path, "is an empty list")
+        parts: list[UserPart] = []
+        rest: list[Raw] = []
+        plain = True
+        for at, raw in enumerate(content):
+            where = f"{path}[{at}]"
+            said: Said = decode_field(raw, Said, where)
+            if said.type == "tool_result":
+                self._results.append(read_result(said, raw, where))
+                continue
+            read = READ.get(said.type)
+            if read is not None:
+                if self._strict and said.type == "text" and said.citations != NULL:
+                    raise bad(f"{where}.citations", f"is not taken in what a user says by the API of {VERSION}")
+                parts += read(said, where)
+            elif said.type in _SPOKEN_ONLY or said.type.endswith("_tool_result"):
+                raise bad(f"{where}.type", f"is {said.type!r}, which only the assistant says")
+            else:
+                self.unknown.append(f"'{where}.type' is {said.type[:60]!r}; it can be {', '.join(HEARD)}")
+            rest.append(raw)
+            plain = plain and is_plain(raw)
+        if rest:
+            native = None if plain else Native(API, Raw(encode(rest)))
+            self._heard.append(UserTurn(tuple(parts), native=native))
+
+    def _read_assistant(self, content: str | list[Raw], path: str) -> AssistantTurn | None:
+        if isinstance(content, str):
+            return AssistantTurn((Text(content),)) if content else None
+        blocks: list[Block] = []
+        ids: set[str] = set()
+        for at, raw in enumerate(content):
+            where = f"{path}[{at}]"
+            self._check_spoken(decode_field(raw, Said, where), ids, where)
+            blocks.append(Block(decode_field(raw, dict[str, Raw], where)))
+        if not blocks:  # an answer that said nothing, sent back
+            return None
+        turn = finish(blocks, None, None, NO_USAGE, None, NO_NAMES).finished.turn
+        summaries = [Text(text) for block in blocks if (text := _summary(block))]
+        return msgspec.structs.replace(turn, parts=(*summaries, *turn.parts)) if summaries else turn
+
+    def _check_spoken(self, said: Said, ids: set[str], where: str) -> None:
+        match said.type:
+            case "text":
+                need(said.text, f"{where}.text")
+            case "thinking":
+                need(said.thinking, f"{where}.thinking")
+            case "tool_use":
+                id = need(said.id, f"{where}.id")
+                need(said.name, f"{where}.name")
+                if said.input is None:
+                    raise bad(f"{where}.input", "is missing")
+                if id in ids:
+                    raise bad(f"{where}.id", f"is {id[:100]!r}, which another call of this message has already")
+                ids.add(id)
+            case "document" if self._strict:
+                raise bad(f"{where}.type", f"is 'document', which the API of {VERSION} takes from the user alone")
+            case "tool_result" | "image" | "search_result" | "container_upload":
+                raise bad(f"{where}.type", f"is {said.type!r}, which only the user says")
+            case "document" | "compaction":
+                pass
+            case kind:
+                if kind not in _CARRIED and not kind.endswith("_tool_result"):
+                    self.unknown.append(f"'{where}.type' is {kind[:60]!r}; it can be {', '.join(SPOKEN)}")
+
+
+def _summary(block: Block) -> str:
+    """What stands for turns that were compacted away: every model must hear it."""
+    if block.text("type") != "compaction" or bytes(block.members.get("content", NULL))[:1] != b'"':
+        return ""
+    return block.text("content")
+
+
+# ---- the system -------------------------------------------------------------------------------------------------------
+
+
+def _read_system(fields: dict[str, Raw]) -> list[SystemTurn]:
+    if "system" not in fields:
+        return []
+    said: str | list[Raw] = decode_field(fields["system"], str | list[Raw], "system")
+    return [_system_turn(said, "system", None)] if said else []
+
+
+def _system_turn(content: str | list[Raw], path: str, unknown: list[str] | None) -> SystemTurn:
+    """Among the messages it can say more than words, to models that have a place for it: which tools come and go."""
+    if isinstance(content, str):
+        return SystemTurn(content)
+    texts: list[str] = []
+    for at, raw in enumerate(content):
+        said: Said = decode_field(raw, Said, f"{path}[{at}]")
+        if said.type == "text":
+            texts.append(need(said.text, f"{path}[{at}].text"))
+            continue
+        problem = f"is {said.type[:60]!r}; only text can stand here"
+        if unknown is None:
+            raise bad(f"{path}[{at}].type", problem)
+        unknown.append(f"'{path}[{at}].type' {problem}")
+    plain = len(content) == 1 and is_plain(content[0])
+    return SystemTurn("\n".join(texts), native=None if plain else Native(API, Raw(encode(content))))

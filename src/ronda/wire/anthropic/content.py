@@ -1,0 +1,343 @@
+"""A message's content as it grows: text, thoughts, calls and blocks of other kinds → the events of a stream, and the blocks.
+
+The blocks of the plain answer are those of the stream, so what a stream shows adds up to what the plain answer says. A block
+is closed when the next begins; only a call whose arguments are not whole stays open, for upstreams that write several at once.
+
+An upstream of this dialect says things that have no preview of ours. They come as `NativeDelta`s: a thought's signature, a
+citation, a text block behind another, a call's further members, and whole blocks of other kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.arguments import recover
+from ronda.core.events import CallDelta
+from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
+from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, kept
+from ronda.wire.json import UNREADABLE, encode
+
+Kind = Literal["text", "thinking", "tool_use", "other"]
+
+_START: Final = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+_STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_DELTA: Final = (
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b:%b}}\n\n'
+)
+# A delta's type, and the member that holds what it adds.
+_GROWS: Final[dict[Kind, bytes]] = {
+    "text": b'text_delta","text"',
+    "thinking": b'thinking_delta","thinking"',
+    "tool_use": b'input_json_delta","partial_json"',
+}
+_EMPTY: Final[dict[Kind, bytes]] = {
+    "text": b'{"type":"text","text":""}',
+    "thinking": b'{"type":"thinking","thinking":"","signature":""}',
+}
+
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_blocks = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class Part(Struct, frozen=True):
+    """A block of a finished turn. `text` is what grows in it: words, a thought, arguments."""
+
+    kind: Kind
+    text: str = ""
+    signature: str = ""
+    citations: tuple[Raw, ...] = ()
+    id: str = ""
+    name: str = ""
+    members: dict[str, Raw] = {}  # of a call that has more of them, or of a block of another kind
+
+
+def parts_of(turn: AssistantTurn) -> list[Part]:
+    """The blocks of a turn: as the API said them where it was the API, else ours."""
+    if is_ours(turn.native):
+        try:
+            blocks = _decode_blocks(kept(turn.native).content)
+        except UNREADABLE:  # an upstream's JSON that is no content: what was read of it stands in the parts
+            return _own_parts(turn)
+        calls = {call.id: call for call in turn.calls}
+        return [part for members in blocks if (part := _native_part(members, calls)) is not None]
+    return _own_parts(turn)
+
+
+def _own_parts(turn: AssistantTurn) -> list[Part]:
+    parts: list[Part] = []
+    for part in turn.parts:
+        if type(part) is Text:
+            parts.append(Part("text", part.text))
+        elif type(part) is Reasoning:
+            parts.append(Part("thinking", part.text))
+        elif type(part) is ToolCall:
+            parts.append(call_part(part))
+    return parts
+
+
+def call_part(call: ToolCall, members: dict[str, Raw] | None = None) -> Part:
+    return Part("tool_use", call.as_written, id=call.id, name=call.name, members=members or {})
+
+
+def _native_part(members: dict[str, Raw], calls: dict[str, ToolCall]) -> Part | None:
+    match _said(members, "type"):
+        case "text":
+            cited = members.get("citations", NULL)
+            citations = msgspec.json.decode(cited, type=list[Raw] | None) or []
+            return Part("text", _said(members, "text"), citations=tuple(citations))
+        case "thinking":
+            return Part("thinking", _said(members, "thinking"), _said(members, "signature"))
+        case "tool_use":
+            call = calls.get(_said(members, "id"))
+            return call_part(call, members) if call is not None else None
+        case _:
+            return Part("other", members=members)
+
+
+def _said(members: dict[str, Raw], name: str) -> str:
+    raw = members.get(name, NULL)
+    return "" if raw == NULL else _decode_text(raw)
+
+
+class Grown:
+    """A block as far as it was shown."""
+
+    __slots__ = ("citations", "id", "index", "kind", "members", "name", "pieces", "signature")
+
+    def __init__(self, index: int, part: Part) -> None:
+        self.index = index
+        self.kind = part.kind
+        self.id = part.id
+        self.name = part.name
+        self.members = part.members
+        self.signature = ""
+        self.citations: list[Raw] = []
+        self.pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.kind != "tool_use" or _object(self.text) is not None
+
+    @property
+    def start(self) -> bytes:
+        if self.kind == "tool_use":
+            return encode({**self._call, "input": {}})
+        return encode(self.members) if self.kind == "other" else _EMPTY[self.kind]
+
+    @property
+    def _call(self) -> dict[str, Any]:
+        return {**self.members, "type": "tool_use", "id": self.id, "name": self.name}
+
+    @property
+    def json(self) -> dict[str, Any]:
+        match self.kind:
+            case "text":
+                said = {"type": "text", "text": self.text}
+                return {**said, "citations": self.citations} if self.citations else said
+            case "thinking":
+                return {"type": "thinking", "thinking": self.text, "signature": self.signature}
+            case "tool_use":
+                return {**self._call, "input": input_of(self.text)}
+            case "other":
+                return self.members
+
+    def begins(self, part: Part) -> bool:
+        """What was shown is how this part begins."""
+        if self.kind == "other" or part.kind == "other":
+            return self.kind == part.kind and self.members == part.members
+        return self.kind == part.kind and self.id == part.id and part.text.startswith(self.text)
+
+
+def _object(arguments: str) -> Raw | None:
+    try:
+        _decode_members(arguments)
+    except UNREADABLE:
+        return None
+    return Raw(arguments.encode())
+
+
+def input_of(arguments: str) -> Raw | dict[str, str]:
+    """A call's input is an object here, whatever the model wrote."""
+    if not arguments.strip():
+        return {}
+    if (said := _object(arguments)) is not None:
+        return said
+    recovered = recover(arguments)
+    return Raw(recovered.text.encode()) if recovered is not None else {INVALID_JSON: arguments}
+
+
+class _Calling:
+    """A call that is being written: what is known of it, until it is announced."""
+
+    __slots__ = ("block", "id", "name", "waiting")
+
+    def __init__(self) -> None:
+        self.block: Grown | None = None
+        self.id = ""
+        self.name = ""
+        self.waiting: list[str] = []
+
+
+class Content:
+    """`out` takes the bytes of a stream."""
+
+    __slots__ = ("_announced", "_calls", "_last", "_open", "_since", "blocks", "out")
+
+    def __init__(self) -> None:
+        self.blocks: list[Grown] = []
+        self.out: list[bytes] = []
+        self._last: Grown | None = None  # the block that grows
+        self._open: list[Grown] = []
+        self._since = 0  # the first block of this turn
+        self._calls: dict[int, _Calling] = {}
+        self._announced: dict[str, dict[str, Raw]] = {}  # members of calls, by their id
+
+    def begin_turn(self) -> None:
+        self.close()
+        self._since = len(self.blocks)
+        self._calls, self._announced = {}, {}
+
+    # ---- previews ----------------------------------------------------------------------------------------------------
+
+    def grow(self, kind: Kind, text: str) -> None:
+        """More text, or more of a thought."""
+        block = self._last
+        if block is None or block.kind != kind:
+            block = self._begin(Part(kind))
+        self._add(block, text)
+
+    def call(self, delta: CallDelta) -> None:
+        call = self._calls.get(delta.index)
+        if call is None:
+            call = self._calls[delta.index] = _Calling()
+        if call.block is not None:
+            if delta.arguments:
+                self._add(call.block, delta.arguments)
+            return
+        call.id, call.name = delta.id, delta.name
+        if delta.arguments:
+            call.waiting.append(delta.arguments)
+            self._announce(delta.index)
+
+    def _announce(self, upto: int) -> None:
+        """A call is announced with its first arguments, since its name may grow until then and cannot afterwards; and behind
+        those the model began before it."""
+        for index in range(len(self._calls)):
+            call = self._calls.get(index)
+            if call is None:
+                return
+            if call.block is not None:
+                continue
+            is_taken = any(block.id == call.id for block in self.blocks[self._since :])
+            if not call.id or not call.name or is_taken or (not call.waiting and index > upto):
+                return
+            members = self._announced.get(call.id, {})
+            call.block = self._begin(Part("tool_use", id=call.id, name=call.name, members=members))
+            if call.waiting:
+                self._add(call.block, "".join(call.waiting))
+
+    def native(self, payload: Raw, *, with_text: bool) -> None:
+        """`with_text` is False where text is held back."""
+        members = _decode_members(payload)
+        kind = _said(members, "type")
+        last = self._last
+        match kind:
+            case "thinking":
+                block = last if last is not None and last.kind == "thinking" else self._begin(Part("thinking"))
+                self._sign(block, _said(members, "signature"))
+                self.close()
+            case "text":
+                if last is not None and last.kind == "text":
+                    self.close()
+            case "citations_delta":
+                if with_text:
+                    self._cite(last if last is not None and last.kind == "text" else self._begin(Part("text")), members)
+            case "tool_use":
+                self._announced[_said(members, "id")] = members
+            case _:
+                self._begin(Part("other", members=members))
+
+    # ---- whole -------------------------------------------------------------------------------------------------------
+
+    def show(self, parts: Sequence[Part]) -> None:
+        """What of a finished turn no preview has shown: all of it, when nobody sent any."""
+        shown = self.blocks[self._since :]
+        if len(shown) > len(parts) or not all(block.begins(part) for block, part in zip(shown, parts, strict=False)):
+            self._show_rests(shown, parts)
+        else:
+            for block, part in zip(shown, parts, strict=False):
+                self._complete(block, part)
+            for part in parts[len(shown) :]:
+                self.add(part)
+        self.close()
+
+    def _show_rests(self, shown: Sequence[Grown], parts: Sequence[Part]) -> None:
+        """The upstream's previews came in other pieces than its turn: what counts is that nothing is lost or said twice."""
+        for kind in ("thinking", "text"):
+            said = "".join([block.text for block in shown if block.kind == kind])
+            whole = "".join([part.text for part in parts if part.kind == kind])
+            if len(whole) > len(said):
+                self.add(Part(kind, whole[len(said) :]))
+        calls = {block.id: block for block in shown if block.kind == "tool_use"}
+        others = [block.members for block in shown if block.kind == "other"]
+        for part in parts:
+            if part.kind == "tool_use" and part.id in calls:
+                self._complete(calls[part.id], part)
+            elif part.kind == "tool_use" or (part.kind == "other" and part.members not in others):
+                self.add(part)
+
+    def add(self, part: Part) -> None:
+        """A whole block."""
+        self._complete(self._begin(part), part)
+
+    def close(self) -> None:
+        """Nothing grows any more."""
+        self.out += [_STOP % block.index for block in self._open]
+        self._open = []
+        self._last = None
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, part: Part) -> Grown:
+        still_open = []
+        for block in self._open:
+            if block.is_whole:
+                self.out.append(_STOP % block.index)
+            else:
+                still_open.append(block)
+        block = Grown(len(self.blocks), part)
+        self.blocks.append(block)
+        self._open = [*still_open, block]
+        self._last = block
+        self.out.append(_START % (block.index, block.start))
+        return block
+
+    def _add(self, block: Grown, text: str) -> None:
+        block.pieces.append(text)
+        self.out.append(_DELTA % (block.index, _GROWS[block.kind], encode(text)))
+
+    def _complete(self, block: Grown, part: Part) -> None:
+        if part.kind != "other" and (rest := part.text[len(block.text) :]):
+            self._add(block, rest)
+        if part.signature and not block.signature:
+            self._sign(block, part.signature)
+        for citation in part.citations[len(block.citations) :]:
+            self._cite(block, {"citation": citation})
+
+    def _sign(self, block: Grown, signature: str) -> None:
+        block.signature = signature
+        self.out.append(_DELTA % (block.index, b'signature_delta","signature"', encode(signature)))
+
+    def _cite(self, block: Grown, members: dict[str, Raw]) -> None:
+        citation = members.get("citation", NULL)
+        block.citations.append(citation)
+        self.out.append(_DELTA % (block.index, b'citations_delta","citation"', bytes(citation)))

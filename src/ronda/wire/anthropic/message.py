@@ -1,0 +1,307 @@
+"""Anthropic's Messages as its server, the way out: events → SSE bytes, or one JSON body.
+
+Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. What the
+model says in several rounds are several blocks of one message. A caller's tool calls are streamed as they arrive while
+nothing can take them back (the ordinary client-side flow); where the server runs tools too, they go out when the turn is
+settled. What our tools do is told by events of our own, between blocks.
+
+Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ronda.core.events import (
+    CallDelta,
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.output import final_text
+from ronda.core.parts import AssistantTurn, Image, ToolCall, ToolResult, Usage
+from ronda.core.run import Run
+from ronda.wire.anthropic import API
+from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
+from ronda.wire.anthropic.counting import estimate
+from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.json import UNREADABLE, encode
+
+PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+# Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def write_error(status: int, message: str, code: str | None = None, request_id: str | None = None) -> bytes:
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    error: dict[str, Any] = {"type": kind, "message": message}
+    if code is not None:
+        error["details"] = {"error_code": code}
+    return encode({"type": "error", "error": error, "request_id": request_id})
+
+
+def said_usage(usage: Usage, blocks: Sequence[Grown]) -> dict[str, Any]:
+    """What was read from a cache, or written to one, is counted apart here."""
+    said: dict[str, Any] = {
+        "input_tokens": max(0, usage.input - usage.cached - usage.cache_written),
+        "cache_creation_input_tokens": usage.cache_written,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.output,
+    }
+    if usage.reasoning:
+        said["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    uses = [block.json.get("name") for block in blocks if block.kind == "other"]
+    counts = {
+        f"{name}_requests": sum(bytes(use or b"") == b'"%b"' % name.encode() for use in uses) for name in _COUNTED
+    }
+    if any(counts.values()):
+        said["server_tool_use"] = counts
+    return said
+
+
+_COUNTED: Final = ("web_search", "web_fetch")  # tools of the upstream's that it counts
+
+
+class MessageAnswer:
+    """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer.
+
+    `say_failure` words the error of a run that has no answer, or of a server that broke down.
+    """
+
+    keep_alive = PING  # sent while there is nothing else to send
+
+    __slots__ = ("_calls", "_content", "_held", "_live_calls", "_model", "_records", "_round", "_run", "_say_failure",
+                 "_started", "_turn", "_warnings")  # fmt: skip
+
+    def __init__(
+        self, run: Run, model: str, *, say_failure: Callable[[Run | None], bytes], warnings: Sequence[str] = ()
+    ) -> None:
+        self._run = run
+        self._model = model
+        self._say_failure = say_failure
+        self._warnings = list(warnings)
+        self._content = Content()
+        self._started = False
+        self._round = 0
+        self._live_calls = not run.runs_tools and run.plan.choice.mode != "none"
+        self._held = run.plan.holds_text  # shown when the run is over, and only the answer
+        self._turn = AssistantTurn(())  # the last
+        self._calls: dict[str, ToolCall] = {}  # of it
+        self._records: list[tuple[int, int, dict[str, Any]]] = []
+
+    # ---- stream ------------------------------------------------------------------------------------------------------
+
+    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+        """Bytes for one batch of events; one ASGI message per upstream read."""
+        content = self._content
+        if not self._started:
+            self._started = True
+            content.out.append(self._start())
+        for event in batch:
+            if type(event) is TextDelta:
+                if event.text and not self._held:
+                    content.grow("text", event.text)
+            else:
+                self._take(event)
+        out, content.out = content.out, []
+        return b"".join(out)
+
+    def broke_down(self, sibling: int) -> bytes:
+        return b"event: error\ndata: %b\n\n" % self._say_failure(None)
+
+    def _start(self) -> bytes:
+        # What goes in is counted when it is through; message_delta says how much it was. Until then an estimate.
+        start = self._run.start
+        usage = {"input_tokens": estimate(start.turns, start.plan.tools), "output_tokens": 0}
+        return b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' % encode(
+            {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        )
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        self._started = True
+        self.feed(sibling, batch)
+
+    def body(self) -> bytes:
+        content = [block.json for block in self._content.blocks]
+        message = {**self._head, "content": content, **self._delta, "usage": self._usage, **self._extensions}
+        records = [record for _, _, record in sorted(self._records, key=lambda item: item[:2])]
+        return encode({**message, "agentic_tool_calls": records} if records else message)
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _head(self) -> dict[str, Any]:
+        id = "msg_" + self._run.id.removeprefix("run_")
+        return {"id": id, "type": "message", "role": "assistant", "model": self._model}
+
+    def _take(self, event: Event) -> None:
+        content = self._content
+        match event:
+            case TextDelta(text=text):
+                if text and not self._held:
+                    content.grow("text", text)
+            case ReasoningDelta(text=text) if text:
+                content.grow("thinking", text)
+            case CallDelta():
+                if self._live_calls:
+                    content.call(event)
+            case NativeDelta(api=api, payload=payload) if api == API:
+                content.native(payload, with_text=not self._held)
+            case ModelStarted(round=round):
+                self._round = round
+                content.begin_turn()
+            case ModelFinished(turn=turn):
+                self._turn = turn
+                self._calls = {call.id: call for call in turn.calls}
+                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+            case ModelInterrupted():
+                content.close()
+            case ToolStarted(call_id=id):
+                content.out.append(self._progress(self._calls[id], None))
+            case ToolFinished(result=result):
+                content.out.append(self._progress(self._record(result), result))
+            case Warned(message=message):
+                self._warnings.append(message)
+            case RunFinished():
+                self._end(event)
+            case _:
+                pass
+
+    def _is_shown(self, part: Part) -> bool:
+        return not (part.kind == "tool_use" and not self._live_calls) and not (part.kind == "text" and self._held)
+
+    def _end(self, event: RunFinished) -> None:
+        content = self._content
+        content.begin_turn()
+        if event.reason in ("failed", "cancelled"):
+            content.out.append(b"event: error\ndata: %b\n\n" % self._say_failure(self._run))
+            return
+        # Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked.
+        answer = event.answer
+        if answer is None and self._held and event.reason != "tool_calls":
+            answer = final_text(self._run)
+            if answer == self._turn.refusal:  # said in its own place
+                answer = None
+        if answer:
+            content.add(Part("text", answer))
+        if event.reason == "tool_calls" and not self._live_calls:
+            for call in self._run.open_calls:
+                content.add(call_part(call))
+        content.close()
+        end = {"type": "message_delta", "delta": self._delta, "usage": self._usage, **self._extensions}
+        content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
+
+    @property
+    def _delta(self) -> dict[str, Any]:
+        """How the message ended."""
+        turn = self._turn
+        reason, sequence = self._stop_reason, None
+        if reason == "end_turn" and turn.stop_sequence is not None:
+            reason, sequence = "stop_sequence", turn.stop_sequence
+        delta: dict[str, Any] = {"stop_reason": reason, "stop_sequence": sequence}
+        if reason == "refusal":
+            delta["stop_details"] = {"type": "refusal", "category": None, "explanation": turn.refusal or None}
+        if is_ours(turn.native) and (container := kept(turn.native).container) is not None:
+            delta["container"] = {"id": container}
+        return delta
+
+    @property
+    def _stop_reason(self) -> str:
+        end = self._run.ended
+        match end.reason if end is not None else "failed":
+            case "tool_calls":
+                return "tool_use"
+            case "length":
+                return "max_tokens"
+            case "content_filter":
+                return "refusal"
+            case "stop" if self._turn.refusal:
+                return "refusal"
+            case _:  # a limit of ours too: `limit` names it
+                return "end_turn"
+
+    @property
+    def _usage(self) -> dict[str, Any]:
+        return said_usage(self._run.usage, self._content.blocks)
+
+    @property
+    def _extensions(self) -> dict[str, Any]:
+        """What a loop adds to the dialect."""
+        more: dict[str, Any] = {}
+        if self._run.start.session:
+            more["session_id"] = self._run.start.session
+        if self._run.ended is not None and self._run.ended.limit is not None:
+            more["limit"] = self._run.ended.limit
+        if self._warnings:
+            more["warnings"] = self._warnings
+        return more
+
+    # ---- what our tools do -------------------------------------------------------------------------------------------
+
+    def _progress(self, call: ToolCall, result: ToolResult | None) -> bytes:
+        # The official SDKs hand a named event they do not know to whoever reads raw events, and their accumulators pass it
+        # over: it needs no other form here.
+        data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
+        if result is not None:
+            data["content"] = result.content
+            if result.failed:
+                data["failed"] = True
+        event = {
+            "type": "agentic_tool_call_progress",
+            "round": self._round,
+            "tool_name": call.name,
+            "tool_call_id": call.id,
+            "phase": "calling" if result is None else "complete",
+            "data": data,
+        }
+        return b"event: agentic_tool_call_progress\ndata: %b\n\n" % encode(event)
+
+    def _record(self, result: ToolResult) -> ToolCall:
+        call = self._calls[result.call_id]
+        record: dict[str, Any] = {
+            "round": self._round,
+            "tool_call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "result_content": result.content,
+        }
+        images = [item.url for item in result.attachments if isinstance(item, Image) and item.url.startswith("data:")]
+        if images:
+            record["result_images_base64"] = [url.partition(",")[2] for url in images]
+        if result.failed:
+            record["failed"] = True
+        # Beside the model's own order: tools finish in any.
+        self._records.append((self._round, list(self._calls).index(call.id), record))
+        return call
+
+
+def _parsed(arguments: str) -> Any:
+    try:
+        return msgspec.json.decode(arguments)
+    except UNREADABLE:
+        return arguments

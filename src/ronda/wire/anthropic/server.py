@@ -1,0 +1,312 @@
+"""Anthropic's Messages as its server, the way in: request bytes → turns, tools, choice, options; or a 400 that names the field.
+
+What is known is checked here, before any model is called. What only an upstream of this dialect can use is kept apart, to be
+given to one (`for_anthropic`) or translated, ignored or refused for any other (`for_others`): see `fields`. It does not know
+which models, tools or sessions exist.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ronda.core.parts import NULL
+from ronda.core.plan import Options, ResponseFormat, ToolSpec
+from ronda.errors import BadRequest
+from ronda.wire.anthropic import OLD_VERSION, VERSION
+from ronda.wire.anthropic.blocks import Conversation, read_conversation
+from ronda.wire.anthropic.declarations import Chosen, Declared, Hosted, read_choice, read_tools
+from ronda.wire.anthropic.fields import FIELDS, IGNORED, OWN, PASSED_ON, REFUSED, SAMPLING
+from ronda.wire.asked import Asked
+from ronda.wire.json import encode
+from ronda.wire.openai_chat.fields import bad, decode_field, must_be_schema
+
+T = TypeVar("T")
+
+# A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
+_LITTLE: Final = 4096
+_MIDDLING: Final = 12288
+
+_MOST: Final = 2**63
+
+
+class MessagesRequest(Asked, frozen=True, kw_only=True):
+    own: dict[str, Raw] = msgspec.field(default_factory=dict)  # fields of Anthropic's, as they came
+    effort: str | None = None  # what they say of reasoning, in everybody else's words
+    elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why
+    hosted: tuple[Hosted, ...] = ()
+    every: tuple[ToolSpec, ...] = ()  # the caller's tools and Anthropic's own
+
+
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def read_request(body: bytes, version: str | None = None, betas: str | None = None) -> MessagesRequest:
+    """`version` and `betas` are what the headers say."""
+    if version not in (None, OLD_VERSION, VERSION):
+        known = f'"{OLD_VERSION}" and "{VERSION}"'
+        raise BadRequest(
+            f"'anthropic-version' is {version[:40]!r}; this server knows {known}", param="anthropic-version"
+        )
+    fields = _read_fields(body)
+    _refuse(fields, version)
+    own = {name: value.copy() for name, value in fields.items() if name in OWN or name not in FIELDS}
+    wanted = [
+        *_field(fields, "betas", list[str], []),
+        *[name.strip() for name in (betas or "").split(",") if name.strip()],
+    ]
+    if wanted:
+        own["betas"] = Raw(encode(wanted))
+    conversation = read_conversation(fields, version)
+    declared = read_tools(_field(fields, "tools", list[Raw], []))
+    chosen = read_choice(fields["tool_choice"]) if "tool_choice" in fields else Chosen()
+    config = _read_config(fields, own)
+    effort = _read_effort(fields, config)
+    _check_own(fields)
+    return MessagesRequest(
+        model=_field(fields, "model", str, "default"),
+        turns=conversation.turns,
+        tools=declared.tools,
+        choice=chosen.choice,
+        options=_read_options(fields, config, chosen),
+        stream=_field(fields, "stream", bool, False),
+        max_tool_rounds=_at_least(fields, "max_tool_rounds", 0),
+        session=_read_session(fields),
+        about={"metadata": own["metadata"]} if "metadata" in own else {},
+        own=own,
+        effort=effort,
+        elsewhere=_elsewhere(own, conversation, declared),
+        hosted=declared.hosted,
+        every=declared.every,
+    )
+
+
+def for_anthropic(asked: MessagesRequest) -> MessagesRequest:
+    """For an upstream that speaks this dialect: its own fields, and tools that it has itself."""
+    options = replace(asked.options, extra={**asked.options.extra, **asked.own}) if asked.own else asked.options
+    return replace(asked, options=options, tools=asked.every)
+
+
+def for_others(asked: MessagesRequest) -> MessagesRequest:
+    for name, why in asked.elsewhere:
+        raise BadRequest(f"'{name}' is not supported with this model: {why}", param=name)
+    if asked.effort is None or asked.options.reasoning_effort is not None:
+        return asked
+    return replace(asked, options=replace(asked.options, reasoning_effort=asked.effort))
+
+
+def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declared) -> tuple[tuple[str, str], ...]:
+    asked = [name for name in own if bytes(own[name]) not in (b"[]", b"{}")]  # of nothing there is no lack
+    found = [(name, OWN[name].removeprefix("refused: ")) for name in asked if OWN.get(name, "")[:7] == "refused"]
+    found += [(name, "it is unknown here") for name in own if name not in OWN]
+    return (*found, *[("messages", said) for said in conversation.unknown], *declared.elsewhere)
+
+
+# ---- the fields -------------------------------------------------------------------------------------------------------
+
+
+def _read_fields(body: bytes) -> dict[str, Raw]:
+    try:
+        if not body.isascii():
+            body.decode()  # parts that are only passed on are not read by anybody else here
+        fields = _decode_fields(body)
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadRequest(f"the body is not a JSON object: {_why_not(body, error)}") from error
+    return {name: value for name, value in fields.items() if value != NULL}
+
+
+def _why_not(body: bytes, error: Exception) -> str:
+    """msgspec calls half a surrogate pair "truncated", which sends people looking in the wrong place."""
+    if re.search(rb"\\u[dD][89abAB]", body) and "truncated" in str(error):
+        return "it has a lone surrogate (\\ud800 to \\udfff without its pair), which is no character"
+    return str(error)
+
+
+def _refuse(fields: dict[str, Raw], version: str | None) -> None:
+    for name in REFUSED:
+        if name in fields and bytes(fields[name]) != b"false":
+            # The SDK's tool runner begins with a thread; at this code it goes on without.
+            code = "thread_unsupported_request" if name == "thread" else None
+            raise BadRequest(f"'{name}' is not supported here: {REFUSED[name]}", param=name, code=code)
+    if version == VERSION:
+        for name in SAMPLING:
+            if name in fields:
+                raise bad(
+                    name, f"is not taken by the API of {VERSION}; leave it out, or ask for the API of {OLD_VERSION}"
+                )
+    if _field(fields, "on_disconnect", str, "cancel") != "cancel":
+        raise bad("on_disconnect", 'can only be "cancel" on this server')
+
+
+def _field(fields: dict[str, Raw], name: str, kind: Any, default: T) -> T:
+    raw = fields.get(name)
+    if raw is None:
+        return default
+    return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
+
+
+def _at_least(fields: dict[str, Raw], name: str, least: int) -> int | None:
+    value: int | None = _field(fields, name, int, None)
+    if value is not None and value < least:
+        raise BadRequest(f"{name} must be at least {least}.", param=name)
+    return _sane(value, name)
+
+
+def _sane(value: int | None, path: str) -> int | None:
+    """JSON knows no end of digits; no upstream and no journal counts that far."""
+    if value is not None and not -_MOST < value < _MOST:
+        raise bad(path, "has too many digits")
+    return value
+
+
+def _read_session(fields: dict[str, Raw]) -> str | None:
+    session: str | None = _field(fields, "session_id", str, None)
+    if session is not None and not (0 < len(session) <= 256 and session.isprintable()):
+        raise bad("session_id", "must be 1 to 256 printable characters")
+    return session
+
+
+class _Metadata(Struct, frozen=True):
+    user_id: str | None = None
+
+
+def _check_own(fields: dict[str, Raw]) -> None:
+    """What is passed on or ignored must make sense all the same: a mistake in it is one."""
+    _field(fields, "metadata", _Metadata, None)
+    _field(fields, "service_tier", Literal["auto", "standard_only"], None)
+    _field(fields, "speed", Literal["standard", "fast"], None)
+    for name in ("cache_control", "context_management", *IGNORED):
+        if name in fields and bytes(fields[name])[:1] not in (b'"', b"{"):
+            raise bad(name, "must be an object")
+
+
+# ---- how to answer ----------------------------------------------------------------------------------------------------
+
+
+def _read_options(fields: dict[str, Raw], config: _Config, chosen: Chosen) -> Options:
+    stop: list[str] = _field(fields, "stop_sequences", list[str], [])
+    if not all(stop):
+        raise bad("stop_sequences", "has an empty text in it, which would stop at once")
+    return Options(
+        max_tokens=_at_least(fields, "max_tokens", 1),
+        temperature=_number(fields, "temperature", 2),
+        top_p=_number(fields, "top_p", 1),
+        stop=tuple(stop),
+        seed=_sane(_field(fields, "seed", int, None), "seed"),
+        parallel_tool_calls=False if chosen.one_at_a_time else None,
+        reasoning_effort=_field(fields, "reasoning_effort", str, None),
+        response_format=_read_format(fields, config),
+        extra={name: fields[name].copy() for name in PASSED_ON if name in fields},
+    )
+
+
+def _number(fields: dict[str, Raw], name: str, most: float) -> float | None:
+    value: float | None = _field(fields, name, float, None)
+    if value is not None and not 0 <= value <= most:
+        raise bad(name, f"is {value:g}; it must be from 0 to {most:g}")
+    return value
+
+
+class _Thinking(Struct, frozen=True):
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"]
+    budget_tokens: int | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class _Config(Struct, frozen=True):
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: Raw = NULL
+
+
+def _read_config(fields: dict[str, Raw], own: dict[str, Raw]) -> _Config:
+    """The format is everybody's business and taken out of what is Anthropic's own."""
+    config: _Config = _field(fields, "output_config", _Config, _Config())
+    if config.format != NULL:
+        rest: dict[str, Raw] = _field(fields, "output_config", dict[str, Raw], {})
+        del rest["format"]
+        own["output_config"] = Raw(encode(rest))
+        if not rest:
+            del own["output_config"]
+    return config
+
+
+def _read_effort(fields: dict[str, Raw], config: _Config) -> str | None:
+    thinking: _Thinking | None = _field(fields, "thinking", _Thinking, None)
+    if thinking is not None and thinking.type == "enabled":
+        if thinking.budget_tokens is None:
+            raise bad("thinking.budget_tokens", "is missing")
+        if thinking.budget_tokens < 1:
+            raise bad("thinking.budget_tokens", "must be at least 1")
+        _sane(thinking.budget_tokens, "thinking.budget_tokens")
+    if thinking is not None and thinking.type == "disabled":
+        return "none"
+    if config.effort is not None:
+        return "xhigh" if config.effort == "max" else config.effort
+    if thinking is None:
+        return None
+    if thinking.budget_tokens is None:
+        return "medium" if thinking.type == "adaptive" else "low"
+    budget = thinking.budget_tokens
+    return "low" if budget <= _LITTLE else "medium" if budget <= _MIDDLING else "high"
+
+
+class _Format(Struct, frozen=True):
+    type: Literal["json_schema"]
+    schema: Raw
+    name: str = "answer"
+    strict: bool | None = None
+    description: str | None = None
+
+
+class _OpenFormat(Struct, frozen=True, forbid_unknown_fields=True):
+    """As our other doors know it."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _OpenSchema | None = None
+
+
+class _OpenSchema(Struct, frozen=True, forbid_unknown_fields=True):
+    schema: Raw = NULL
+    name: str = "answer"
+    strict: bool | None = None
+    description: str | None = None
+
+
+def _read_format(fields: dict[str, Raw], config: _Config) -> ResponseFormat | None:
+    formats: dict[str, Raw] = {
+        name: fields[name] for name in ("output_format", "response_format", "grammar") if name in fields
+    }
+    if config.format != NULL:
+        formats["output_config.format"] = config.format
+    if len(formats) > 1:
+        first, second = list(formats)[:2]
+        raise bad(second, f"and '{first}' are mutually exclusive; give one of them")
+    for path, raw in formats.items():
+        if path == "response_format":
+            return _read_open_format(decode_field(raw, _OpenFormat, path), path)
+        if path != "grammar":
+            return _schema(decode_field(raw, _Format, path), f"{path}.schema")
+    return None
+
+
+def _read_open_format(said: _OpenFormat, path: str) -> ResponseFormat | None:
+    if said.type == "text":
+        return None
+    if said.type == "json_object":
+        return ResponseFormat("json_object")
+    if said.json_schema is None:
+        raise bad(f"{path}.json_schema", "is missing")
+    return _schema(said.json_schema, f"{path}.json_schema.schema")
+
+
+def _schema(said: _Format | _OpenSchema, path: str) -> ResponseFormat:
+    if said.schema == NULL:
+        return ResponseFormat("json_schema", said.name, NULL, said.strict, said.description)
+    must_be_schema(said.schema, path)
+    return ResponseFormat("json_schema", said.name, said.schema.copy(), said.strict, said.description)

@@ -1,0 +1,382 @@
+"""/v1/agents/completions as its server, the way out: events → data-only SSE, or one JSON body.
+
+Both are folds of the same events by the same class. `message` is the final message of the assistant; `messages` is added
+where the loop ran tools: every message of the turn, results included. In a stream a `role` begins the next message, behind a
+paragraph break for those who only join texts. What the loop does (progress, warnings, limits) rides as extra members of
+ordinary chunks: a named event makes Mistral's own SDK raise.
+
+Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.events import (
+    CallDelta,
+    Event,
+    LogprobsDelta,
+    ModelFinished,
+    ModelStarted,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.output import final_text
+from ronda.core.parts import (
+    NULL,
+    AssistantTurn,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Usage,
+)
+from ronda.core.run import Run
+from ronda.wire.json import encode
+from ronda.wire.mistral.calls import LiveCalls, Piece
+from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.saying import Saying
+from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usage
+from ronda.wire.openai_chat.client import join_logprobs
+
+DONE: Final = b"data: [DONE]\n\n"
+
+
+class _Choice:
+    """One run, seen as one choice: the fold of its events."""
+
+    __slots__ = (
+        "calls",
+        "held",
+        "index",
+        "live",
+        "logprobs",
+        "records",
+        "round",
+        "run",
+        "said_text",
+        "saying",
+        "started",
+        "warnings",
+    )
+
+    def __init__(self, index: int, run: Run) -> None:
+        self.index = index
+        self.run = run
+        self.round = 0
+        about = run.start.about
+        last = run.start.turns[-1] if run.start.turns else None
+        self.saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
+        self.live = LiveCalls() if not run.runs_tools and run.plan.choice.mode != "none" else None
+        self.held = run.plan.holds_text  # shown when the run is over, and only the answer
+        self.calls: dict[str, ToolCall] = {}
+        self.records: list[tuple[int, int, dict[str, Any]]] = []
+        self.warnings: list[str] = []
+        self.logprobs: list[Raw] = []
+        self.started = False  # something of this round's message was shown …
+        self.said_text = False  # … and of the last one that was, text
+
+    def begin_round(self, round: int) -> None:
+        self.round = round
+        self.begin_message()
+        if self.live is not None:
+            self.live = LiveCalls()
+
+    def begin_message(self) -> None:
+        self.saying.begin_round()
+        self.started = False
+
+    def record(self, result: ToolResult) -> ToolCall:
+        call = self.calls[result.call_id]
+        record: dict[str, Any] = {
+            "round": self.round,
+            "tool_call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "result_content": result.content,
+        }
+        if result.failed:
+            record["failed"] = True
+        if self.index:
+            record["choice"] = self.index
+        self.records.append((self.round, list(self.calls).index(call.id), record))
+        return call
+
+    @property
+    def finish_reason(self) -> str:
+        end = self.run.ended
+        reason = end.reason if end is not None else "failed"
+        return {"limit": "stop", "failed": "error", "cancelled": "error"}.get(reason, reason)
+
+    @property
+    def ran_tools(self) -> bool:
+        """The loop answered calls itself: the conversation has more messages than the last one."""
+        return bool(self.run.results) or any(isinstance(turn, ToolTurn) for turn in self.run.generated)
+
+
+class CompletionAnswer:
+    """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
+
+    __slots__ = ("_choices", "_head", "_model", "_open", "_start", "_warnings")
+
+    def __init__(self, runs: Sequence[Run], model: str, warnings: Sequence[str] = ()) -> None:
+        self._start: RunStarted = runs[0].start
+        self._model = model
+        self._warnings = list(warnings)
+        self._choices = [_Choice(index, run) for index, run in enumerate(runs)]
+        self._open = len(runs)
+        self._head = b""  # of every chunk; written with the first
+
+    @property
+    def _id(self) -> str:
+        return self._start.run.removeprefix("run_")
+
+    # ---- stream ------------------------------------------------------------------------------------------------------
+
+    def feed(self, index: int, batch: Sequence[Event]) -> bytes:
+        choice = self._choices[index]
+        if not self._head:
+            self._head = b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b' % (
+                encode(self._id),
+                int(self._start.at),
+                encode(self._model),
+            )
+        out: list[bytes] = []
+        for event in batch:
+            if type(event) is TextDelta:
+                if not choice.held and (said := choice.saying.text(event.text)):
+                    out.append(self._text(choice, said))
+            else:
+                self._write(choice, event, out)
+        return b"".join(out)
+
+    def _write(self, choice: _Choice, event: Event, out: list[bytes]) -> None:
+        match event:
+            case ReasoningDelta():
+                if said := choice.saying.thought(event.text):
+                    out.append(self._thought(choice, said))
+            case RefusalDelta():
+                if not choice.held and (said := choice.saying.refusal(event.text)):
+                    out.append(self._text(choice, said))
+            case CallDelta():
+                if choice.live is not None and (piece := choice.live.add(event)) is not None:
+                    out.append(self._piece(choice, piece))
+            case LogprobsDelta():
+                choice.logprobs.append(event.logprobs)
+                out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % bytes(event.logprobs)))
+            case ModelFinished():
+                self._write_rest(choice, event, out)
+            case ToolStarted():
+                out.append(self._progress(choice, choice.calls[event.call_id], None))
+            case ToolFinished():
+                out.append(self._progress(choice, choice.record(event.result), event.result))
+            case RunFinished():
+                out.append(self._end(choice, event))
+            case _:
+                _fold(choice, event)
+
+    def _write_rest(self, choice: _Choice, event: ModelFinished, out: list[bytes]) -> None:
+        """What no preview has shown: an upstream may answer whole, and then it goes out whole."""
+        turn = event.turn
+        if rest := choice.saying.rest_of_thought(turn.reasoning):
+            out.append(self._thought(choice, rest))
+        if not choice.held:
+            if rest := choice.saying.rest_of_text(turn.text):
+                out.append(self._text(choice, rest))
+            if rest := choice.saying.rest_of_refusal(turn.refusal) + choice.saying.end():
+                out.append(self._text(choice, rest))
+        if event.logprobs != NULL and not choice.logprobs:
+            choice.logprobs.append(event.logprobs)
+            out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % bytes(event.logprobs)))
+        choice.calls = {call.id: call for call in turn.calls}
+        if choice.live is not None:
+            for at, call in enumerate(turn.calls):
+                if (piece := choice.live.rest(at, call)) is not None:
+                    out.append(self._piece(choice, piece))
+
+    def _text(self, choice: _Choice, said: str) -> bytes:
+        chunk = self._delta(choice, b'"content":%b' % encode(said))
+        choice.said_text = True
+        return chunk
+
+    def _thought(self, choice: _Choice, said: str) -> bytes:
+        return self._delta(choice, b'"content":[%b]' % encode(thinking(said)))
+
+    def _piece(self, choice: _Choice, piece: Piece) -> bytes:
+        # The SDK fills in what is missing: an id becomes "null", and a name must be there. Empty, it adds nothing.
+        function = {"name": piece.name, "arguments": piece.arguments}
+        call = {"id": piece.id, "type": "function", "function": function, "index": piece.index}
+        return self._delta(choice, b'"tool_calls":[%b]' % encode(call))
+
+    def _delta(self, choice: _Choice, said: bytes) -> bytes:
+        if choice.started:
+            return self._chunk(choice.index, b"{%b}" % said)
+        end = self._chunk(choice.index, b'{"content":%b}' % encode(BREAK)) if choice.said_text else b""
+        choice.started, choice.said_text = True, False
+        return end + self._chunk(choice.index, b'{"role":"assistant",%b}' % said)
+
+    def _chunk(self, index: int, delta: bytes, finish: bytes = b"null", more: bytes = b"", top: bytes = b"") -> bytes:
+        return b'data: {%b,"choices":[{"index":%d,"delta":%b,"finish_reason":%b%b}]%b}\n\n' % (
+            self._head,
+            index,
+            delta,
+            finish,
+            more,
+            top,
+        )
+
+    def _progress(self, choice: _Choice, call: ToolCall, result: ToolResult | None) -> bytes:
+        data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
+        if result is not None:
+            data["content"] = result.content
+            if result.failed:
+                data["failed"] = True
+        progress = {
+            "round": choice.round,
+            "tool_name": call.name,
+            "tool_call_id": call.id,
+            "phase": "calling" if result is None else "complete",
+            "data": data,
+        }
+        if choice.index:
+            progress["choice"] = choice.index
+        return b'data: {%b,"choices":[],"agentic_tool_call_progress":%b}\n\n' % (self._head, encode(progress))
+
+    def _end(self, choice: _Choice, event: RunFinished) -> bytes:
+        out: list[bytes] = []
+        if said := _answer_at_the_end(choice, event):
+            out.append(self._text(choice, said))
+        if event.reason == "tool_calls" and choice.live is None:
+            for index, call in enumerate(choice.run.open_calls):
+                out.append(self._piece(choice, Piece(index, call.id, call.name, call.as_written)))
+        self._open -= 1
+        more: dict[str, Any] = {}
+        if event.reason in ("failed", "cancelled"):
+            message = event.message or f"the run ended: {event.reason}"
+            more["error"] = {"message": message, "type": "server_error", "param": None, "code": event.reason}
+        if self._open == 0:
+            more |= {"usage": write_usage(self.usage)} | self._extensions(with_records=False)
+        if not choice.started:
+            out.append(self._text(choice, ""))
+        top = b"," + encode(more)[1:-1] if more else b""
+        out.append(self._chunk(choice.index, b"{}", encode(choice.finish_reason), top=top))
+        if self._open == 0:
+            out.append(DONE)
+        return b"".join(out)
+
+    def broke_down(self, index: int) -> bytes:
+        """Something of ours broke before the run could end: the stream ends properly all the same."""
+        return self._end(
+            self._choices[index], RunFinished("failed", message="the run broke down; the server's log says why")
+        )
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def fold(self, index: int, batch: Sequence[Event]) -> None:
+        choice = self._choices[index]
+        for event in batch:
+            match event:
+                case ModelFinished(turn=turn):
+                    choice.saying.rest_of_thought(turn.reasoning)
+                    if not choice.held:
+                        choice.saying.rest_of_text(turn.text)
+                        choice.saying.rest_of_refusal(turn.refusal)
+                        choice.saying.end()
+                    if event.logprobs != NULL:
+                        choice.logprobs.append(event.logprobs)
+                    choice.calls = {call.id: call for call in turn.calls}
+                case ToolFinished():
+                    choice.record(event.result)
+                case RunFinished():
+                    _answer_at_the_end(choice, event)
+                case _:
+                    _fold(choice, event)
+
+    def body(self) -> bytes:
+        answer: dict[str, Any] = {
+            "id": self._id,
+            "object": "chat.completion",
+            "created": int(self._start.at),
+            "model": self._model,
+            "choices": [self._message(choice) for choice in self._choices],
+            "usage": write_usage(self.usage),
+        }
+        return encode(answer | self._extensions(with_records=True))
+
+    def _message(self, choice: _Choice) -> dict[str, Any]:
+        parts = [Reasoning(said) if thought else Text(said) for thought, said in choice.saying.parts]
+        message: dict[str, Any] = {"role": "assistant", "content": write_content(parts)}
+        if calls := choice.run.open_calls:
+            message["tool_calls"] = [write_call(call, at) for at, call in enumerate(calls)]
+        said: dict[str, Any] = {"index": choice.index, "message": message}
+        if choice.ran_tools:
+            said["messages"] = write_turns(choice.run.generated, choice.run.results, held=choice.held)
+        said["finish_reason"] = choice.finish_reason
+        if choice.logprobs:
+            said["logprobs"] = join_logprobs(choice.logprobs)
+        return said
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    @property
+    def usage(self) -> Usage:
+        usage = self._choices[0].run.usage
+        for choice in self._choices[1:]:
+            usage = usage + choice.run.usage
+        return usage
+
+    def _extensions(self, *, with_records: bool) -> dict[str, Any]:
+        """What a loop adds to the dialect."""
+        more: dict[str, Any] = {}
+        if self._start.session:
+            more["session_id"] = self._start.session
+        if with_records:
+            records = [record for choice in self._choices for record in sorted(choice.records, key=lambda one: one[:2])]
+            if records:
+                more["agentic_tool_calls"] = [record for _, _, record in records]
+        limits = [choice.run.ended.limit for choice in self._choices if choice.run.ended is not None]
+        if reached := [limit for limit in limits if limit is not None]:
+            more["limit"] = reached[0]
+        if warnings := [*self._warnings, *[said for choice in self._choices for said in choice.warnings]]:
+            more["warnings"] = warnings
+        return more
+
+
+def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str:
+    """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
+    saying = choice.saying
+    if event.answer:
+        if saying.parts or choice.calls:
+            choice.begin_message()
+        return saying.text(event.answer) + saying.end()
+    if choice.held and event.reason in ("stop", "length", "content_filter", "limit"):
+        return saying.text(final_text(choice.run)) + saying.end()
+    return saying.end()
+
+
+def _fold(choice: _Choice, event: Event) -> None:
+    match event:
+        case ModelStarted(round=round):
+            choice.begin_round(round)
+        case Warned(message=message):
+            choice.warnings.append(message)
+        case _:
+            pass
+
+
+def _parsed(arguments: str) -> Any:
+    try:
+        return msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return arguments

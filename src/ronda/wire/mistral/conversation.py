@@ -1,0 +1,338 @@
+"""A conversation's answer, the way out: events → named SSE events, or one JSON body; and the entries of a run's log.
+
+An entry's id is made of the run, the round and what it is, so the ids a stream shows are those that the history has later.
+In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ronda.core.events import (
+    CallDelta,
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    ModelStarted,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.output import final_text
+from ronda.core.parts import AssistantTurn, Reasoning, Text, ToolCall, ToolResult
+from ronda.core.run import Run
+from ronda.wire.json import encode
+from ronda.wire.mistral.agents import when
+from ronda.wire.mistral.calls import LiveCalls, Piece
+from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.saying import Saying
+from ronda.wire.mistral.written import write_usage
+
+_decode_text = msgspec.json.Decoder(str).decode
+_FAILED: Final = {"failed": 502, "cancelled": 503}
+
+
+class ConversationAnswer:
+    """The answer of one run. `feed` gives the bytes of a stream, `body` the plain answer; `outputs` are its entries."""
+
+    def __init__(self, run: Run, warnings: Sequence[str] = ()) -> None:
+        about = run.start.about
+        self._run = run
+        self._key = run.id.removeprefix("run_")
+        self._id = _decode_text(about["conversation"])
+        self._whose: dict[str, Any] = {
+            name: _decode_text(about[name]) for name in ("model", "agent_id") if name in about
+        }
+        last = run.start.turns[-1] if run.start.turns else None
+        self._saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
+        self._live = LiveCalls() if not run.runs_tools and run.plan.choice.mode != "none" else None
+        self._held = run.plan.holds_text
+        self._round = 0
+        self._at = run.start.at
+        self._calls: dict[str, tuple[int, ToolCall]] = {}  # of this round, with their places
+        self._indices: dict[str, int] = {}  # of the entries that a stream has shown
+        self._part = (False, -1)  # what kind of content is being shown, and its index
+        self._begun = False
+        self._warnings = list(warnings)
+        self.outputs: list[dict[str, Any]] = []
+
+    # ---- stream ------------------------------------------------------------------------------------------------------
+
+    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+        out: list[bytes] = []
+        if not self._begun:
+            self._begun = True
+            at = when(self._run.start.at)
+            out.append(_event("conversation.response.started", conversation_id=self._id, created_at=at))
+        for event in batch:
+            self._write(event, out)
+        return b"".join(out)
+
+    def _write(self, event: Event, out: list[bytes]) -> None:
+        match event:
+            case TextDelta():
+                if not self._held:
+                    self._show(False, self._saying.text(event.text), out)
+            case ReasoningDelta():
+                self._show(True, self._saying.thought(event.text), out)
+            case RefusalDelta():
+                if not self._held:
+                    self._show(False, self._saying.refusal(event.text), out)
+            case CallDelta():
+                if self._live is not None and (piece := self._live.add(event)) is not None:
+                    out.append(self._call_delta(piece, event.name))
+            case ModelFinished(turn=turn):
+                self._show(True, self._saying.rest_of_thought(turn.reasoning), out)
+                if not self._held:
+                    self._show(False, self._saying.rest_of_text(turn.text), out)
+                    self._show(False, self._saying.rest_of_refusal(turn.refusal), out)
+                    self._show(False, self._saying.end(), out)
+                for at, call in enumerate(turn.calls if self._live is not None else ()):
+                    assert self._live is not None
+                    if (piece := self._live.rest(at, call)) is not None:
+                        out.append(self._call_delta(piece, call.name))
+                self._take(event)
+            case ToolStarted():
+                self._take(event)
+                entry = self.outputs[-1]
+                shown = {name: entry[name] for name in ("id", "name", "arguments", "created_at")}
+                out.append(self._entry_event("tool.execution.started", **shown, **self._whose))
+            case ToolFinished(result=result):
+                self._take(event)
+                entry = self._execution(result)
+                shown = {"id": entry["id"], "name": entry["name"], "info": entry["info"]}
+                out.append(self._entry_event("tool.execution.done", **shown, created_at=entry["completed_at"]))
+            case RunFinished():
+                self._end(event, out)
+            case _:
+                self._take(event)
+
+    def _show(self, thought: bool, text: str, out: list[bytes]) -> None:
+        if not text:
+            return
+        kind, index = self._part
+        if index < 0 or kind != thought:
+            self._part = (thought, index + 1)
+        content: Any = thinking(text) if thought else text
+        out.append(
+            self._entry_event(
+                "message.output.delta",
+                id=self._message_id,
+                content_index=self._part[1],
+                content=content,
+                role="assistant",
+                created_at=when(self._at),
+                **self._whose,
+            )
+        )
+
+    def _call_delta(self, piece: Piece, name: str) -> bytes:
+        return self._entry_event(
+            "function.call.delta",
+            id=f"fc_{self._key}_{self._round}_{piece.index}",
+            name=name,
+            tool_call_id=piece.id,
+            arguments=piece.arguments,
+            created_at=when(self._at),
+            **self._whose,
+        )
+
+    def _entry_event(self, kind: str, **data: Any) -> bytes:
+        index = self._indices.setdefault(data["id"], len(self._indices))
+        return _event(kind, output_index=index, **data)
+
+    def _end(self, event: RunFinished, out: list[bytes]) -> None:
+        before = len(self.outputs)
+        self._show(False, self._last_text(event), out)
+        self._take(event)
+        for entry in self.outputs[before:] if self._live is None else ():
+            if entry["type"] == "function.call":
+                shown = {name: entry[name] for name in ("id", "name", "tool_call_id", "arguments", "created_at")}
+                out.append(self._entry_event("function.call.delta", **shown, **self._whose))
+        at = when(event.at)
+        if event.reason in _FAILED:
+            message = event.message or f"the run ended: {event.reason}"
+            out.append(
+                _event("conversation.response.error", message=message, code=_FAILED[event.reason], created_at=at)
+            )
+        else:
+            out.append(
+                _event("conversation.response.done", usage=self._usage(), created_at=at, **self._extensions(event))
+            )
+
+    def broke_down(self, sibling: int) -> bytes:
+        message = "the run broke down; the server's log says why"
+        return _event("conversation.response.error", message=message, code=500)
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        for event in batch:
+            match event:
+                case ModelFinished(turn=turn):
+                    self._saying.rest_of_thought(turn.reasoning)
+                    if not self._held:
+                        self._saying.rest_of_text(turn.text)
+                        self._saying.rest_of_refusal(turn.refusal)
+                        self._saying.end()
+                case RunFinished():
+                    self._last_text(event)
+            self._take(event)
+
+    def body(self) -> bytes:
+        end = self._run.ended
+        assert end is not None
+        answer = {
+            "object": "conversation.response",
+            "conversation_id": self._id,
+            "outputs": self.outputs,
+            "usage": self._usage(),
+        }
+        return encode(answer | self._extensions(end))
+
+    # ---- both: entries -----------------------------------------------------------------------------------------------
+
+    @property
+    def _message_id(self) -> str:
+        return f"msg_{self._key}_{self._round}"
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case ModelStarted(round=round, at=at):
+                self._round, self._at = round, at
+                self._begin_message()
+                if self._live is not None:
+                    self._live = LiveCalls()
+            case ModelInterrupted(turn=turn, at=at):
+                self._saying.rest_of_thought(turn.reasoning)  # a log without previews has it here
+                if not self._held:
+                    self._saying.rest_of_text(turn.text)
+                self._close_message(at)
+            case ModelFinished(turn=turn, at=at):
+                if not self._held or turn.calls:
+                    self._close_message(at)
+                self._calls = {call.id: (place, call) for place, call in enumerate(turn.calls)}
+                if self._live is not None:
+                    self.outputs += [self._function_call(call, at) for call in turn.calls]
+            case ToolStarted(call_id=id, at=at):
+                place, call = self._calls[id]
+                self._add(
+                    "tool.execution",
+                    f"tool_{self._key}_{self._round}_{place}",
+                    at,
+                    None,
+                    name=call.name,
+                    arguments=call.arguments,
+                )
+            case ToolFinished(result=result, at=at):
+                entry = self._execution(result)
+                entry["completed_at"] = when(at)
+                entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
+            case Warned(message=message):
+                self._warnings.append(message)
+            case RunFinished(reason=reason, at=at):
+                self._close_message(at)
+                if reason == "tool_calls" and self._live is None:
+                    self.outputs += [self._function_call(call, at) for call in self._run.open_calls]
+            case _:
+                pass
+
+    def _last_text(self, event: RunFinished) -> str:
+        """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
+        saying = self._saying
+        if event.answer:
+            if saying.parts or self._calls:
+                self._close_message(event.at)
+                self._round += 1  # a message of its own
+                self._begin_message()
+            return saying.text(event.answer) + saying.end()
+        if self._held and event.reason in ("stop", "length", "content_filter", "limit"):
+            return saying.text(final_text(self._run)) + saying.end()
+        return saying.end()
+
+    def _begin_message(self) -> None:
+        self._saying.begin_round()
+        self._calls = {}
+        self._part = (False, -1)
+
+    def _close_message(self, at: float) -> None:
+        parts = [Reasoning(said) if thought else Text(said) for thought, said in self._saying.parts]
+        if parts:
+            self._add("message.output", self._message_id, self._at, at, role="assistant", content=write_content(parts))
+            self._saying.begin_round()
+
+    def _function_call(self, call: ToolCall, at: float) -> dict[str, Any]:
+        place = self._calls[call.id][0]
+        return {
+            "object": "entry",
+            "type": "function.call",
+            "id": f"fc_{self._key}_{self._round}_{place}",
+            "created_at": when(self._at),
+            "completed_at": when(at),
+            "tool_call_id": call.id,
+            "name": call.name,
+            "arguments": call.as_written,
+            **self._whose,
+        }
+
+    def _add(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> None:
+        self.outputs.append(
+            {
+                "object": "entry",
+                "type": kind,
+                "id": id,
+                "created_at": when(created),
+                "completed_at": None if completed is None else when(completed),
+                **said,
+                **self._whose,
+            }
+        )
+
+    def _execution(self, result: ToolResult) -> dict[str, Any]:
+        id = f"tool_{self._key}_{self._round}_{self._calls[result.call_id][0]}"
+        return next(entry for entry in reversed(self.outputs) if entry["id"] == id)
+
+    def _usage(self) -> dict[str, Any]:
+        usage = write_usage(self._run.usage)
+        counts: dict[str, int] = {}
+        for entry in self.outputs:
+            if entry["type"] == "tool.execution":
+                counts[entry["name"]] = counts.get(entry["name"], 0) + 1
+        return {**usage, "connectors": counts} if counts else usage
+
+    def _extensions(self, end: RunFinished) -> dict[str, Any]:
+        more: dict[str, Any] = {}
+        if end.limit is not None:
+            more["limit"] = end.limit
+        if self._warnings:
+            more["warnings"] = self._warnings
+        return more
+
+
+def _event(kind: str, **data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode({"type": kind, **data}))
+
+
+def input_entries(run: Run) -> list[dict[str, Any]]:
+    """What the request of a run added to its conversation."""
+    sent: list[dict[str, Any]] = msgspec.json.decode(run.start.about["inputs"])
+    at = when(run.start.at)
+    key = run.id.removeprefix("run_")
+    return [
+        {"object": "entry", **entry, "id": f"in_{key}_{n}", "created_at": at, "completed_at": at}
+        for n, entry in enumerate(sent)
+    ]
+
+
+def entries_of(run: Run, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """All that a run added to its conversation, from its log."""
+    answer = ConversationAnswer(run)
+    answer.fold(0, events[1:])
+    return [*input_entries(run), *answer.outputs]

@@ -1,0 +1,219 @@
+"""Conversations as Mistral's API starts, continues and shows them: request bodies → what they ask; rows → JSON.
+
+What a conversation is about is kept as JSON, `ConversationBody`. What was said in it is in the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, Raw, Struct, structs
+
+from ronda.wire.json import encode
+from ronda.wire.mistral.agents import AgentBody, checked, when
+from ronda.wire.mistral.declared import CompletionArgs, Guardrail
+from ronda.wire.mistral.details import BODY, decoder, read_body, refuse
+from ronda.wire.mistral.entries import Entry, read_inputs
+
+Execution = Literal["client", "server"]
+
+
+class Confirmation(Struct, frozen=True, forbid_unknown_fields=True):
+    tool_call_id: str
+    confirmation: Literal["allow", "deny"]
+
+
+class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    stream: bool | None = None
+    store: bool | None = True
+    handoff_execution: Execution | None = None
+    completion_args: CompletionArgs | None = None
+    max_tool_rounds: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # ours
+
+
+class Start(_Body, frozen=True, kw_only=True):
+    inputs: str | list[Raw]
+    instructions: str | None = None
+    tools: list[Raw] | None = None
+    guardrails: list[Guardrail] | None = None
+    name: str | None = None
+    description: str | None = None
+    metadata: dict[str, Raw] | None = None
+    agent_id: str | None = None
+    agent_version: int | str | None = None
+    model: str | None = None
+
+
+class Append(_Body, frozen=True, kw_only=True):
+    inputs: str | list[Raw] | None = None
+    tool_confirmations: list[Confirmation] | None = None
+
+
+class Restart(_Body, frozen=True, kw_only=True):
+    from_entry_id: str
+    inputs: str | list[Raw] | None = None
+    guardrails: list[Guardrail] | None = None
+    metadata: dict[str, Raw] | None = None
+    agent_version: int | str | None = None
+
+
+_HANDOFF: Final = "ignored: this server does not hand conversations over"
+# What becomes of each field, for the compatibility table.
+START_FIELDS: Final[dict[str, str]] = {
+    "inputs": "read",
+    "stream": "read",
+    "store": "read: false keeps nothing, and the conversation cannot be continued",
+    "handoff_execution": _HANDOFF,
+    "instructions": "read: with 'model'",
+    "tools": "read: with 'model'",
+    "completion_args": "read: with an agent, for this answer",
+    "guardrails": "read: passed on to Mistral upstreams, elsewhere 403 with block_on_error, else a warning",
+    "name": "read",
+    "description": "read",
+    "metadata": "read",
+    "agent_id": "read: an agent or a model of this server",
+    "agent_version": "read",
+    "model": "read: a model of this server",
+    "max_tool_rounds": "read (ours)",
+}
+APPEND_FIELDS: Final[dict[str, str]] = {
+    "inputs": "read",
+    "stream": "read",
+    "store": "read: false answers without adding to the conversation",
+    "handoff_execution": _HANDOFF,
+    "completion_args": "read: for this answer",
+    "tool_confirmations": "refused: no call of this server waits for a confirmation",
+    "max_tool_rounds": "read (ours)",
+}
+RESTART_FIELDS: Final[dict[str, str]] = {
+    "from_entry_id": "read: the last entry that the new conversation has from the old one",
+    "inputs": "read",
+    "stream": "read",
+    "store": "read: false keeps nothing of the new conversation",
+    "handoff_execution": _HANDOFF,
+    "completion_args": "read: for this answer",
+    "guardrails": "read: as in a start",
+    "metadata": "read: the old conversation's if left out",
+    "agent_version": "read: the agent's current version if left out",
+    "max_tool_rounds": "read (ours)",
+}
+
+
+class ConversationBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """With an agent, or with a model and what else an agent would say: `agent` then has it."""
+
+    name: str | None = None
+    description: str | None = None
+    metadata: dict[str, Raw] | None = None
+    agent_id: str | None = None
+    agent_version: int | str | None = None
+    agent: AgentBody | None = None
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What all three requests ask for."""
+
+    entries: list[Entry]
+    stream: bool
+    store: bool
+    args: CompletionArgs | None
+    guardrails: list[Guardrail] | None = None
+    max_tool_rounds: int | None = None
+
+
+def _wish(said: Start | Append | Restart) -> Wish:
+    return Wish(
+        entries=read_inputs(said.inputs),
+        stream=bool(said.stream),
+        store=said.store is not False,
+        args=said.completion_args,
+        guardrails=getattr(said, "guardrails", None),
+        max_tool_rounds=said.max_tool_rounds,
+    )
+
+
+def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
+    said = read_body(body, Start)
+    if (said.agent_id is None) == (said.model is None):
+        refuse("value_error", BODY, "a conversation is with 'agent_id' or with 'model': give one of them")
+    wish = _wish(said)
+    if not wish.entries:
+        refuse("too_short", (*BODY, "inputs"), "List should have at least 1 item", [])
+    about = ConversationBody(name=said.name, description=said.description, metadata=said.metadata)
+    if said.model is not None:
+        if said.agent_version is not None:
+            refuse("value_error", (*BODY, "agent_version"), "it goes with 'agent_id'", said.agent_version)
+        agent = AgentBody(
+            model=said.model,
+            name="conversation",
+            instructions=said.instructions,
+            tools=said.tools,
+            completion_args=said.completion_args,
+            guardrails=said.guardrails,
+        )
+        # The arguments are the conversation's, so they hold for all answers.
+        return structs.replace(about, agent=checked(agent)), structs.replace(wish, args=None, guardrails=None)
+    for name in ("instructions", "tools"):
+        if getattr(said, name) is not None:
+            refuse("value_error", (*BODY, name), "it goes with 'model': an agent has its own", getattr(said, name))
+    return structs.replace(about, agent_id=said.agent_id, agent_version=said.agent_version), wish
+
+
+def read_append(body: bytes) -> Wish:
+    said = read_body(body, Append)
+    if said.tool_confirmations:
+        id = said.tool_confirmations[0].tool_call_id
+        msg = "no call of this conversation waits for a confirmation"
+        refuse("value_error", (*BODY, "tool_confirmations", 0, "tool_call_id"), msg, id)
+    wish = _wish(said)
+    if not wish.entries:
+        refuse("missing", (*BODY, "inputs"), "Field required")
+    return wish
+
+
+def read_restart(body: bytes) -> tuple[Restart, Wish]:
+    said = read_body(body, Restart)
+    return said, _wish(said)
+
+
+def restarted(about: ConversationBody, said: Restart) -> ConversationBody:
+    """What the new conversation is about."""
+    metadata = about.metadata if said.metadata is None else said.metadata
+    if about.agent is not None and said.agent_version is not None:
+        msg = "this conversation is with a model, which has no versions"
+        refuse("value_error", (*BODY, "agent_version"), msg, said.agent_version)
+    return structs.replace(about, metadata=metadata, agent_version=said.agent_version)
+
+
+_decode_body = decoder(ConversationBody).decode
+
+
+def read_conversation(body: Raw) -> ConversationBody:
+    kept: ConversationBody = _decode_body(body)
+    return kept
+
+
+def keep_conversation(about: ConversationBody) -> bytes:
+    return encode(about)
+
+
+def write_conversation(id: str, about: ConversationBody, created: float, updated: float) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "id": id,
+        "object": "conversation",
+        "created_at": when(created),
+        "updated_at": when(updated),
+        "name": about.name,
+        "description": about.description,
+        "metadata": about.metadata,
+    }
+    if (agent := about.agent) is None:
+        return {**said, "agent_id": about.agent_id, "agent_version": about.agent_version}
+    return {
+        **said,
+        "model": agent.model,
+        "instructions": agent.instructions,
+        "tools": agent.tools or [],
+        "completion_args": agent.completion_args or {},
+        "guardrails": agent.guardrails,
+    }

@@ -1,0 +1,214 @@
+"""What a request, an agent or a conversation says beside its messages: tools, the choice among them, how to sample.
+
+The same objects stand in /v1/agents/completions, in agents and in conversations; each becomes our values here, or a 422.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Meta, Raw, Struct
+
+from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.schema.validate import check_schema
+from ronda.wire.json import encode
+from ronda.wire.mistral.details import Invalid, Loc, problem, read_value, refuse
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=2**53)]
+Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Penalty: TypeAlias = Annotated[float, Meta(ge=-2, le=2)]
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+ChoiceWord: TypeAlias = Literal["auto", "none", "any", "required"]
+
+
+class _Known(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    pass
+
+
+class Prediction(_Known, frozen=True, omit_defaults=False):
+    type: Literal["content"] = "content"
+    content: str | None = ""
+
+
+class JsonSchema(_Known, frozen=True):
+    name: str
+    schema: Raw
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Format(_Known, frozen=True):
+    type: Literal["text", "json_object", "json_schema"] | None = None
+    json_schema: JsonSchema | None = None
+
+
+class FunctionName(_Known, frozen=True):
+    name: str
+
+
+class NamedChoice(_Known, frozen=True):
+    function: FunctionName
+    type: Literal["function"] | None = "function"
+
+
+class Moderation(_Known, frozen=True):
+    model_name: str | None = None
+    custom_category_thresholds: dict[str, Any] | None = None
+    ignore_other_categories: bool | None = None
+    action: Literal["none", "block"] | None = None
+
+
+class Guardrail(_Known, frozen=True):
+    block_on_error: bool | None = False
+    moderation_llm_v1: Moderation | None = None
+    moderation_llm_v2: Moderation | None = None
+
+
+class CompletionArgs(_Known, frozen=True):
+    """How an agent samples. A choice is a word here: the agent's tools may change without it."""
+
+    stop: str | list[str] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_tokens: Tokens | None = None
+    random_seed: Seed | None = None
+    prediction: Prediction | None = None
+    response_format: Format | None = None
+    tool_choice: ChoiceWord | None = None
+    reasoning_effort: Effort | None = None
+
+
+# ---- tools ------------------------------------------------------------------------------------------------------------
+
+
+class Function(_Known, frozen=True):
+    name: str
+    parameters: Raw
+    description: str | None = None
+    strict: bool | None = None
+
+
+class FunctionTool(_Known, frozen=True):
+    function: Function
+    type: Literal["function"] | None = "function"
+
+
+class _Typed(Struct, frozen=True):
+    type: str | None = None
+
+
+# Tools that Mistral runs, and this server does not: refused by name, never offered to a model that could not call them.
+UNAVAILABLE: Final[dict[str, str]] = {
+    "web_search": "this server has no web search",
+    "web_search_premium": "this server has no web search",
+    "code_interpreter": "this server has no code interpreter",
+    "image_generation": "this server makes no images",
+    "document_library": "this server keeps no document libraries",
+    "connector": "this server has no connectors",
+}
+TOOLS: Final[dict[str, str]] = {"function": "read", **{name: f"refused: {why}" for name, why in UNAVAILABLE.items()}}
+
+
+def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> tuple[ToolSpec, ...]:
+    specs: list[ToolSpec] = []
+    for at, raw in enumerate(raws or ()):
+        spec = _read_tool(raw, (*loc, at))
+        if any(spec.name == other.name for other in specs):
+            refuse("value_error", (*loc, at, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
+        specs.append(spec)
+    return tuple(specs)
+
+
+def _read_tool(raw: Raw, loc: Loc) -> ToolSpec:
+    kind = read_value(raw, _Typed, loc).type or "function"
+    if kind in UNAVAILABLE:
+        refuse("unavailable", (*loc, "type"), f"'{kind}' cannot be used here: {UNAVAILABLE[kind]}", kind)
+    if kind != "function":
+        expected = ", ".join(f"'{name}'" for name in TOOLS)
+        refuse("union_tag_invalid", (*loc, "type"), f"Input should be one of {expected}", kind)
+    tool: FunctionTool = read_value(raw, FunctionTool, loc)
+    function = tool.function
+    inner = (*loc, "function")
+    if not _NAME.fullmatch(function.name):
+        msg = "String should be 1 to 64 letters, digits, '_', '-' or '.'"
+        refuse("string_pattern_mismatch", (*inner, "name"), msg, function.name[:100])
+    schema = read_schema(function.parameters, (*inner, "parameters"))
+    return ToolSpec(
+        name=function.name,
+        description=function.description or "",
+        parameters=function.parameters.copy(),
+        strict=function.strict,
+        kind="caller",
+        no_arguments_needed=not schema.get("required"),
+    )
+
+
+def read_schema(raw: Raw, loc: Loc) -> dict[str, Any]:
+    schema: dict[str, Any] = read_value(raw, dict[str, Any], loc)
+    if (wrong := check_schema(schema)) is not None:
+        raise Invalid([problem("value_error", loc, f"it is not a JSON Schema: {wrong}", raw)])
+    return schema
+
+
+def read_choice(said: ChoiceWord | NamedChoice | None) -> ToolChoice:
+    match said:
+        case None | "auto":
+            return AUTO
+        case "none":
+            return NONE
+        case NamedChoice(function=function):
+            return ToolChoice("required", (function.name,), named=True)
+        case _:  # "any" and "required" mean the same
+            return ToolChoice("required")
+
+
+# ---- options ----------------------------------------------------------------------------------------------------------
+
+
+def read_stop(stop: str | list[str] | None) -> tuple[str, ...]:
+    return (stop,) if isinstance(stop, str) else tuple(stop or ())
+
+
+def read_format(format: Format | None, loc: Loc) -> ResponseFormat | None:
+    if format is None or format.type in (None, "text"):
+        return None
+    if format.type == "json_object":
+        return ResponseFormat("json_object")
+    said = format.json_schema
+    if said is None:
+        refuse("missing", (*loc, "json_schema"), "Field required", {"type": format.type})
+    read_schema(said.schema, (*loc, "json_schema", "schema"))
+    return ResponseFormat("json_schema", said.name, said.schema.copy(), said.strict, said.description)
+
+
+def read_args(args: CompletionArgs | None, loc: Loc) -> tuple[Options, ToolChoice]:
+    """An agent's options; what only some upstreams know is `extra`, as in a request."""
+    if args is None:
+        return Options(), AUTO
+    extra = {
+        "presence_penalty": args.presence_penalty,
+        "frequency_penalty": args.frequency_penalty,
+        "prediction": args.prediction,
+    }
+    options = Options(
+        max_tokens=args.max_tokens,
+        temperature=args.temperature,
+        top_p=args.top_p,
+        stop=read_stop(args.stop),
+        seed=args.random_seed,
+        reasoning_effort=args.reasoning_effort,
+        response_format=read_format(args.response_format, (*loc, "response_format")),
+        extra=raws(extra),
+    )
+    return options, read_choice(args.tool_choice)
+
+
+def raws(values: dict[str, Any]) -> dict[str, Raw]:
+    """What was said of these, as JSON to pass on."""
+    return {name: Raw(encode(value)) for name, value in values.items() if value is not None}

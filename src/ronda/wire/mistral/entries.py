@@ -1,0 +1,174 @@
+"""Entries of a conversation that somebody sends → turns. Those that the loop adds are written in `conversation`.
+
+Six types: what a person or an assistant said, a call of a function and its result, a tool that ran on the server, and the
+handing over to another agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import AssistantPart, AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
+from ronda.wire.json import encode
+from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
+from ronda.wire.mistral.details import BODY, Loc, read_value, refuse
+from ronda.wire.mistral.ids import made_up_id
+from ronda.wire.openai_chat.calls import text_of
+
+
+class _Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):
+    object: Literal["entry"] | None = "entry"
+    id: str | None = None
+    created_at: str | None = None
+    completed_at: str | None = None
+
+
+class MessageInput(_Entry, frozen=True, kw_only=True, tag="message.input"):
+    role: Literal["user", "assistant"]
+    content: str | list[Chunk]
+    prefix: bool | None = False
+
+
+class MessageOutput(_Entry, frozen=True, kw_only=True, tag="message.output"):
+    content: str | list[Chunk]
+    role: Literal["assistant"] | None = "assistant"
+    agent_id: str | None = None
+    model: str | None = None
+
+
+class FunctionCall(_Entry, frozen=True, kw_only=True, tag="function.call"):
+    tool_call_id: str
+    name: str
+    arguments: str | dict[str, Raw]
+    agent_id: str | None = None
+    model: str | None = None
+    confirmation_status: Literal["pending", "allowed", "denied"] | None = None
+
+
+class FunctionResult(_Entry, frozen=True, kw_only=True, tag="function.result"):
+    tool_call_id: str
+    result: str
+
+
+class ToolExecution(_Entry, frozen=True, kw_only=True, tag="tool.execution"):
+    name: str
+    arguments: str
+    info: dict[str, Raw] | None = None
+    agent_id: str | None = None
+    model: str | None = None
+
+
+class AgentHandoff(_Entry, frozen=True, kw_only=True, tag="agent.handoff"):
+    previous_agent_id: str
+    previous_agent_name: str
+    next_agent_id: str
+    next_agent_name: str
+
+
+Entry: TypeAlias = MessageInput | MessageOutput | FunctionCall | FunctionResult | ToolExecution | AgentHandoff
+
+ENTRIES: Final[dict[str, str]] = {
+    "message.input": "read",
+    "message.output": "read",
+    "function.call": "read: a call of a function of the caller's",
+    "function.result": "read",
+    "tool.execution": "read: a call and what came of it",
+    "agent.handoff": "read: kept in the history; the model is told nothing of it",
+}
+
+
+def read_inputs(said: str | Sequence[Raw] | None, loc: Loc = (*BODY, "inputs")) -> list[Entry]:
+    if said is None:
+        return []
+    if isinstance(said, str):
+        return [MessageInput(role="user", content=said)]
+    entries: list[Entry] = []
+    for at, raw in enumerate(said):
+        members: dict[str, Raw] = read_value(raw, dict[str, Raw], (*loc, at))
+        if "type" not in members:  # a message, as a rule
+            entries.append(read_value(raw, FunctionResult if "result" in members else MessageInput, (*loc, at)))
+        else:
+            entries.append(read_value(raw, Entry, (*loc, at)))
+        entry = entries[-1]
+        if isinstance(entry, MessageInput) and entry.prefix and (entry.role != "assistant" or at < len(said) - 1):
+            refuse("value_error", (*loc, at, "prefix"), "only the last entry, an assistant's, can be a prefix", True)
+    return entries
+
+
+def keep_inputs(entries: Sequence[Entry]) -> Raw:
+    """As they are kept with a run: without the ids, which are ours to give."""
+    return Raw(encode([msgspec.structs.replace(one, id=None, created_at=None, completed_at=None) for one in entries]))
+
+
+# ---- turns ------------------------------------------------------------------------------------------------------------
+
+
+class _Turns:
+    """Puts entries together: a message and the calls behind it are one turn, results are the next."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self._parts: list[AssistantPart] = []
+        self._native: Native | None = None
+        self._results: list[ToolResult] = []
+
+    def flush(self) -> None:
+        if self._parts:
+            calls = any(isinstance(part, ToolCall) for part in self._parts)
+            self.turns.append(AssistantTurn(tuple(self._parts), "tool_calls" if calls else "stop", self._native))
+        if self._results:
+            self.turns.append(ToolTurn(tuple(self._results)))
+        self._parts, self._native, self._results = [], None, []
+
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case MessageInput(role="user"):
+                self.flush()
+                self.turns.append(UserTurn(user_parts(entry.content)))
+            case MessageInput() | MessageOutput():
+                self.flush()
+                self._parts, self._native = assistant_parts(entry.content)
+                self._parts = self._parts or [Text("")]
+            case FunctionCall():
+                self._call(ToolCall(entry.tool_call_id, entry.name, text_of(entry.arguments)))
+            case FunctionResult():
+                self._results.append(ToolResult(entry.tool_call_id, entry.result))
+            case ToolExecution():
+                id = made_up_id(entry.id or "execution", len(self.turns), len(self._parts))
+                self._call(ToolCall(id, entry.name, entry.arguments))
+                self._results.append(_outcome(id, entry.info or {}))
+            case AgentHandoff():
+                pass
+
+    def _call(self, call: ToolCall) -> None:
+        if self._results:
+            self.flush()
+        self._parts.append(call)
+
+
+def _outcome(id: str, info: dict[str, Raw]) -> ToolResult:
+    try:
+        said = msgspec.json.decode(info["result"], type=str) if "result" in info else encode(info).decode()
+    except msgspec.DecodeError:
+        said = bytes(info["result"]).decode()
+    return ToolResult(id, said, failed=bytes(info.get("failed", b"")) == b"true")
+
+
+def turns_of(entries: Sequence[Entry]) -> tuple[Turn, ...]:
+    turns = _Turns()
+    for entry in entries:
+        turns.add(entry)
+    turns.flush()
+    return tuple(turns.turns)
+
+
+decode_entries: Any = msgspec.json.Decoder(list[Entry]).decode
+
+
+def end_in_prefix(entries: Sequence[Entry]) -> bool:
+    last = entries[-1] if entries else None
+    return isinstance(last, MessageInput) and bool(last.prefix)

@@ -1,0 +1,268 @@
+"""Turns → messages of Chat Completions, one after the other.
+
+A message of this dialect's own goes out as it came, unless another server wrote things into it that this one refuses. Any
+other turn is projected: its words and calls are said in this dialect's way, its thoughts are left out. What is remembered
+from turn to turn are ids of calls that had to be changed, for their results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import (
+    AssistantTurn,
+    Attachment,
+    Audio,
+    File,
+    Image,
+    Native,
+    Reasoning,
+    SystemTurn,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Turn,
+    UserPart,
+    UserTurn,
+    Video,
+)
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.openai_chat import API
+from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
+from ronda.wire.openai_chat.speakers import ANYONE, Speaker
+from ronda.wire.projection import NOBODY, Changes
+
+_Message: TypeAlias = dict[str, Any]
+
+_ATTACHED: Final = {"type": "text", "text": "Attached by the tools above:"}
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_calls = msgspec.json.Decoder(list[dict[str, Raw]] | None).decode
+
+
+class _Function(Struct, frozen=True):
+    name: str
+
+
+class _Call(Struct, frozen=True):
+    function: _Function
+    id: str = ""
+
+
+_decode_call = msgspec.json.Decoder(_Call).decode
+
+
+class Messages:
+    """The messages of one conversation. `api` names the server whose own messages go back to it as they came."""
+
+    __slots__ = ("_api", "_changes", "_ids", "_names", "_speaker")
+
+    def __init__(
+        self,
+        names: Mapping[str, str] = NO_NAMES,
+        speaker: Speaker = ANYONE,
+        api: str = API,
+        changes: Changes = NOBODY,
+    ) -> None:
+        self._names = names
+        self._speaker = speaker
+        self._api = api
+        self._changes = changes
+        self._ids: list[tuple[str, str]] = []  # of the calls of the turn before, where one had to be changed
+
+    def write(self, turn: Turn) -> bytes:
+        """One turn as messages, joined by commas. Empty where there is nothing to say, as in an interrupted turn."""
+        match turn:
+            case ToolTurn(results=results):
+                return self._results(results)
+            case AssistantTurn():
+                return self._assistant(turn)
+            case UserTurn():
+                if (said := self._own(turn.native)) is not None:
+                    return said
+                message: _Message = {"role": "user", "content": self._content(turn.parts)}
+                if turn.name is not None:
+                    message["name"] = turn.name
+                return encode(message)
+            case SystemTurn():
+                if (said := self._own(turn.native)) is not None:
+                    return said
+                return encode({"role": turn.role, "content": turn.text})
+
+    # ---- as it came ------------------------------------------------------------------------------------------------------
+
+    def _own(self, native: Native | None) -> bytes | None:
+        """A message of the dialect's own, the caller's words or what this very server said; None if it would be refused."""
+        if native is None or native.api not in (API, self._api):
+            return None
+        return bytes(native.payload) if not self._speaker.foreign or self._is_taken(native.payload) else None
+
+    def _is_taken(self, payload: Raw) -> bool:
+        try:
+            members = _decode_members(payload)
+            calls = _decode_calls(members.get("tool_calls", b"null")) or ()
+            said = [_decode_call(encode(call)) for call in calls]
+        except UNREADABLE:
+            return False  # said anew from its parts
+        theirs = members.keys() & self._speaker.foreign
+        for call in calls:
+            theirs |= call.keys() & self._speaker.foreign
+        for name in sorted(theirs):
+            self._changes.tell(
+                "members_dropped", f"'{name}' is left out", "it is another server's, and refused by this one"
+            )
+        longest = self._speaker.id_length or len(payload)
+        ids = [call.id for call in said]
+        fit = all(0 < len(id) <= longest for id in ids) and len(set(ids)) == len(ids)
+        return not theirs and fit and all(is_name(call.function.name) for call in said)
+
+    # ---- what the model said ---------------------------------------------------------------------------------------------
+
+    def _assistant(self, turn: AssistantTurn) -> bytes:
+        self._ids = []
+        if (said := self._own(turn.native)) is not None:
+            return said
+        if any(type(part) is Reasoning for part in turn.parts):
+            self._changes.tell("reasoning_dropped", "the model's thoughts are left out", _THOUGHTS)
+        message: _Message = {"role": "assistant", "content": turn.text or None}
+        if refusal := turn.refusal:
+            message["refusal"] = refusal
+        if calls := turn.calls:
+            message["tool_calls"] = self._calls(calls)
+        elif message["content"] is None and not refusal:
+            return b""
+        return encode(message)
+
+    def _calls(self, calls: Sequence[ToolCall]) -> list[_Message]:
+        ids = self._wire_ids(calls)
+        said = []
+        for call, id in zip(calls, ids, strict=True):
+            name = call.name
+            if name in self._names or self._speaker.plain_names:
+                name = called(name, self._names)
+                if name != call.name:
+                    self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
+            said.append({"id": id, "type": "function", "function": {"name": name, "arguments": call.arguments}})
+        return said
+
+    def _wire_ids(self, calls: Sequence[ToolCall]) -> list[str]:
+        own = [call.id for call in calls]
+        longest = self._speaker.id_length
+        if len(set(own)) == len(own) and (longest is None or all(0 < len(id) <= longest for id in own)):
+            return own
+        made: list[str] = []
+        for id in own:
+            fits, attempt = id, 0
+            while fits in made or (longest is not None and not 0 < len(fits) <= longest):
+                # Derived, not drawn: the same conversation gives the same bytes.
+                mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
+                fits, attempt = f"call_{mark}", attempt + 1
+            if fits != id:
+                self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fits}'", _IDS)
+            made.append(fits)
+        self._ids = list(zip(own, made, strict=True))
+        return made
+
+    # ---- what came of it -------------------------------------------------------------------------------------------------
+
+    def _results(self, results: Sequence[ToolResult]) -> bytes:
+        said: list[bytes] = []
+        attached: list[Attachment] = []
+        for result in results:
+            id = self._id_of(result)
+            own = self._own(result.native) if id == result.call_id else None
+            if own is not None:
+                said.append(own)
+                continue
+            said.append(encode({"role": "tool", "tool_call_id": id, "content": result.content}))
+            attached += result.attachments
+        if attached:
+            # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
+            self._changes.tell(
+                "message_added", "what a tool attached follows as the user's", "a tool's message is text"
+            )
+            said.append(encode({"role": "user", "content": [_ATTACHED, *[self._part(item) for item in attached]]}))
+        return b",".join(said)
+
+    def _id_of(self, result: ToolResult) -> str:
+        for at, (own, made) in enumerate(self._ids):
+            if own == result.call_id:
+                del self._ids[at]
+                return made
+        return result.call_id
+
+    # ---- what the user said ----------------------------------------------------------------------------------------------
+
+    def _content(self, parts: Sequence[UserPart]) -> str | list[_Message]:
+        if len(parts) == 1 and type(parts[0]) is Text:
+            return parts[0].text
+        return [self._part(part) for part in parts] or ""
+
+    def _part(self, part: UserPart) -> _Message:
+        speaker = self._speaker
+        match part:
+            case Text(text=text):
+                return _text(text)
+            case Image(url=url, detail=detail):
+                if speaker.images is not None and not _is_at_web(url) and _media(url) not in speaker.images:
+                    return self._note(f"an image of type {_media(url) or 'unknown'}")
+                image = {"url": url}
+                if detail is not None and (speaker.details is None or detail in speaker.details):
+                    image["detail"] = detail
+                return {"type": "image_url", "image_url": image}
+            case Audio(data=data, format=format):
+                if speaker.audio is not None and format not in speaker.audio:
+                    return self._note(f"audio ({format})")
+                return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
+            case Video(url=url):
+                if not speaker.video:
+                    return self._note("a video")
+                return {"type": "video_url", "video_url": {"url": url}}
+            case File():
+                return self._file(part)
+
+    def _file(self, file: File) -> _Message:
+        data, name = file.data, file.name
+        if data is None and not file.id:
+            return self._note("an empty file")
+        if self._speaker.files_are_data and data is not None:
+            media = _media(data)
+            if media.startswith("image/"):
+                return self._part(Image(data))
+            if not media or media.startswith(("audio/", "video/")):
+                return self._note(f"a file{f' named {name!r}' if name else ''} of type {media or 'unknown'}")
+            name = name or "file"
+        said = {"file_data": data, "filename": name, "file_id": file.id}
+        return {"type": "file", "file": {key: value for key, value in said.items() if value is not None}}
+
+    def _note(self, what: str) -> _Message:
+        self._changes.tell("media_noted", f"{what} is only mentioned to the model", "this server cannot be sent it")
+        return _text(f"[{what} was attached here, which you cannot be shown]")
+
+
+_THOUGHTS: Final = "they are another model's, or this dialect has no place for them"
+_NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
+_IDS: Final = "ids are not empty here, not too long, and no two the same in a message"
+
+
+def _text(text: str) -> _Message:
+    return {"type": "text", "text": text}
+
+
+def _is_at_web(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
+
+def _media(url: str) -> str:
+    """The type of a data: URL, "" where it is none."""
+    return url[5:].partition(",")[0].partition(";")[0].strip().lower() if url.startswith("data:") else ""
+
+
+def write_turn(turn: Turn) -> bytes:
+    """One turn alone, for nobody in particular."""
+    return Messages().write(turn)

@@ -1,0 +1,357 @@
+"""The Responses API as its server, the way out: events → SSE bytes, WebSocket messages, or one JSON body.
+
+All are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. A turn comes
+to items: what the model thought, what it said, the calls it makes of the caller's tools. Thoughts go out as a summary, which
+is the one form that OpenAI's clients and Open Responses both know. Tools that run here are no items: clients would try to run
+them again; their progress is told by events of our own.
+
+A caller's calls are streamed as they arrive while nothing can take them back (the ordinary client-side flow); where the server
+runs tools too, they go out when the turn is settled. An answer that must be JSON is held until it has been checked.
+
+Ids and times come from the log: a stream written again from it is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ronda.core.events import (
+    CallDelta,
+    Event,
+    LogprobsDelta,
+    ModelFinished,
+    ModelInterrupted,
+    ModelStarted,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall
+from ronda.core.run import Run
+from ronda.wire.openai_responses.items_out import Call, Frames, Message, Thoughts
+from ronda.wire.openai_responses.logprobs import read_logprobs
+from ronda.wire.openai_responses.own_tools import OwnTools
+from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
+from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.tools import split_name
+
+_BROKE_DOWN = "the run broke down; the server's log says why"
+
+
+class _Round:
+    """What of the turn under way was shown already, in characters."""
+
+    __slots__ = ("refused", "said", "thought")
+
+    def __init__(self) -> None:
+        self.said = self.thought = self.refused = 0
+
+
+class ResponseAnswer:
+    """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer.
+
+    `after`: events up to that number were seen already, and are not written again. `sse`: as server-sent events; else one
+    line per event. `sealer`: for callers who keep their conversation themselves and want the model's own JSON of it.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        kept: Kept,
+        *,
+        sealer: Sealer | None = None,
+        sse: bool = True,
+        after: int | None = None,
+        obfuscated: bool | None = None,
+    ) -> None:
+        self._run = run
+        self._kept = kept
+        self._sealer = sealer if kept.sealed else None
+        self._resource = Resource(run, kept)
+        self._frames = Frames(
+            sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated
+        )
+        self._hex = run.id.removeprefix("run_")
+        self._live_calls = not run.runs_tools and run.plan.choice.mode != "none"
+        self._held = run.plan.holds_text
+        self._begun = False
+        self._index = 0  # of the next item
+        self._done: list[tuple[int, bytes]] = []  # items, and which they are of the output
+        self._message: Message | None = None
+        self._thoughts: Thoughts | None = None
+        self._calls: dict[int, Call] = {}  # of the turn under way, by their place in it
+        self._shown = _Round()
+        self._tools = OwnTools(self._frames)
+        self._warnings: list[str] = list(kept.warnings)
+        self._end: RunFinished | None = None
+
+    # ---- for the door ------------------------------------------------------------------------------------------------
+
+    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+        """Bytes for one batch of events; one ASGI message per upstream read."""
+        frames = self._frames
+        frames.writing = True
+        if not self._begun:
+            self._begun = True
+            under_way = self._resource.under_way()
+            frames.put(b"response.created", b'"response":%b' % under_way)
+            frames.put(b"response.in_progress", b'"response":%b' % under_way)
+        if len(batch) == 1:
+            self._take(batch[0])
+            return frames.taken()
+        at, last = 0, len(batch) - 1
+        while at <= last:
+            event = batch[at]
+            if type(event) is TextDelta:
+                logprobs = batch[at + 1] if at < last else None
+                if event.text and type(logprobs) is LogprobsDelta:
+                    at += 1
+                    self._say(event.text, read_logprobs(logprobs.logprobs))
+                elif event.text:
+                    self._say(event.text)
+            else:
+                self._take(event)
+            at += 1
+        return frames.taken()
+
+    def broke_down(self, sibling: int) -> bytes:
+        return self.feed(0, [RunFinished("failed", message=_BROKE_DOWN)]) if self._end is None else b""
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer, which has no use for previews."""
+        for event in batch:
+            self._take(event)
+
+    def body(self) -> bytes:
+        """Asked for while the run is under way, it has what is finished of it."""
+        return self._resource.at_the_end(self._end, b",".join(self.items), self._extensions())
+
+    @property
+    def items(self) -> list[bytes]:
+        """The output so far, as JSON, in the order in which it was announced."""
+        return [item for _, item in sorted(self._done)]
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        if type(event) is TextDelta:  # first, since it is nearly all there is
+            if event.text:
+                self._say(event.text)
+            return
+        match event:
+            case ReasoningDelta(text=text):
+                if text:
+                    self._think(text)
+            case CallDelta():
+                if self._live_calls:
+                    self._grow(event)
+            case RefusalDelta(text=text):
+                if text:
+                    self._refuse(text)
+            case LogprobsDelta(logprobs=logprobs):
+                if self._message is not None:  # else they are of no text: of a call's tokens
+                    self._say("", read_logprobs(logprobs))
+            case ModelStarted(round=round):
+                self._tools.round = round
+            case ModelFinished():
+                self._finish_turn(event)
+            case ModelInterrupted(turn=turn):
+                self._show_rest(turn)
+                self._break_off()
+            case ToolStarted(call_id=id):
+                self._tools.began(id)
+            case ToolFinished(result=result):
+                self._tools.ended(result)
+            case Warned(message=message):
+                self._warnings.append(message)
+            case RunFinished():
+                self._finish(event)
+            case _:
+                pass
+
+    # Each of these closes what was open of another kind: items follow one another, as clients expect.
+
+    def _say(self, text: str, logprobs: Sequence[bytes] = ()) -> None:
+        if self._held:
+            return
+        self._shown.said += len(text)
+        message = self._message
+        (message if message is not None else self._open_message()).text(text, logprobs)
+
+    def _refuse(self, text: str) -> None:
+        self._shown.refused += len(text)
+        self._open_message().refusal(text)
+
+    def _think(self, text: str) -> None:
+        self._shown.thought += len(text)
+        self._close_message(b"completed", "commentary")
+        if self._thoughts is None:
+            self._thoughts = Thoughts(self._frames, self._id("rs"), self._next())
+        self._thoughts.add(text)
+
+    def _open_message(self) -> Message:
+        if self._message is None:
+            self._close_thoughts()
+            self._message = Message(self._frames, self._id("msg"), self._next())
+        return self._message
+
+    def _grow(self, delta: CallDelta) -> None:
+        """A call is announced once its id and name are known, in its turn, and if no other call has that id."""
+        call = self._calls.get(delta.index)
+        if call is None:
+            call = self._calls[delta.index] = Call()
+        if not call.is_open:
+            call.waiting.append(delta.arguments)
+            if delta.id and delta.name and self._is_next(delta):
+                self._announce(call, delta.id, delta.name, "".join(call.waiting))
+        elif delta.arguments:
+            call.add(delta.arguments)
+
+    def _is_next(self, delta: CallDelta) -> bool:
+        calls = self._calls
+        return all(at in calls and calls[at].is_open for at in range(delta.index)) and not any(
+            call.call_id == delta.id for call in calls.values()
+        )
+
+    def _announce(self, call: Call, id: str, name: str, arguments: str) -> None:
+        self._close_thoughts()
+        self._close_message(b"completed", "commentary")
+        call.open(self._frames, self._id("fc"), self._next(), id, *split_name(name, self._kept.namespaces))
+        if arguments:
+            call.add(arguments)
+
+    def _finish_turn(self, event: ModelFinished) -> None:
+        turn = event.turn
+        calls = turn.calls
+        self._tools.asked(calls)
+        self._show_rest(turn)
+        if event.logprobs != NULL and self._message is not None:
+            self._message.logprobs_if_none(read_logprobs(event.logprobs))
+        is_whole = turn.stop in ("stop", "tool_calls")
+        self._close(b"completed" if is_whole or calls else b"incomplete", "commentary" if calls else "final_answer")
+        if self._live_calls:
+            for index, call in enumerate(calls):
+                self._hand_over(
+                    self._calls.setdefault(index, Call()), call, b"completed" if is_whole else b"incomplete"
+                )
+        self._seal(turn)
+        self._begin_turn()
+
+    def _show_rest(self, turn: AssistantTurn) -> None:
+        """What no preview has shown, in the order of the turn: an upstream may answer whole, and then it goes out whole."""
+        shown = self._shown
+        for part in turn.parts:
+            match part:
+                case Reasoning(text=text):
+                    if rest := _unseen(text, shown.thought):
+                        self._think(rest)
+                    shown.thought = max(0, shown.thought - len(text))
+                case Text(text=text) if not self._held:
+                    if rest := _unseen(text, shown.said):
+                        self._say(rest)
+                    shown.said = max(0, shown.said - len(text))
+                case Refusal(text=text):
+                    if rest := _unseen(text, shown.refused):
+                        self._refuse(rest)
+                    shown.refused = max(0, shown.refused - len(text))
+                case _:
+                    pass
+
+    def _hand_over(self, handed: Call, call: ToolCall, status: bytes) -> None:
+        """A call of the caller's, whole."""
+        written = call.as_written
+        if not handed.is_open:
+            self._announce(handed, call.id, call.name, written)
+        elif len(written) > handed.size:
+            handed.add(written[handed.size :])
+        item = handed.close(status, written, split_name(call.name, self._kept.namespaces)[1])
+        self._done.append((handed.index, item))
+
+    def _seal(self, turn: AssistantTurn) -> None:
+        """The model's own JSON of a turn of which the caller sees everything, for it to bring back."""
+        tools = self._run.tools
+        if self._sealer is None or turn.native is None or self._held:
+            return
+        if all(call.name in tools and tools[call.name].kind == "caller" for call in turn.calls):
+            thoughts = Thoughts(self._frames, self._id("rs"), self._next())
+            self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn))))
+
+    def _finish(self, event: RunFinished) -> None:
+        self._end = event
+        self._break_off()
+        if event.answer is not None:
+            self._say_whole(event.answer, "final_answer")
+        elif self._held and event.reason in ("stop", "length", "content_filter", "limit") and (text := self._answer):
+            is_cut = event.reason in ("length", "content_filter")
+            self._say_whole(text, "final_answer", b"incomplete" if is_cut else b"completed")
+        if event.reason == "tool_calls" and not self._live_calls:
+            for call in self._run.open_calls:
+                self._hand_over(Call(), call, b"completed")
+        if self._frames.writing:
+            self._frames.end(event_of_end(event), b'"response":%b' % self.body())
+
+    @property
+    def _answer(self) -> str:
+        return next((turn.text for turn in reversed(self._run.turns) if type(turn) is AssistantTurn), "")
+
+    def _say_whole(self, text: str, phase: str, status: bytes = b"completed") -> None:
+        """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
+        message = self._open_message()
+        message.text(text, ())
+        self._close_message(status, phase)
+
+    # ---- items -------------------------------------------------------------------------------------------------------
+
+    def _id(self, kind: str) -> bytes:
+        return f"{kind}_{self._hex}_{self._index}".encode()
+
+    def _next(self) -> int:
+        self._index += 1
+        return self._index - 1
+
+    def _close(self, status: bytes, phase: str | None = None) -> None:
+        self._close_thoughts(status if self._message is None else b"completed")
+        self._close_message(status, phase)
+
+    def _close_thoughts(self, status: bytes = b"completed") -> None:
+        if self._thoughts is not None:
+            self._done.append((self._thoughts.index, self._thoughts.close(status)))
+            self._thoughts = None
+
+    def _close_message(self, status: bytes, phase: str | None = None) -> None:
+        if self._message is not None:
+            self._done.append((self._message.index, self._message.close(status, phase)))
+            self._message = None
+
+    def _break_off(self) -> None:
+        """Close what is open. A call that is not whole is an item of the stream, but never one of the response."""
+        self._close(b"incomplete")
+        for call in self._calls.values():
+            call.close(b"incomplete")
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        self._calls = {}
+        self._shown = _Round()
+
+    def _extensions(self) -> dict[str, Any]:
+        """What a loop adds to the dialect."""
+        more: dict[str, Any] = {}
+        if self._run.start.session:
+            more["session_id"] = self._run.start.session
+        if records := self._tools.records:
+            more["agentic_tool_calls"] = records
+        if self._end is not None and self._end.limit is not None:
+            more["limit"] = self._end.limit
+        if self._warnings:
+            more["warnings"] = self._warnings
+        return more
+
+
+def _unseen(text: str, seen: int) -> str:
+    return text[seen:] if seen < len(text) else ""

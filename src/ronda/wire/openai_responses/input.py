@@ -1,0 +1,345 @@
+"""Input items → turns; or a 400 that names the item.
+
+Items are finer than turns: what a model thought, said and asked for are items one after the other, and come to one turn; so
+do the results of its calls. An item says more than a turn of ours holds where it is another service's (thoughts it has
+encrypted, searches it made): such a turn keeps its items for an upstream of this API, and tells everybody else in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import (
+    NULL,
+    AssistantPart,
+    AssistantTurn,
+    Native,
+    Reasoning,
+    SystemTurn,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Turn,
+    UserTurn,
+    user,
+)
+from ronda.errors import BadRequest
+from ronda.wire.json import encode
+from ronda.wire.openai_chat.calls import text_of
+from ronda.wire.openai_chat.fields import bad, decode_field
+from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.answers import BREAK, Kind
+from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts
+from ronda.wire.openai_responses.sealed import Sealer, is_sealed, unwrap_summary
+
+# What services other than this one did by themselves, and what was told them.
+HOSTED_ITEMS: Final = frozenset(
+    {
+        "additional_tools",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "code_interpreter_call",
+        "computer_call",
+        "computer_call_output",
+        "file_search_call",
+        "image_generation_call",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "program",
+        "program_output",
+        "shell_call",
+        "shell_call_output",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+# Item types and what becomes of them: for docs/compatibility.md.
+FIELDS: Final[dict[str, str]] = {
+    "message": "read",
+    "function_call": "read",
+    "function_call_output": "read",
+    "custom_tool_call": "read",
+    "custom_tool_call_output": "read",
+    "reasoning": "read: thoughts that were encrypted go back to whoever encrypted them",
+    "compaction": "read: one that another service made goes back to an upstream of this API alone",
+    "item_reference": "read: of the items of responses stored here",
+    **dict.fromkeys(
+        sorted(HOSTED_ITEMS), "passed on: to an upstream of this API as it is, to others as a line of text"
+    ),
+}
+
+SUMMARY: Final = "[This is a summary of the conversation up to here.]\n\n"
+_NOTED: Final = 2000  # characters of another service's item that others are told
+
+_ROLES: Final = ("user", "assistant", "system", "developer")
+
+
+class _Kind(Struct, frozen=True):
+    type: str | None = None
+    role: str | None = None
+    id: str | None = None
+
+
+class _Item(Struct, frozen=True):
+    type: str | None = None
+    role: str | None = None
+    id: str | None = None
+    status: str | None = None
+    content: str | list[Part] | None = None
+    phase: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    arguments: str | dict[str, Raw] | None = None
+    input: str | None = None
+    output: str | list[Part] | None = None
+    summary: list[Part] | None = None
+    encrypted_content: str | None = None
+
+
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def split_input(raw: Raw) -> list[Raw] | str:
+    """The input as its items, each still as it came; or the text that it is."""
+    if bytes(memoryview(raw)[:1]) == b'"':
+        text: str = decode_field(raw, str, "input")
+        return text
+    items: list[Raw] = decode_field(raw, list[Raw], "input")
+    if not items:
+        raise BadRequest("'input' is an empty list", param="input")
+    return items
+
+
+def references(items: Sequence[Raw]) -> dict[int, str]:
+    """Which items only name another, and which that is."""
+    found: dict[int, str] = {}
+    for at, raw in enumerate(items):
+        if b"item_reference" not in bytes(raw) and b'"type"' in bytes(raw):
+            continue  # quick: most are not
+        kind: _Kind = decode_field(raw, _Kind, f"input[{at}]")
+        if kind.type == "item_reference" or (kind.type is None and kind.role is None):
+            if kind.id is None:
+                raise bad(f"input[{at}].id", "is missing")
+            found[at] = kind.id
+    return found
+
+
+def read_items(
+    items: Sequence[Raw], sealer: Sealer | None = None, found: Mapping[int, Raw] | None = None
+) -> list[Turn]:
+    """`found`: what stands in the place of items that are references."""
+    turns = _Turns(sealer)
+    for at, raw in enumerate(items):
+        turns.add((found or {}).get(at, raw), f"input[{at}]")
+    return turns.done()
+
+
+class _Turns:
+    """Turns as they grow, item by item."""
+
+    def __init__(self, sealer: Sealer | None) -> None:
+        self._sealer = sealer
+        self._turns: list[Turn] = []
+        self._results: list[ToolResult] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parts: list[AssistantPart] = []
+        self._natives: list[Raw] = []
+        self._says_more = False  # than the parts do
+        self._said = False  # a message or a call: what follows is another turn
+        self._calls: set[str] = set()
+        self._sealed = ""
+
+    def add(self, raw: Raw, path: str) -> None:
+        kind: _Kind = decode_field(raw, _Kind, path)
+        match kind.type or "message":
+            case "message":
+                self._message(decode_field(raw, _Item, path), raw, path)
+            case "reasoning":
+                self._reasoning(decode_field(raw, _Item, path), raw)
+            case "function_call" | "custom_tool_call":
+                self._call(decode_field(raw, _Item, path), raw, path)
+            case "function_call_output" | "custom_tool_call_output":
+                self._result(decode_field(raw, _Item, path), path)
+            case "compaction":
+                self._compaction(decode_field(raw, _Item, path), raw, path)
+            case type if type in HOSTED_ITEMS or ":" in type:
+                self._hosted(raw, path)
+            case type:
+                raise bad(f"{path}.type", f"is {type[:60]!r}; it can be {', '.join(FIELDS)}")
+
+    def done(self) -> list[Turn]:
+        self._end_results()
+        self._end_assistant()
+        return self._turns
+
+    # ---- people ------------------------------------------------------------------------------------------------------
+
+    def _message(self, item: _Item, raw: Raw, path: str) -> None:
+        role = item.role
+        if role is None:
+            raise bad(f"{path}.role", "is missing")
+        if role == "assistant":
+            self._assistant(item, raw, path)
+            return
+        self.done()
+        match role:
+            case "user":
+                self._turns.append(UserTurn(user_parts(item.content, f"{path}.content"), native=_own(raw)))
+            case "system" | "developer":
+                text = plain_text(item.content, f"{path}.content")
+                self._turns.append(SystemTurn(text, "system" if role == "system" else "developer"))
+            case _:
+                raise bad(f"{path}.role", f"is {role[:40]!r}; it can be {', '.join(_ROLES)}")
+
+    def _compaction(self, item: _Item, raw: Raw, path: str) -> None:
+        if item.encrypted_content is None:
+            raise bad(f"{path}.encrypted_content", "is missing")
+        summary = unwrap_summary(item.encrypted_content)
+        if summary is None:
+            self._hosted(raw, path)
+            return
+        self.done()
+        self._turns.append(user(SUMMARY + summary))
+
+    # ---- models ------------------------------------------------------------------------------------------------------
+
+    def _assistant(self, item: _Item, raw: Raw, path: str) -> None:
+        said = assistant_parts(item.content, f"{path}.content")
+        self._end_results()
+        # Two messages are two turns; but calls and what is said around them belong together until they are answered.
+        if self._said and not self._calls:
+            self._end_assistant()
+        self._parts += said
+        self._said = True
+        self._says_more = self._says_more or item.phase is not None
+        self._natives.append(_without_id(raw))
+
+    def _reasoning(self, item: _Item, raw: Raw) -> None:
+        self._end_results()
+        sealed = item.encrypted_content
+        if sealed is not None and is_sealed(sealed):
+            self._sealed = sealed  # stands behind what it is about
+            return
+        if self._said and not self._calls:
+            self._end_assistant()
+        thoughts = [part.text for part in item.content or () if isinstance(part, Part) and part.text]
+        thoughts = thoughts or [part.text for part in item.summary or () if part.text]
+        if thoughts:
+            self._parts.append(Reasoning(BREAK.join(thoughts)))
+        if sealed is not None:
+            self._says_more = True
+            self._natives.append(_without_id(raw))
+
+    def _call(self, item: _Item, raw: Raw, path: str) -> None:
+        if not item.call_id:
+            raise bad(f"{path}.call_id", "is missing")
+        if not item.name:
+            raise bad(f"{path}.name", "is missing")
+        self._end_results()
+        if item.call_id in self._calls:
+            raise bad(f"{path}.call_id", f"is {item.call_id[:100]!r}, which another call of this turn has already")
+        name = f"{item.namespace}.{item.name}" if item.namespace else item.name
+        if item.type == "custom_tool_call":
+            arguments = encode({"input": item.input or ""}).decode()
+            self._says_more = True
+        else:
+            arguments = text_of(item.arguments)
+        self._parts.append(ToolCall(item.call_id, name, arguments))
+        self._calls.add(item.call_id)
+        self._said = True
+        self._natives.append(_without_id(raw))
+
+    def _hosted(self, raw: Raw, path: str) -> None:
+        kind: Kind = decode_field(raw, Kind, path)
+        self._end_results()
+        said = bytes(raw).decode("utf-8", "replace")
+        self._parts.append(Text(f"[{kind.type}: {said if len(said) <= _NOTED else said[:_NOTED] + '…'}]\n\n"))
+        self._says_more = True
+        self._natives.append(raw.copy())
+
+    def _result(self, item: _Item, path: str) -> None:
+        if not item.call_id:
+            raise bad(f"{path}.call_id", "is missing")
+        text, attachments = tool_output(item.output, f"{path}.output")
+        self._end_assistant()
+        self._results.append(ToolResult(item.call_id, text, attachments=attachments))
+
+    def _end_assistant(self) -> None:
+        parts, natives, sealed = tuple(self._parts), self._natives, self._sealed
+        if parts or natives or sealed:
+            stop = "tool_calls" if self._calls else "stop"
+            native = Native(API, Raw(b"[" + b",".join(map(bytes, natives)) + b"]")) if self._says_more else None
+            turn = AssistantTurn(parts, stop, native)  # type: ignore[arg-type]  # one of the two, as just seen
+            whole = self._sealer.open(sealed) if sealed and self._sealer is not None else None
+            self._turns.append(whole if whole is not None and _says_the_same(whole, turn) else turn)
+        self._begin()
+
+    def _end_results(self) -> None:
+        if self._results:
+            self._turns.append(ToolTurn(tuple(self._results)))
+            self._results = []
+
+
+def _says_the_same(sealed: AssistantTurn, turn: AssistantTurn) -> bool:
+    """A caller may edit what it sends back; then the model's own JSON of it is not what was meant."""
+    return (sealed.text, sealed.refusal) == (turn.text, turn.refusal) and (
+        [(call.id, call.name, call.as_written) for call in sealed.calls]
+        == [(call.id, call.name, call.as_written) for call in turn.calls]
+    )
+
+
+class _KnownPart(Struct, frozen=True, forbid_unknown_fields=True):
+    type: str | None = None
+    text: str | None = None
+    image_url: Raw = NULL
+    detail: str | None = None
+    file_id: str | None = None
+    file_data: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+    input_audio: Raw = NULL
+    video_url: Raw = NULL
+    file: Raw = NULL
+
+
+class _KnownMessage(Struct, frozen=True, forbid_unknown_fields=True):
+    type: str | None = None
+    role: str | None = None
+    id: str | None = None
+    status: str | None = None
+    content: str | list[_KnownPart] | None = None
+
+
+_decode_known = msgspec.json.Decoder(_KnownMessage).decode
+
+
+def _own(raw: Raw) -> Native | None:
+    """The message as it came, where it says more than we would write."""
+    try:
+        _decode_known(raw)
+    except msgspec.ValidationError:
+        return Native(API, Raw(b"[" + bytes(_without_id(raw)) + b"]"))
+    return None
+
+
+def _without_id(raw: Raw) -> Raw:
+    """An upstream that has not kept an item of this id would refuse the whole request for it."""
+    if b'"id"' not in bytes(raw) and b'"status"' not in bytes(raw):
+        return raw.copy()
+    members = _decode_members(raw)
+    members.pop("id", None)
+    members.pop("status", None)
+    return Raw(encode(members))

@@ -1,0 +1,252 @@
+"""Output items as they grow: what is announced, what is added, what is done. And the frames in which a stream says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ronda.wire.json import encode
+
+_PADDED = 16  # characters: with obfuscation, the length of a piece tells only how many of these it fills
+
+
+_BARE_PIECE = b'{"type":"response.output_text.delta","sequence_number":%d,%b,"delta":%b,"logprobs":[]}\n'
+_PIECE = b"event: response.output_text.delta\ndata: " + _BARE_PIECE + b"\n"
+
+
+class Frames:
+    """Numbered events → bytes. What is not written (a plain answer's, or what was seen before) is counted all the same."""
+
+    __slots__ = ("_after", "_number", "_out", "_sse", "obfuscated", "writing")
+
+    def __init__(self, sse: bool, after: int, obfuscated: bool) -> None:
+        self._sse = sse
+        self._after = after
+        self.obfuscated = obfuscated
+        self._number = 0
+        self._out: list[bytes] = []
+        self.writing = False
+
+    def put(self, type: bytes, rest: bytes) -> None:
+        number = self._number
+        self._number = number + 1
+        if number <= self._after:
+            return
+        if self._sse:
+            self._out.append(b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n' % (type, type, number, rest))
+        else:
+            self._out.append(b'{"type":"%b","sequence_number":%d,%b}\n' % (type, number, rest))
+
+    def piece(self, place: bytes, text: str) -> None:
+        """A piece of text: what is written more often than everything else together."""
+        number = self._number
+        self._number = number + 1
+        if number > self._after:
+            said = _PIECE if self._sse else _BARE_PIECE
+            self._out.append(said % (number, place, encode(text)))
+
+    def delta(self, type: bytes, place: bytes, text: str, more: bytes = b"") -> None:
+        """A piece of something. Padded with the same letter always: chance would make each writing another."""
+        if self.obfuscated:
+            more += b',"obfuscation":"%b"' % (b"x" * (-len(text) % _PADDED))
+        self.put(type, b'%b,"delta":%b%b' % (place, encode(text), more))
+
+    def end(self, type: bytes, rest: bytes) -> None:
+        """The last event: written even for somebody who has seen more than there is, since a stream that was watched live had
+        its text in more pieces than one written again has."""
+        self._number = max(self._number, self._after + 1)
+        self.put(type, rest)
+        if self._sse:  # Open Responses wants this line, OpenAI has none; clients of both read it
+            self._out.append(b"data: [DONE]\n\n")
+
+    def taken(self) -> bytes:
+        out, self._out = self._out, []
+        return out[0] if len(out) == 1 else b"".join(out)
+
+
+class Message:
+    """Text and refusals, each stretch of them a content part."""
+
+    __slots__ = ("_frames", "_id", "_kind", "_logprobs", "_parts", "_pieces", "_place", "index")
+
+    def __init__(self, frames: Frames, id: bytes, index: int) -> None:
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._parts: list[bytes] = []
+        self._kind = b""  # of the part that is open
+        self._pieces: list[str] = []
+        self._logprobs: list[bytes] = []
+        self._place = b""
+        if frames.writing:
+            item = self._item(b"in_progress", b"")
+            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+
+    def text(self, text: str, logprobs: Sequence[bytes]) -> None:
+        if self._kind != b"output_text":
+            self._open(b"output_text")
+        self._pieces.append(text)
+        if logprobs:
+            self._logprobs += logprobs
+        frames = self._frames
+        if frames.writing:
+            if logprobs or frames.obfuscated:
+                said = b",".join(logprobs)
+                frames.delta(b"response.output_text.delta", self._place, text, b',"logprobs":[%b]' % said)
+            else:
+                frames.piece(self._place, text)
+
+    def refusal(self, text: str) -> None:
+        if self._kind != b"refusal":
+            self._open(b"refusal")
+        self._pieces.append(text)
+        if self._frames.writing:
+            self._frames.delta(b"response.refusal.delta", self._place, text)
+
+    def logprobs_if_none(self, logprobs: Sequence[bytes]) -> None:
+        if not self._logprobs and self._kind == b"output_text":
+            self._logprobs += logprobs
+
+    def close(self, status: bytes, phase: str | None) -> bytes:
+        self._end_part()
+        item = self._item(status, b',"phase":"%b"' % phase.encode() if phase is not None else b"")
+        if self._frames.writing:
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+    def _open(self, kind: bytes) -> None:
+        self._end_part()
+        self._kind = kind
+        if self._frames.writing:
+            self._place = b'"item_id":"%b","output_index":%d,"content_index":%d' % (
+                self._id,
+                self.index,
+                len(self._parts),
+            )
+            self._frames.put(b"response.content_part.added", b'%b,"part":%b' % (self._place, self._part("", b"")))
+
+    def _end_part(self) -> None:
+        if not self._kind:
+            return
+        text, logprobs = "".join(self._pieces), b",".join(self._logprobs)
+        part = self._part(text, logprobs)
+        if self._frames.writing:
+            if self._kind == b"refusal":
+                self._frames.put(b"response.refusal.done", b'%b,"refusal":%b' % (self._place, encode(text)))
+            else:
+                said = b'%b,"text":%b,"logprobs":[%b]' % (self._place, encode(text), logprobs)
+                self._frames.put(b"response.output_text.done", said)
+            self._frames.put(b"response.content_part.done", b'%b,"part":%b' % (self._place, part))
+        self._parts.append(part)
+        self._kind, self._pieces, self._logprobs = b"", [], []
+
+    def _part(self, text: str, logprobs: bytes) -> bytes:
+        if self._kind == b"refusal":
+            return b'{"type":"refusal","refusal":%b}' % encode(text)
+        return b'{"type":"output_text","text":%b,"annotations":[],"logprobs":[%b]}' % (encode(text), logprobs)
+
+    def _item(self, status: bytes, phase: bytes) -> bytes:
+        return b'{"type":"message","id":"%b","status":"%b","role":"assistant","content":[%b]%b}' % (
+            self._id,
+            status,
+            b",".join(self._parts),
+            phase,
+        )
+
+
+class Thoughts:
+    """A reasoning item, with one summary; or with none, where it only carries what is sealed."""
+
+    __slots__ = ("_frames", "_id", "_pieces", "_place", "index")
+
+    def __init__(self, frames: Frames, id: bytes, index: int) -> None:
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._pieces: list[str] = []
+        self._place = b'"item_id":"%b","output_index":%d,"summary_index":0' % (id, index)
+        if frames.writing:
+            item = self._item(b"in_progress", b"", b"")
+            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+
+    def add(self, text: str) -> None:
+        frames = self._frames
+        if not self._pieces and frames.writing:
+            part = b'{"type":"summary_text","text":""}'
+            frames.put(b"response.reasoning_summary_part.added", b'%b,"part":%b' % (self._place, part))
+        self._pieces.append(text)
+        if frames.writing:
+            frames.delta(b"response.reasoning_summary_text.delta", self._place, text)
+
+    def close(self, status: bytes, sealed: str = "") -> bytes:
+        frames = self._frames
+        part = b""
+        if self._pieces:
+            text = encode("".join(self._pieces))
+            part = b'{"type":"summary_text","text":%b}' % text
+            if frames.writing:
+                frames.put(b"response.reasoning_summary_text.done", b'%b,"text":%b' % (self._place, text))
+                frames.put(b"response.reasoning_summary_part.done", b'%b,"part":%b' % (self._place, part))
+        item = self._item(status, part, b',"encrypted_content":%b' % encode(sealed) if sealed else b"")
+        if frames.writing:
+            frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+    def _item(self, status: bytes, part: bytes, sealed: bytes) -> bytes:
+        said = b'{"type":"reasoning","id":"%b","status":"%b","summary":[%b]%b}'
+        return said % (self._id, status, part, sealed)
+
+
+class Call:
+    """A call of the caller's tool. Open once it is announced."""
+
+    __slots__ = ("_frames", "_head", "_id", "_name", "_pieces", "call_id", "index", "is_open", "size", "waiting")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.call_id = ""
+        self.size = 0  # characters of arguments that were shown
+        self.waiting: list[str] = []
+        self._pieces: list[str] = []
+
+    def open(self, frames: Frames, id: bytes, index: int, call_id: str, namespace: str | None, name: str) -> None:
+        self.is_open = True
+        self.call_id = call_id
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._name = name
+        self._head = b'"call_id":%b' % encode(call_id)
+        if namespace is not None:
+            self._head += b',"namespace":%b' % encode(namespace)
+        if frames.writing:
+            item = self._item(b"in_progress", "")
+            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+
+    def add(self, arguments: str) -> None:
+        self.size += len(arguments)
+        self._pieces.append(arguments)
+        if self._frames.writing:
+            place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
+            self._frames.delta(b"response.function_call_arguments.delta", place, arguments)
+
+    def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
+        """`arguments` and `name` as they turned out to be."""
+        if not self.is_open:
+            return b""
+        said = "".join(self._pieces) if arguments is None else arguments
+        self._name = name or self._name
+        item = self._item(status, said)
+        if self._frames.writing:
+            done = b'"item_id":"%b","output_index":%d,"arguments":%b' % (self._id, self.index, encode(said))
+            self._frames.put(b"response.function_call_arguments.done", done)
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+    def _item(self, status: bytes, arguments: str) -> bytes:
+        return b'{"type":"function_call","id":"%b",%b,"name":%b,"arguments":%b,"status":"%b"}' % (
+            self._id,
+            self._head,
+            encode(self._name),
+            encode(arguments),
+            status,
+        )

@@ -1,0 +1,53 @@
+"""Token probabilities in the one shape the loop knows → as this API has them."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.wire.json import encode
+
+
+class _Top(Struct, frozen=True):
+    token: str = ""
+    logprob: float = 0.0
+    bytes: list[int] | None = None
+
+
+class _Token(Struct, frozen=True):
+    token: str = ""
+    logprob: float = 0.0
+    bytes: list[int] | None = None
+    top_logprobs: list[_Top] | None = None
+
+
+class _Logprobs(Struct, frozen=True):
+    content: list[_Token] | None = None
+
+
+_decode_logprobs = msgspec.json.Decoder(_Logprobs).decode
+
+
+def read_logprobs(raw: Raw) -> list[bytes]:
+    """Token probabilities as this API has them: every member is there."""
+    try:
+        tokens = _decode_logprobs(raw).content or []
+    except msgspec.DecodeError:
+        return []
+    return [
+        encode(
+            {
+                "token": one.token,
+                "logprob": one.logprob,
+                "bytes": _bytes(one),
+                "top_logprobs": [
+                    {"token": top.token, "logprob": top.logprob, "bytes": _bytes(top)} for top in one.top_logprobs or ()
+                ],
+            }
+        )
+        for one in tokens
+    ]
+
+
+def _bytes(said: _Top | _Token) -> list[int]:
+    return said.bytes if said.bytes is not None else list(said.token.encode("utf-8", "replace"))

@@ -1,0 +1,223 @@
+"""A run as a response: its members that stay the same while it is under way, and those that change with its end.
+
+What the caller said and the loop has no word for is kept with the run (`Kept`), so that a response written again tomorrow is
+the same. The rest is in the plan already, and is read from there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import RunFinished
+from ronda.core.parts import NULL, SystemTurn, Turn, Usage
+from ronda.core.plan import Options, ResponseFormat
+from ronda.core.run import Run
+from ronda.wire.json import encode
+from ronda.wire.openai_responses.tools import echo_choice, echo_tools
+
+ABOUT = "response"  # where a run keeps it
+
+Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+
+
+class Kept(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What is remembered of a request beside the run's plan."""
+
+    model: str = ""  # by the name it is to be called in the answer
+    previous: str | None = None
+    lead: int = 0  # turns before the conversation: what an agent says first, and the instructions
+    tail: int = 0  # turns behind it
+    instructed: bool = False  # the last of the lead are the request's instructions
+    truncation: str = "disabled"
+    summary: str | None = None  # of the model's thoughts: how much of one was asked for
+    verbosity: str | None = None
+    top_logprobs: int = 0
+    service_tier: str = "default"
+    metadata: dict[str, str] = {}
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    user: str | None = None
+    store: bool = True
+    namespaces: tuple[str, ...] = ()
+    sealed: bool = False  # the model's own JSON of a turn goes out with it
+    obfuscated: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+_decode_kept = msgspec.json.Decoder(Kept).decode
+
+
+def kept_with(run: Run) -> Kept | None:
+    """None for a run that did not come in by this API."""
+    raw = run.start.about.get(ABOUT)
+    return None if raw is None else _decode_kept(raw)
+
+
+def about(kept: Kept) -> dict[str, Raw]:
+    return {ABOUT: Raw(encode(kept))}
+
+
+def response_id(run: str) -> str:
+    return "resp_" + run.removeprefix("run_")
+
+
+def run_id(response: str) -> str:
+    """The run behind a response; one that cannot be, for an id that is not ours."""
+    return "run_" + response.removeprefix("resp_") if response.startswith("resp_") else ""
+
+
+def conversation(run: Run, kept: Kept) -> list[Turn]:
+    """What was said, without what stands around it: that belongs to one response, and is not carried over to the next."""
+    given = run.start.turns
+    return [*given[kept.lead : len(given) - kept.tail], *run.generated]
+
+
+class Resource:
+    """Writes the response as JSON, at any time of its life."""
+
+    __slots__ = ("_fixed", "_head", "kept", "run")
+
+    def __init__(self, run: Run, kept: Kept) -> None:
+        self.run = run
+        self.kept = kept
+        self._head = b'{"id":%b,"object":"response","created_at":%d' % (
+            encode(response_id(run.id)),
+            int(run.start.at),
+        )
+        self._fixed = encode(self._echo())[1:]
+
+    def under_way(self) -> bytes:
+        return (
+            b'%b,"completed_at":null,"status":"in_progress","incomplete_details":null,"error":null,"output":[],"usage":null,%b'
+            % (self._head, self._fixed)
+        )
+
+    def at_the_end(self, end: RunFinished | None, output: bytes, more: dict[str, Any]) -> bytes:
+        """`output`: the items, joined by commas. `more`: what a loop adds to the dialect."""
+        status, incomplete, error = _outcome(self.run, end)
+        return (
+            b'%b,"completed_at":%b,"status":"%b","incomplete_details":%b,"error":%b,"output":[%b],"usage":%b%b,%b'
+            % (
+                self._head,
+                b"%d" % int(end.at) if end is not None and status == "completed" else b"null",
+                status.encode(),
+                encode(incomplete),
+                encode(error),
+                output,
+                b"null" if end is None else encode(said_usage(self.run.usage)),
+                b"," + encode(more)[1:-1] if more else b"",
+                self._fixed,
+            )
+        )
+
+    def _echo(self) -> dict[str, Any]:
+        """Every parameter of the request, by its value or by what holds where nothing was said."""
+        kept, plan = self.kept, self.run.plan
+        options = plan.options
+        instructions = self.run.start.turns[kept.lead - 1] if kept.instructed else None
+        said: dict[str, Any] = {
+            "model": kept.model,
+            "previous_response_id": kept.previous,
+            "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
+            "tools": echo_tools(plan.tools, kept.namespaces),
+            "tool_choice": echo_choice(plan.choice),
+            "truncation": kept.truncation,
+            "parallel_tool_calls": plan.parallel,
+            "text": _text(options.response_format, kept.verbosity),
+            "top_p": _or(options.top_p, 1.0),
+            "presence_penalty": _number(options, "presence_penalty"),
+            "frequency_penalty": _number(options, "frequency_penalty"),
+            "top_logprobs": kept.top_logprobs,
+            "temperature": _or(options.temperature, 1.0),
+            "reasoning": {"effort": options.reasoning_effort, "summary": kept.summary},
+            "max_output_tokens": options.max_tokens,
+            "max_tool_calls": plan.limits.tool_calls,
+            "store": kept.store,
+            "background": False,
+            "service_tier": kept.service_tier,
+            "metadata": kept.metadata,
+            "safety_identifier": kept.safety_identifier,
+            "prompt_cache_key": kept.prompt_cache_key,
+        }
+        if kept.user is not None:
+            said["user"] = kept.user
+        return said
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _number(options: Options, name: str) -> float:
+    raw = options.extra.get(name, NULL)
+    return 0.0 if raw == NULL else float(msgspec.json.decode(raw))
+
+
+def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any]:
+    said: dict[str, Any]
+    if format is None:
+        said = {"format": {"type": "text"}}
+    elif format.type == "json_object":
+        said = {"format": {"type": "json_object"}}
+    else:
+        # The schema itself is not said again: Open Responses has null in its place.
+        said = {
+            "format": {
+                "type": "json_schema",
+                "name": format.name,
+                "description": format.description,
+                "schema": None,
+                "strict": bool(format.strict),
+            }
+        }
+    return said if verbosity is None else {**said, "verbosity": verbosity}
+
+
+def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] | None, dict[str, str] | None]:
+    """What became of it: its status, why it is not complete, what went wrong."""
+    if end is None:
+        return "in_progress", None, None
+    match end.reason:
+        case "length":
+            return "incomplete", {"reason": "max_output_tokens"}, None
+        case "content_filter":
+            return "incomplete", {"reason": "content_filter"}, None
+        case "limit" if end.limit == "max_seconds":
+            return "incomplete", {"reason": "max_seconds"}, None
+        case "cancelled":
+            return "cancelled", None, None
+        case "failed":
+            status = run.failure.status if run.failure is not None else None
+            return "failed", None, {"code": _code(status), "message": end.message or "the run failed"}
+    return "completed", None, None
+
+
+def _code(status: int | None) -> str:
+    if status == 429:
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if status in (400, 404, 413, 422) else "server_error"
+
+
+def event_of_end(end: RunFinished) -> bytes:
+    """The last event of a stream; the API has none of its own for a response that was cancelled."""
+    match end.reason:
+        case "failed":
+            return b"response.failed"
+        case "length" | "content_filter" | "cancelled":
+            return b"response.incomplete"
+        case "limit" if end.limit == "max_seconds":
+            return b"response.incomplete"
+    return b"response.completed"
+
+
+def said_usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cached},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total,
+    }

@@ -1,0 +1,101 @@
+"""What a client carries for us without reading it: `encrypted_content`.
+
+    a turn        with the provider's own JSON in it (signed thoughts, ids, order), for clients that keep their conversation
+                  themselves: given back, the model goes on from its very own words. Only whoever was given it can use it
+    a summary     of a conversation that was compacted; anybody may read it, since it is what the next model is told
+
+A seal is proof that this server wrote it, for this caller; it hides nothing that the caller has not seen. What is not ours,
+or not whole, is not an error: the turn's plain words are there beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import zlib
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.parts import AssistantTurn
+from ronda.wire.json import UNREADABLE, encode
+
+_TURN: Final = "ronda.turn.1."
+_SUMMARY: Final = "ronda.summary.1."
+_SIGNATURE: Final = 16  # bytes
+_MOST: Final = 64 << 20  # bytes of JSON in a seal; beyond that it is no turn of ours
+
+_decode_turn = msgspec.json.Decoder(AssistantTurn).decode
+
+
+class _Summary(Struct, frozen=True):
+    summary: str
+
+
+_decode_summary = msgspec.json.Decoder(_Summary).decode
+
+
+class Sealer:
+    """Seals with one caller's key: what one was given opens for nobody else."""
+
+    __slots__ = ("_owner", "_secret")
+
+    def __init__(self, secret: bytes, owner: str) -> None:
+        self._secret = secret
+        self._owner = owner
+
+    def seal(self, turn: AssistantTurn) -> str:
+        packed = zlib.compress(encode(turn))
+        return _TURN + base64.urlsafe_b64encode(self._sign(packed) + packed).decode()
+
+    def open(self, sealed: str) -> AssistantTurn | None:
+        if not is_sealed(sealed):
+            return None
+        packed = _bytes(sealed.removeprefix(_TURN))
+        signature, packed = packed[:_SIGNATURE], packed[_SIGNATURE:]
+        if not packed or not hmac.compare_digest(signature, self._sign(packed)):
+            return None
+        try:
+            return _decode_turn(_unpacked(packed))
+        except (*UNREADABLE, zlib.error):
+            return None
+
+    def _sign(self, packed: bytes) -> bytes:
+        key = blake2b(self._owner.encode(), key=self._secret, digest_size=32).digest()
+        return blake2b(packed, key=key, digest_size=_SIGNATURE).digest()
+
+
+def is_sealed(text: str) -> bool:
+    return text.startswith(_TURN)
+
+
+def wrap_summary(summary: str) -> str:
+    return _SUMMARY + base64.urlsafe_b64encode(zlib.compress(encode(_Summary(summary)))).decode()
+
+
+def unwrap_summary(text: str) -> str | None:
+    """None for a compaction that another server made."""
+    if not text.startswith(_SUMMARY):
+        return None
+    try:
+        return _decode_summary(_unpacked(_bytes(text.removeprefix(_SUMMARY)))).summary
+    except (*UNREADABLE, zlib.error):
+        return None
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(text)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _unpacked(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    said = unpacker.decompress(packed, _MOST)
+    if not unpacker.eof:
+        raise zlib.error("longer than anything sealed here")
+    return said
