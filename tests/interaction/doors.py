@@ -312,6 +312,7 @@ class Door:
     async def serving(
         self,
         model: Provider | str,
+        /,
         *tools: Tool,
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
         journal: Journal | None = None,
@@ -355,7 +356,9 @@ async def open_door() -> AsyncIterator[Door]:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
         door = Door(http)
         door.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        server = _Uvicorn(uvicorn.Config(door, lifespan="off", log_level="critical", ws="none", http="httptools"))
+        server = _Uvicorn(
+            uvicorn.Config(door, lifespan="off", log_level="critical", ws="websockets-sansio", http="httptools")
+        )
         task = asyncio.create_task(server.serve([listener]))
         try:
             yield door

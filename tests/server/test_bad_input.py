@@ -403,7 +403,9 @@ async def test_a_deep_schema_is_answered_one_way_or_the_other(door: Door, depth:
 # ---- places and names ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/nothing", "/v1/chat", "/v1/chat/completions/more", "/v1/responses"])
+@pytest.mark.parametrize(
+    "path", ["/v1/nothing", "/nothing", "/v1/chat", "/v1/chat/completions/more", "/v1/responses/a/b"]
+)
 async def test_an_unknown_place_is_a_404_in_openais_shape(door: Door, path: str) -> None:
     async with door.serving(Nodding()) as served, served.http.post(served.url.removesuffix("/v1") + path) as answer:
         body = await answer.json()

@@ -23,13 +23,26 @@ from ronda.errors import RondaError
 from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan, ManyProvider
+from ronda.server.agent_files import AgentFiles
 from ronda.server.chat import chat_completions, chat_error
 from ronda.server.config import ServerConfig
 from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, Failure, failure_of, said
+from ronda.server.messages import count_tokens, messages, messages_error
+from ronda.server.mistral.agents import StoredAgents
+from ronda.server.mistral.completions import agent_completions
+from ronda.server.mistral.endpoint import mistral_error
+from ronda.server.mistral.routes import mistral_routes
 from ronda.server.models import Models, Served
+from ronda.server.responses import Responses, compact_response, count_input, create_response, responses_error
+from ronda.server.responses_routes import responses_routes
+from ronda.server.responses_socket import responses_socket
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
+from ronda.server.transcripts import check_transcript
+from ronda.store.agents import Agents
+from ronda.store.catalog import MEMORY, Catalog
+from ronda.store.conversations import Conversations
 
 log = logging.getLogger("ronda.server")
 
@@ -45,12 +58,20 @@ class Server:
         provider: Provider | None = None,
         tools: Sequence[Tool] = (),
         tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        catalog: str = MEMORY,  # the file that keeps what clients make
     ) -> None:
         self.config = config
         self.runs = Runs(journal)
+        self.responses = Responses()
         if provider is None:
             provider = open_provider(config.model, where_is(config.model, config.base_url, timeouts=config.timeouts))
         self.models = Models(config.model, provider)
+        self.catalog = Catalog(catalog)
+        self.agents = Agents(self.catalog)
+        self.conversations = Conversations(self.catalog)
+        self.conversing: set[tuple[str, str]] = set()  # conversations that are being answered in: whose, and which
+        self.models.add(StoredAgents(self.agents, self.models))
+        self.agent_files: AgentFiles | None = None
         all_tools = list(tools)
         callbacks = dict(tool_callbacks or {})
         for path in config.tools:
@@ -58,6 +79,9 @@ class Server:
             all_tools += found
             callbacks |= named
         self.toolbox = Toolbox(all_tools, callbacks, config.tool_dispatch_url, config.tool_dispatch_timeout)
+        if config.agents is not None:
+            self.agent_files = AgentFiles(config.agents, self.toolbox)
+            self.models.add(self.agent_files)
 
     def providers_for(self, served: Served, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
@@ -80,10 +104,26 @@ class Door(NamedTuple):
 # POSTs that start runs: the busy ones, which stand in front of the framework.
 DOORS = {
     "/v1/chat/completions": Door(chat_completions, chat_error),
+    "/v1/responses": Door(create_response, responses_error),
+    "/v1/responses/compact": Door(compact_response, responses_error),
+    "/v1/responses/input_tokens": Door(count_input, responses_error),
+    "/v1/messages": Door(messages, messages_error),
+    "/v1/messages/count_tokens": Door(count_tokens, messages_error),
+    "/v1/agents/completions": Door(agent_completions, mistral_error),
+    "/v1/transcripts/check": Door(check_transcript, chat_error),
+}
+
+# Connections that are upgraded, and who takes them.
+SOCKETS = {
+    "/v1/responses": responses_socket,
 }
 
 # Which dialect an address belongs to, for errors of everything else. The first that fits.
 DIALECTS: list[tuple[str, ErrorWriter]] = [
+    ("/v1/responses", responses_error),
+    ("/v1/messages", messages_error),
+    ("/v1/agents", mistral_error),
+    ("/v1/conversations", mistral_error),
     ("/", chat_error),
 ]
 
@@ -104,7 +144,10 @@ class FrontDoors:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         door = self._doors.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if door is None:
-            await self._rest(scope, receive, send)
+            if scope["type"] == "websocket" and (socket := SOCKETS.get(scope["path"])) is not None:
+                await socket(self._server, scope, receive, send)
+            else:
+                await self._rest(scope, receive, send)
             return
         try:
             answer = await door.answer(self._server, Incoming(scope, receive))
@@ -137,6 +180,8 @@ def _everything_else(server: Server) -> Starlette:
     return Starlette(
         routes=[
             *[Route(path, wrong_method, methods=["GET", "PUT", "DELETE", "PATCH"]) for path in DOORS],
+            *responses_routes(server),
+            *mistral_routes(server),
             Route("/v1/models", models, methods=["GET"]),
             Route("/v1/models/{name:path}", model, methods=["GET"]),
             Route("/health", _health, methods=["GET"]),

@@ -19,6 +19,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 1234
     tools: tuple[str, ...] = ()
+    agents: str | None = None  # a folder of .prompty files
     tool_dispatch_url: str | None = None
     tool_dispatch_timeout: float = 30.0
     max_tool_rounds: int | None = None

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from msgspec import Raw
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event
@@ -18,11 +19,12 @@ from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn
 from ronda.core.plan import Plan, ToolChoice, ToolSpec
 from ronda.core.run import Run
-from ronda.drive import check_plan
+from ronda.drive import check_plan, enforces_format
 from ronda.errors import BadRequest, RondaError
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of_run, said_of_run
-from ronda.server.follow import EventStream, Watch
+from ronda.server.follow import KEEP_ALIVE, EventStream, Watch
+from ronda.server.models import Served, beside
 from ronda.server.runs import LiveRun, Sink, new_id
 from ronda.wire.asked import Asked
 
@@ -59,9 +61,16 @@ class Exchange:
     """One request and its answer."""
 
     def __init__(
-        self, server: Server, request: Incoming, asked: Asked, make_writer: MakeWriter, write_error: ErrorWriter
+        self,
+        server: Server,
+        request: Incoming,
+        asked: Asked,
+        make_writer: MakeWriter,
+        write_error: ErrorWriter,
+        served: Served | None = None,  # what answers, where the door has found it already
     ) -> None:
         self._server = server
+        self._served = served
         self._request = request
         self._asked = asked
         self._make_writer = make_writer
@@ -73,7 +82,8 @@ class Exchange:
 
     async def answer(self) -> ASGIApp:
         await self._prepare()
-        headers = [(b"x-request-id", self._lives[0].run.id.encode())]
+        id = self._lives[0].run.id.encode()
+        headers = [(b"x-request-id", id), (b"request-id", id)]  # the second is what Anthropic's SDKs read
         if self._asked.stream:
             return self._streamed(headers)
         watch = Watch(self._request.receive, self._gone)
@@ -93,7 +103,7 @@ class Exchange:
         return any(live.cancel_was_asked for live in self._lives)
 
     def _streamed(self, headers: Sequence[Header]) -> ASGIApp:
-        stream = EventStream(headers)
+        stream = EventStream(headers, getattr(self._writer, "keep_alive", KEEP_ALIVE))
         open_runs = len(self._lives)
 
         def take(sibling: int, batch: Sequence[Event]) -> None:
@@ -150,14 +160,19 @@ class Exchange:
 
     async def _prepare(self) -> None:
         server, asked = self._server, self._asked
-        served = server.models.find(asked.model)
+        owner = owner_of(self._request)
+        served = self._served or server.models.find(asked.model, owner)
         rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
-        offer = server.toolbox.offer((*served.declared_beside(asked.tools), *asked.tools), rounds, served.tools)
+        if asked.parent is None:
+            turns, parent = await server.runs.rejoin(asked.turns, owner)
+        else:  # the dialect names the run, and the door has put the conversation together
+            turns, parent = asked.turns, asked.parent
+        _check_pairs(turns)
+        opened = await served.open(turns, asked.inputs)
+        declared = (*beside(opened.declared, asked.tools), *asked.tools)
+        offer = server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
         choice = asked.choice if asked.choice != ToolChoice() else served.choice
         check_choice(choice, offer.specs)
-        owner = owner_of(self._request)
-        turns, parent = await server.runs.rejoin(asked.turns, owner)
-        _check_pairs(turns)
         options = served.options_under(asked.options)
         plan = Plan(
             model=served.spec,
@@ -175,7 +190,7 @@ class Exchange:
             parallel=options.parallel_tool_calls is not False,
             stream=asked.stream,
             # A provider that decodes under the format says so; others are checked when they are done.
-            format_is_enforced=getattr(served.provider, "enforces_format", False),
+            format_is_enforced=enforces_format(served.provider, options),
             tool_calls=server.config.tool_calls,
         )
         check_plan(served.provider, plan)
@@ -184,7 +199,7 @@ class Exchange:
             self._lives.append(
                 server.runs.new(
                     plan,
-                    served.begin(turns),
+                    opened.turns,
                     provider=provider,
                     offer=offer,
                     sink=self._take,
@@ -192,12 +207,16 @@ class Exchange:
                     session=session,
                     parent=asked.parent or parent,
                     sibling=sibling,
-                    about=asked.about,
+                    about=self._about(turns, opened.turns),
                     keep=asked.keep,
                 )
             )
         warnings = [warning] if warning is not None else []
         self._writer = self._make_writer([live.run for live in self._lives], served.name, warnings)
+
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+        """What is kept with the run. `opened` is the conversation with what an agent says around it."""
+        return self._asked.about
 
     def _take(self, sibling: int, batch: Sequence[Event]) -> None:
         self._sink(sibling, batch)
@@ -237,7 +256,7 @@ def _check_pairs(turns: tuple[Turn, ...]) -> None:
             for result in turn.results:
                 if result.call_id not in waiting:
                     raise BadRequest(
-                        f"a message with role 'tool' answers the call {result.call_id[:100]!r}, which no assistant message "
+                        f"a tool result answers the call {result.call_id[:100]!r}, which no assistant message "
                         "just before it makes and no run waits for",
                         param="messages",
                     )

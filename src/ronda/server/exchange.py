@@ -37,6 +37,15 @@ class Incoming:
                 self.content_type = value
             elif name == b"authorization":
                 self.authorization = value
+            elif name == b"x-api-key" and not self.authorization:  # the same key under Anthropic's older name
+                self.authorization = b"Bearer " + value
+
+    def header(self, name: bytes) -> str | None:
+        """One that few doors read. `name` is in small letters."""
+        for said, value in self._scope["headers"]:
+            if said == name:
+                return bytes(value).decode("latin-1")
+        return None
 
     async def json_body(self, limit: int) -> bytes:
         """The body, within bounds."""

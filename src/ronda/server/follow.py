@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS = 10.0
-_KEEP_ALIVE = b": keep-alive\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
 # Most answers are over before this; only longer ones are worth a task that listens for the client going away.
 _WATCH_AFTER = 0.05
 
@@ -46,7 +46,8 @@ def _nobody_left() -> None:
 class EventStream:
     """A stream that is written while it is read: `put` takes bytes from wherever, `end` closes it."""
 
-    def __init__(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(self, headers: Sequence[tuple[bytes, bytes]] = (), keep_alive: bytes = KEEP_ALIVE) -> None:
+        self._keep_alive_bytes = keep_alive  # sent while there is nothing else
         self._pending: list[bytes] = []
         self._ended = False
         self._wake: asyncio.Future[None] | None = None
@@ -97,5 +98,5 @@ class EventStream:
     def _keep_alive(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._ended:
             return
-        self.put(_KEEP_ALIVE)
+        self.put(self._keep_alive_bytes)
         loop.call_later(KEEP_ALIVE_SECONDS, self._keep_alive, loop)

@@ -6,8 +6,8 @@ keeps some (a folder of files, a database) adds one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,12 +15,25 @@ from msgspec import Struct
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.drive import Provider, Tool
-from ronda.errors import NotFound
+from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
 
 
 def _as_they_are(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     return turns
+
+
+class Opened(Struct, frozen=True):
+    """What an agent brings to one request: the conversation to start from, and its tools, which `alone` are all there are."""
+
+    turns: tuple[Turn, ...]
+    tools: tuple[Tool, ...] = ()
+    declared: tuple[ToolSpec, ...] = ()
+    alone: bool = False
+
+
+# A request's conversation and inputs → what the agent makes of them.
+Opener: TypeAlias = Callable[[tuple[Turn, ...], Mapping[str, Any]], Awaitable[Opened]]
 
 
 class Served(Struct, frozen=True):
@@ -38,13 +51,18 @@ class Served(Struct, frozen=True):
     declared: tuple[ToolSpec, ...] = ()
     choice: ToolChoice = AUTO
     options: Options = NO_OPTIONS
+    opener: Opener | None = None  # of an agent whose turns and tools depend on the request
+
+    async def open(self, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
+        if self.opener is not None:
+            return await self.opener(turns, inputs)
+        if inputs:
+            raise BadRequest(f"'inputs' are for agents that have some; '{self.name}' has none", param="inputs")
+        return Opened(self.begin(turns), self.tools, self.declared)
 
     def declared_beside(self, asked: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """Its tools that are the caller's to run, without those the request declares anew."""
-        if not self.declared:
-            return ()
-        names = {spec.name for spec in asked}
-        return tuple([spec for spec in self.declared if spec.name not in names])
+        return beside(self.declared, asked)
 
     def options_under(self, asked: Options) -> Options:
         if self.options is NO_OPTIONS:
@@ -59,10 +77,18 @@ class Served(Struct, frozen=True):
         return msgspec.structs.replace(self.options, **said)
 
 
-class Source(Protocol):
-    """Keeps agents."""
+def beside(declared: tuple[ToolSpec, ...], asked: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    """An agent's tools that are the caller's to run, without those the request declares anew."""
+    if not declared:
+        return ()
+    names = {spec.name for spec in asked}
+    return tuple([spec for spec in declared if spec.name not in names])
 
-    def find(self, name: str) -> Served | None: ...
+
+class Source(Protocol):
+    """Keeps agents: everybody's, or each of one owner's."""
+
+    def find(self, name: str, owner: str) -> Served | None: ...
 
     def names(self) -> Iterable[str]: ...
 
@@ -77,12 +103,12 @@ class Models:
     def add(self, source: Source) -> None:
         self._sources.append(source)
 
-    def find(self, name: str) -> Served:
+    def find(self, name: str, owner: str = "") -> Served:
         found = self._names.get(name)
         if found is not None:
             return found
         for source in self._sources:
-            if (found := source.find(name)) is not None:
+            if (found := source.find(name, owner)) is not None:
                 return found
         there_is = ", ".join(f"'{model}'" for model in self.listed)
         raise NotFound(

@@ -8,19 +8,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 from msgspec import Raw
 
-from ronda.core.events import Event, RunStarted
+from ronda.core.events import PREVIEWS, Event, RunStarted
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
-from ronda.drive import Provider, Tool, drive
+from ronda.drive import Provider, Tool, ToolContext, ToolOutput, drive
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.server.toolbox import Offer
+
+if TYPE_CHECKING:
+    from ronda.children import Family
+    from ronda.core.guardrails import Guardrails
 
 Sink = Callable[[int, Sequence[Event]], None]
 
@@ -28,7 +32,19 @@ Sink = Callable[[int, Sequence[Event]], None]
 class LiveRun:
     """One run that is being driven here. `sink` sees every batch of its events."""
 
-    __slots__ = ("_journal", "_provider", "_runs", "_sink", "_tools", "cancel_was_asked", "run", "task")
+    __slots__ = (
+        "_provider",
+        "_runs",
+        "_sink",
+        "_tools",
+        "cancel_was_asked",
+        "facts",
+        "family",
+        "guardrails",
+        "journal",
+        "run",
+        "task",
+    )
 
     def __init__(
         self, runs: Runs, journal: Journal, run: Run, provider: Provider, tools: Mapping[str, Tool], sink: Sink
@@ -36,15 +52,18 @@ class LiveRun:
         self.run = run
         self.task: asyncio.Task[Any] | None = None
         self.cancel_was_asked = False  # through another request than its own
+        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
+        self.family: Family | None = None
+        self.guardrails: Guardrails | None = None
+        self.journal = journal
         self._runs = runs
-        self._journal = journal
         self._provider = provider
         self._tools = tools
         self._sink: Sink | None = sink
 
     async def drive(self) -> None:
         """Drive it to its end in this task. A request that waits for one run needs no second task for it."""
-        runs, run = self._runs, self.run
+        runs, run, journal = self._runs, self.run, self.journal
         self.task = asyncio.current_task()
         runs.live[run.id] = self
         try:
@@ -53,13 +72,19 @@ class LiveRun:
                 provider=self._provider,
                 tools=self._tools,
                 emit=self._emit,
-                barrier=partial(self._journal.barrier, run.id),
+                barrier=partial(journal.barrier, run.id),
                 exclusive=runs.exclusive_in(run.start.session or run.id),
+                start_child=self._start_child,
             )
         finally:
             del runs.live[run.id]
-            self._journal.release(run.id)
+            journal.release(run.id)
             self._sink = None  # lets go of whoever followed: a cycle here would leave every request to the collector
+
+    async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
+        from ronda.children import start_child  # most agents start no other
+
+        return await start_child(self, context, agent, inputs, mode)
 
     def start(self, finished: Callable[[LiveRun], None]) -> None:
         """Drive it in a task of its own."""
@@ -67,8 +92,10 @@ class LiveRun:
         self.task.add_done_callback(lambda task: finished(self))
 
     def _emit(self, batch: list[Event]) -> None:
-        run, journal = self.run, self._journal
+        run, journal = self.run, self.journal
         journal.append(run.id, batch)
+        if type(batch[0]) not in PREVIEWS:
+            self.facts += len(batch)
         if run.ended is not None and run.ended.reason == "tool_calls" and run.runs_tools:
             # Half of this turn is ours: the caller's next request must find it.
             journal.expect(run.start.owner, [call.id for call in run.open_calls], run.id)
@@ -153,7 +180,7 @@ class Runs:
             if type(turn) is AssistantTurn and ids:
                 if (found := await self._waiting(owner, ids)) is not None:
                     run, parent = found
-                    joined += run.generated
+                    joined += _unsaid(run.generated, joined)
                     continue
             elif type(turn) is ToolTurn:
                 found = await self._waiting(owner, ids)
@@ -199,6 +226,14 @@ def _ids(turn: Turn) -> set[str]:
     if type(turn) is AssistantTurn:
         return {call.id for call in turn.calls}
     return {result.call_id for result in turn.results} if type(turn) is ToolTurn else set()
+
+
+def _unsaid(generated: list[Turn], said: list[Turn]) -> list[Turn]:
+    """A run's turns without its earlier rounds, where the caller has sent those back itself."""
+    before = generated[:-1]
+    tail = said[-len(before) :] if before else []
+    same = [type(a) is type(b) and _ids(a) == _ids(b) for a, b in zip(tail, before, strict=False)]
+    return generated[-1:] if len(same) == len(before) and all(same) else generated
 
 
 def _merged(asked: Turn, theirs: ToolTurn, ours: tuple[ToolResult, ...]) -> ToolTurn:

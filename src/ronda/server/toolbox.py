@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +47,30 @@ class Toolbox:
     def names(self) -> list[str]:
         return [*self._tools, *self._callbacks]
 
-    def offer(self, declared: tuple[ToolSpec, ...], rounds: int, agents: tuple[Tool, ...] = ()) -> Offer:
+    def handlers(self, names: Collection[str]) -> dict[str, Tool | Callable[..., Any]]:
+        """Who here runs tools of these names: for agents that declare them."""
+        return {name: found for name in names if (found := self._tools.get(name)) is not None}
+
+    def offer(
+        self, declared: tuple[ToolSpec, ...], rounds: int, agents: tuple[Tool, ...] = (), *, alone: bool = False
+    ) -> Offer:
         """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
 
-        `agents` are the tools of the agent that answers. One the caller declares under the same name is the caller's.
+        `agents` are the tools of the agent that answers, `alone` without the server's. One the caller declares under the
+        same name is the caller's.
         """
         for spec in declared:
-            if spec.name in self._tools:
+            if spec.name in self._tools and not alone:
                 raise BadRequest(
                     f"Tool '{spec.name}' conflicts with a registered internal tool. Internal tool names cannot be overridden.",
                     param="tools",
                 )
         if rounds == 0:
             return Offer(declared, {})
-        if not declared and not agents:
+        if not declared and not agents and not alone:
             return self._own
         specs: list[ToolSpec] = []
-        handlers: dict[str, Tool] = {**self._tools}
+        handlers: dict[str, Tool] = {} if alone else {**self._tools}
         names = {spec.name for spec in declared} | handlers.keys()
         for tool in agents:
             if tool.spec.name not in names:
@@ -80,7 +87,7 @@ class Toolbox:
                 handlers[spec.name] = DispatchTool(spec, self._dispatch_url)
             specs.append(spec)
         # The server's first, always in the same order, so that prompt caches hold.
-        return Offer((*self._specs, *specs), handlers)
+        return Offer((*(() if alone else self._specs), *specs), handlers)
 
 
 def load_tools(path: str) -> tuple[list[Tool], dict[str, Callable[..., Any]]]:

@@ -1,0 +1,378 @@
+"""The Chat door without HTTP: a request in Python → the whole loop → an answer with attributes, plain or as a stream.
+
+    runner = Runner(model="openai-chat:gpt-5", tool_callbacks={"search": search})
+    request = ChatCompletionRequest(messages=[{"role": "user", "content": "…"}], tool_schemas=[schema])
+    print(runner.send_chat_completion_request(request).choices[0].message.content)
+
+Nothing here knows the loop or the dialect: a request becomes the JSON a client would send, goes through the very door, and
+what comes out is read back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import enum
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as member
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from ronda.blocking import wait_for
+from ronda.core.limits import Retry, Timeouts
+from ronda.drive import Provider, Tool
+from ronda.errors import BadRequest, RunEnded
+from ronda.journal.memory import MemoryJournal
+from ronda.server.app import Server
+from ronda.server.chat import chat_completions
+from ronda.server.config import ServerConfig
+from ronda.server.exchange import Incoming
+from ronda.tools.function import as_tool
+from ronda.wire.sse import SseReader
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class ToolChoice(enum.Enum):
+    """Whether the model calls tools. A named function is a mapping, as in Chat Completions."""
+
+    Auto = "auto"
+    NoTools = "none"
+    Required = "required"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatCompletionRequest:
+    """What is asked. `tool_schemas` are declarations as JSON texts; any other field of Chat Completions goes into `extra`."""
+
+    messages: str | Sequence[Mapping[str, Any]]
+    model: str = "default"
+    tool_schemas: Sequence[str] | None = None
+    tool_choice: ToolChoice | Mapping[str, Any] | None = None
+    max_tool_rounds: int | None = None
+    session_id: str | None = None
+    stream: bool = False
+    n_choices: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop_seqs: Sequence[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    logit_bias: Mapping[str, float] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: Mapping[str, Any] | None = None
+    reasoning_effort: str | None = None
+    enable_thinking: bool | None = None
+    grammar: Any = None
+    extra: Mapping[str, Any] = member(default_factory=dict)
+
+
+_RENAMED: Final = {"n_choices": "n", "stop_seqs": "stop", "tool_schemas": "tools"}
+
+
+# ---- what comes back: the members of Chat Completions, with ours --------------------------------------------------------
+
+
+class Function(Struct, frozen=True):
+    name: str = ""
+    arguments: str = ""
+
+
+class ToolCall(Struct, frozen=True):
+    function: Function = Function()
+    id: str = ""
+    type: str = "function"
+    index: int = 0
+
+
+class Message(Struct, frozen=True):
+    """A message, or a piece of one."""
+
+    role: str = "assistant"
+    content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    reasoning_content: str | None = None
+    refusal: str | None = None
+
+
+class Choice(Struct, frozen=True):
+    index: int
+    finish_reason: str | None = None
+    message: Message = Message()
+    delta: Message = Message()
+    logprobs: Any = None
+
+
+class Usage(Struct, frozen=True):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    prompt_tokens_details: dict[str, int] = field(default_factory=dict)
+    completion_tokens_details: dict[str, int] = field(default_factory=dict)
+    avg_tok_per_sec: float = 0.0
+    avg_prompt_tok_per_sec: float = 0.0
+    avg_compl_tok_per_sec: float = 0.0
+    total_time_sec: float = 0.0
+    total_prompt_time_sec: float = 0.0
+    total_completion_time_sec: float = 0.0
+
+
+class AgenticToolCall(Struct, frozen=True):
+    """A tool that the loop ran."""
+
+    round: int
+    name: str
+    arguments: str
+    result_content: str
+    tool_call_id: str = ""
+    result_images_base64: list[str] = field(default_factory=list)
+    failed: bool = False
+    choice: int = 0
+
+
+class Problem(Struct, frozen=True):
+    message: str
+    type: str = ""
+    param: str | None = None
+    code: str | None = None
+
+
+class ChatCompletionResponse(Struct, frozen=True):
+    id: str
+    choices: list[Choice]
+    created: int
+    model: str
+    object: str
+    usage: Usage | None = None
+    system_fingerprint: str = ""
+    session_id: str | None = None
+    agentic_tool_calls: list[AgenticToolCall] = field(default_factory=list)
+    limit: str | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+class ChatCompletionChunk(ChatCompletionResponse, frozen=True):
+    """A piece of an answer; or, with a `type`, news of a tool that the loop runs."""
+
+    type: str | None = None
+    round: int | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    phase: Literal["calling", "complete"] | None = None
+    data: dict[str, Any] | None = None
+    error: Problem | None = None
+
+
+class _Failed(Struct, frozen=True):
+    error: Problem
+
+
+_read_response = msgspec.json.Decoder(ChatCompletionResponse).decode
+_read_chunk = msgspec.json.Decoder(ChatCompletionChunk).decode
+_read_failed = msgspec.json.Decoder(_Failed).decode
+
+
+class Runner:
+    """A model, tools, and the loop, in this process. May be shared by threads.
+
+    `model` is a spec such as `"openai-chat:gpt-5"`, or anything with a `call` (a `ScriptedModel`). A tool that a request
+    declares is run here if `tool_callbacks` has its name, called as `callback(name, arguments)` or with the arguments as
+    keywords; without one its calls are handed back. `tools` are offered to the model in every request.
+    """
+
+    def __init__(
+        self,
+        model: str | Provider,
+        *,
+        tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        base_url: str | None = None,
+        max_tool_rounds: int | None = None,
+        tool_dispatch_url: str | None = None,
+        retry: Retry | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        config = ServerConfig(
+            model=model if isinstance(model, str) else f"script:{type(model).__name__}",
+            base_url=base_url,
+            max_tool_rounds=max_tool_rounds,
+            tool_dispatch_url=tool_dispatch_url,
+            retry=retry or Retry(),
+            timeouts=timeouts or Timeouts(),
+        )
+        self._server = Server(
+            config,
+            MemoryJournal(),
+            provider=None if isinstance(model, str) else model,
+            tools=[as_tool(tool) for tool in tools],
+            tool_callbacks=tool_callbacks,
+        )
+
+    def send_chat_completion_request(self, request: ChatCompletionRequest) -> Any:
+        """A `ChatCompletionResponse`; with `stream=True` a `ChatCompletionStream` of its pieces."""
+        body = _write(request)
+        if request.stream:
+            return ChatCompletionStream(self._server, body)
+        return _read_response(wait_for(_collect(self._server, body)))
+
+
+def _write(request: ChatCompletionRequest) -> bytes:
+    said: dict[str, Any] = {**request.extra}
+    for name in ChatCompletionRequest.__dataclass_fields__:
+        value = getattr(request, name)
+        if name == "extra" or value is None:
+            continue
+        if name == "tool_schemas":
+            value = [_schema(text, at) for at, text in enumerate(value)]
+        elif isinstance(value, ToolChoice):
+            value = value.value
+        said[_RENAMED.get(name, name)] = value
+    try:
+        return msgspec.json.encode(said)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadRequest(f"the request cannot be said in JSON: {error}") from error
+
+
+def _schema(text: str, at: int) -> msgspec.Raw:
+    try:
+        msgspec.json.decode(text, type=dict)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"tool_schemas[{at}] is not a JSON object: {error}", param="tool_schemas") from error
+    return msgspec.Raw(text.encode())
+
+
+# ---- through the door --------------------------------------------------------------------------------------------------
+
+
+class _Call:
+    """One request, as the door sees it: a body, nobody's key, and a client that stays until `leave`."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+        self._left = asyncio.Event()
+        self.status = 0
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        return {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+
+    async def receive(self) -> dict[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    def leave(self) -> None:
+        self._left.set()
+
+    async def answer(self, server: Server, take: Callable[[bytes], None]) -> None:
+        app = await chat_completions(server, Incoming(self.scope, self.receive))
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+            take(message.get("body", b""))
+
+        await app(self.scope, self.receive, send)
+
+
+async def _collect(server: Server, body: bytes) -> bytes:
+    call = _Call(body)
+    pieces: list[bytes] = []
+    await call.answer(server, pieces.append)
+    said = b"".join(pieces)
+    if call.status != 200:
+        raise RunEnded(_read_failed(said).error.message)
+    return said
+
+
+class ChatCompletionStream:
+    """The pieces of an answer, as they come. Closed early (or left, as a context), it ends the run.
+
+    The run has a thread and a loop of its own; what it says comes through a queue.
+    """
+
+    def __init__(self, server: Server, body: bytes) -> None:
+        self._said: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
+        self._call: tuple[asyncio.AbstractEventLoop, _Call] | None = None
+        self._frames = SseReader()
+        self._chunks: deque[ChatCompletionChunk] = deque()
+        context = contextvars.copy_context()
+
+        async def answer() -> None:
+            call = _Call(body)
+            self._call = (asyncio.get_running_loop(), call)
+            await call.answer(server, said.put)
+
+        def work() -> None:
+            try:
+                context.run(asyncio.run, answer())
+            except BaseException as error:  # raised again in the thread that reads
+                said.put(error)
+            else:
+                said.put(None)
+
+        said = self._said
+        self._thread = threading.Thread(target=work, name="ronda-stream", daemon=True)
+        self._thread.start()
+        self._take()  # a request that makes no sense says so here, and not with the first piece
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ChatCompletionChunk:
+        while not self._chunks:
+            self._take()
+        chunk = self._chunks.popleft()
+        if chunk.error is not None:
+            self.close()
+            raise RunEnded(chunk.error.message)
+        return chunk
+
+    def _take(self) -> None:
+        data = self._said.get()
+        if data is None:
+            self._said.put(None)  # for whoever asks again
+            raise StopIteration
+        if isinstance(data, BaseException):
+            self._said.put(None)
+            raise data
+        for frame in self._frames.feed(data):
+            if frame.data not in (b"", b"[DONE]"):
+                self._chunks.append(_read_chunk(frame.data))
+
+    def close(self) -> None:
+        if self._call is not None:
+            loop, call = self._call
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the run is over
+                loop.call_soon_threadsafe(call.leave)
+        self._thread.join()
+        self._said.put(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._call is not None:
+            loop, call = self._call
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(call.leave)

@@ -1,0 +1,171 @@
+"""A folder of `.prompty` files → agents that answer requests: each file is a model name on every door, and an `agent_id`.
+
+`FOLDER/support/triage.prompty` is `support/triage`. Files are looked at when they are asked for, so a change on disk is picked
+up with the next request; one that cannot be used says why to whoever asks for it, and leaves the others alone.
+
+A request brings a conversation, a file has inputs. The file's messages come first and the conversation goes on from there; it
+takes the place of a `thread` input where the file has one. Inputs come from the request's `inputs`; where one text that the file
+requires is missing, it is what the user said last.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ronda.core.parts import SystemTurn, Text, Turn, UserPart, UserTurn
+from ronda.errors import BadConfig, BadRequest, RondaError
+from ronda.join import agent_of
+from ronda.prompty.errors import BadPrompty
+from ronda.prompty.inputs import validate_inputs
+from ronda.prompty.load import load
+from ronda.prompty.model import Prompty
+from ronda.prompty.prepare import prepared
+from ronda.prompty.tool_kinds import tools_of
+from ronda.prompty.turns import turns_of
+from ronda.server.models import Opened, Served
+from ronda.server.toolbox import Toolbox
+
+ENDING = ".prompty"
+_THREAD = secrets.token_hex(16)  # stands where the conversation goes; no client can guess it
+
+
+class AgentBroken(RondaError):
+    """A file of the operator's that cannot be used."""
+
+    status_hint = 503
+
+
+class _Known(Struct, frozen=True):
+    stamp: tuple[int, int]
+    served: Served | None
+    problem: str = ""
+
+
+class AgentFiles:
+    def __init__(self, folder: str, toolbox: Toolbox) -> None:
+        self._folder = Path(folder)
+        self._toolbox = toolbox
+        self._known: dict[str, _Known] = {}
+        if not self._folder.is_dir():
+            raise BadConfig(f"there is no folder of agents {folder!r}")
+
+    def names(self) -> Iterable[str]:
+        paths = sorted(self._folder.rglob(f"*{ENDING}"))
+        return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
+
+    def find(self, name: str, owner: str) -> Served | None:
+        known = self._look_at(name)
+        if known is None:
+            return None
+        if known.served is None:
+            raise AgentBroken(f"the agent '{name}' cannot be used: {known.problem}")
+        return known.served
+
+    def problems(self) -> list[str]:
+        """What is wrong with the files as they are now, one line each."""
+        found = [(name, self._look_at(name)) for name in self.names()]
+        return [f"agent '{name}': {known.problem}" for name, known in found if known is not None and known.problem]
+
+    def _look_at(self, name: str) -> _Known | None:
+        try:
+            path = (self._folder / f"{name}{ENDING}").resolve()
+            if not path.is_relative_to(self._folder.resolve()):
+                return None
+            stat = path.stat()
+        except (OSError, ValueError):  # not there, or no name of a file
+            self._known.pop(name, None)
+            return None
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        known = self._known.get(name)
+        if known is None or known.stamp != stamp:
+            known = self._known[name] = self._load(name, path, stamp)
+        return known
+
+    def _load(self, name: str, path: Path, stamp: tuple[int, int]) -> _Known:
+        try:
+            prompty = load(path)
+            agent = agent_of(prompty)
+        except (BadPrompty, BadConfig, BadRequest, OSError) as error:
+            return _Known(stamp, None, str(error))
+        spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
+        opener = partial(self._open, prompty)
+        return _Known(stamp, Served(name, spec, agent.provider, options=agent.options, opener=opener))
+
+    async def _open(self, prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
+        known, begun = begin(prompty, turns, inputs)
+        declared = {tool.name for tool in prompty.tools}
+        table = await tools_of(prompty, self._toolbox.handlers(declared), known)
+        here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
+        theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
+        return Opened(begun, here, theirs, alone=True)
+
+
+def begin(
+    prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[Turn, ...]]:
+    """The inputs of a run, and the conversation it starts from."""
+    thread = next((one.name for one in prompty.inputs if one.kind == "thread" and one.name not in inputs), None)
+    question = _unanswered(prompty, inputs)
+    at = next((at for at in range(len(turns) - 1, -1, -1) if type(turns[at]) is UserTurn), None)
+    given = dict(inputs)
+    before: tuple[Turn, ...] = turns
+    asked: Turn | None = None
+    after: tuple[Turn, ...] = ()
+    if question is not None and at is not None:
+        asked = turns[at]
+        assert type(asked) is UserTurn
+        before, after = turns[:at], turns[at + 1 :]
+        given[question] = "".join([part.text for part in asked.parts if type(part) is Text])
+    if thread is not None:
+        given[thread] = [{"role": "user", "content": _THREAD}]
+    known = validate_inputs(prompty, given)
+    said = turns_of(prepared(prompty, known))
+    if _goes_on(turns, said):
+        return known, turns
+    place = _place(said, thread is not None, asked is not None)
+    rest = said[place + 1 :] if thread is not None else said[place:]
+    return known, (*said[:place], *before, *_with_media(rest, asked), *after)
+
+
+def _unanswered(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
+    """The one text a file cannot do without that nobody has given."""
+    missing = [one for one in prompty.inputs if one.required and one.default is None and one.name not in inputs]
+    texts = [one.name for one in missing if one.kind == "string"]
+    return texts[0] if len(texts) == 1 and len(missing) == 1 else None
+
+
+def _goes_on(turns: Sequence[Turn], said: Sequence[Turn]) -> bool:
+    """A conversation that was put together from an earlier run of this agent begins with its instructions already."""
+    lead = [turn for turn in said if type(turn) is SystemTurn]
+    return bool(lead) and list(turns[: len(lead)]) == lead
+
+
+def _place(said: Sequence[Turn], thread: bool, asked: bool) -> int:
+    """Where the conversation goes: in place of the thread, before the question, or at the end."""
+    if thread:
+        for at, turn in enumerate(said):
+            if type(turn) is UserTurn and turn.parts == (Text(_THREAD),):
+                return at
+    if asked:
+        return max((at for at, turn in enumerate(said) if type(turn) is UserTurn), default=len(said))
+    return len(said)
+
+
+def _with_media(said: Sequence[Turn], asked: Turn | None) -> list[Turn]:
+    """The question may have come with an image or a file: they go where its text went."""
+    turns = list(said)
+    if type(asked) is not UserTurn:
+        return turns
+    media: list[UserPart] = [part for part in asked.parts if type(part) is not Text]
+    for at in range(len(turns) - 1, -1, -1):
+        turn = turns[at]
+        if media and type(turn) is UserTurn:
+            turns[at] = UserTurn((*turn.parts, *media), turn.name)
+            break
+    return turns

@@ -1,0 +1,136 @@
+"""POST /v1/messages: the whole loop inside one request, plain or streamed. POST /v1/messages/count_tokens: how long it is.
+
+A model that speaks Anthropic's dialect itself is sent the request's own fields and tools; for any other they are translated.
+Counting never calls a model: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the
+rest it is an estimate (`wire.anthropic.counting` says how).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.plan import Options, Plan, ToolChoice
+from ronda.core.request import ModelRequest
+from ronda.core.run import Run
+from ronda.core.transcript import repair
+from ronda.drive import check_plan
+from ronda.errors import BadRequest, RondaError, UpstreamError
+from ronda.server.door import Exchange, owner_of
+from ronda.server.exchange import Incoming, Json
+from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run, said
+from ronda.server.models import Served
+from ronda.server.runs import new_id
+from ronda.wire.anthropic import API
+from ronda.wire.anthropic.counting import estimate
+from ronda.wire.anthropic.declarations import held_here, renamed
+from ronda.wire.anthropic.message import MessageAnswer, write_error
+from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_others, read_request
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_Count: TypeAlias = Callable[[ModelRequest], Awaitable[int]]
+
+
+async def messages(server: Server, request: Incoming) -> ASGIApp:
+    known = _Known()
+    try:
+        asked, served, ignored = await _read(server, request)
+
+        def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> MessageAnswer:
+            known.id = runs[0].id
+            return MessageAnswer(runs[0], model, say_failure=known.failure, warnings=[*warnings, *ignored])
+
+        return await Exchange(server, request, asked, writer, known.error, served).answer()
+    except RondaError as error:
+        return known.refusal(error)
+
+
+async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
+    known = _Known()
+    try:
+        asked, served, _ = await _read(server, request)
+        tokens = await _counted(served, await _model_request(server, request, asked, served))
+    except RondaError as error:
+        return known.refusal(error)
+    return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
+
+
+def messages_error(failure: Failure) -> bytes:
+    return write_error(failure.status, failure.message, failure.code)
+
+
+class _Known:
+    """By what id a request is known to whoever has to look into it: its run's, once there is one."""
+
+    def __init__(self) -> None:
+        self.id = new_id("req")
+
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        return ((b"request-id", self.id.encode()),)
+
+    def error(self, failure: Failure) -> bytes:
+        return write_error(failure.status, failure.message, failure.code, self.id)
+
+    def failure(self, run: Run | None) -> bytes:
+        return self.error((failure_of_run(run) if run is not None else None) or BROKE_DOWN)
+
+    def refusal(self, error: RondaError) -> ASGIApp:
+        return said(failure_of(error), self.error, self.headers)
+
+
+# ---- what is asked, of whom -------------------------------------------------------------------------------------------
+
+
+async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Served, list[str]]:
+    """The request in the words of the model that will answer it, and what of it that model makes no difference of."""
+    body = await request.json_body(server.config.max_body)
+    asked = read_request(body, request.header(b"anthropic-version"), request.header(b"anthropic-beta"))
+    served = server.models.find(asked.model, owner_of(request))
+    if served.spec.partition(":")[0] == API:
+        return for_anthropic(asked), served, []
+    thinks = _can_think(served, asked)
+    asked = for_others(asked if thinks else replace(asked, effort=None))
+    if asked.hosted:
+        ours = held_here(asked.hosted, [*server.toolbox.names, *[tool.spec.name for tool in served.tools]])
+        asked = replace(asked, choice=renamed(asked.choice, ours))
+    return asked, served, [] if thinks else ["this model cannot be told how much to think; 'thinking' was ignored"]
+
+
+def _can_think(served: Served, asked: MessagesRequest) -> bool:
+    """Clients ask every model to think as much as it sees fit; one that cannot should answer all the same."""
+    if asked.effort is None:
+        return True
+    try:
+        check_plan(served.provider, Plan(served.spec, options=Options(reasoning_effort=asked.effort)))
+    except BadRequest:
+        return False
+    return True
+
+
+# ---- counting ---------------------------------------------------------------------------------------------------------
+
+
+async def _model_request(server: Server, request: Incoming, asked: MessagesRequest, served: Served) -> ModelRequest:
+    """What the model would be sent first, if this were a request for an answer."""
+    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
+    offer = server.toolbox.offer((*served.declared_beside(asked.tools), *asked.tools), rounds, served.tools)
+    turns, _ = await server.runs.rejoin(asked.turns, owner_of(request))
+    choice = asked.choice if asked.choice != ToolChoice() else served.choice
+    options = served.options_under(asked.options)
+    return ModelRequest(repair(served.begin(turns)), offer.specs, choice, options, False, "", 0, 1, {})
+
+
+async def _counted(served: Served, request: ModelRequest) -> int:
+    count: _Count | None = getattr(served.provider, "count_tokens", None)
+    if count is not None:
+        try:
+            return await count(request)
+        except UpstreamError:  # it cannot say today, or its address knows no counting
+            pass
+    return estimate(request.turns, request.tools)

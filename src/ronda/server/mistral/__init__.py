@@ -1,0 +1,1 @@
+"""The doors for Mistral's clients: agent completions, agents, conversations."""

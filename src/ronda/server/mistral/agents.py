@@ -1,0 +1,275 @@
+"""Agents that clients make: a source of what answers requests, and the addresses to make, change and find them at.
+
+An agent is its owner's alone. It names a model of this server and never another: nothing in it widens what the operator
+allowed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.parts import SystemTurn, Turn
+from ronda.errors import NotFound
+from ronda.providers import split_spec
+from ronda.server.door import owner_of
+from ronda.server.exchange import Incoming, Json
+from ronda.server.mistral.endpoint import Asks, Places, matches
+from ronda.server.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
+from ronda.server.models import Models, Served, beside
+from ronda.server.runs import new_id
+from ronda.store.agents import AgentRow, Agents, AliasRow
+from ronda.wire.json import encode
+from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_kept, read_update, when, write_agent
+from ronda.wire.mistral.declared import raws
+from ronda.wire.mistral.details import BODY, refuse
+from ronda.wire.mistral.server import guarded
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+PREFIX = "ag_"
+
+
+class ServedAgent(Served, frozen=True, kw_only=True):
+    """What answers for a stored agent."""
+
+    id: str
+    version: int
+    agent: AgentBody
+
+
+class StoredAgents:
+    """A source of agents: `ID`, or `ID@VERSION`, or `ID@ALIAS`."""
+
+    def __init__(self, rows: Agents, models: Models) -> None:
+        self._rows = rows
+        self._models = models
+
+    def names(self) -> Iterable[str]:
+        return ()  # whose would be listed?
+
+    def find(self, name: str, owner: str) -> ServedAgent | None:
+        id, _, version = name.partition("@")
+        if not id.startswith(PREFIX):
+            return None
+        row = self._rows.find(owner, id, version or None)
+        return self._served(row, owner) if row is not None else None
+
+    def _served(self, row: AgentRow, owner: str) -> ServedAgent:
+        agent = read_kept(row.body)
+        base = find_model(self._models, agent.model, owner)
+        if base is None:
+            raise NotFound(
+                f"the agent '{row.id}' uses the model '{agent.model[:200]}', which this server does not have; update it",
+                param="agent_id",
+                code="agent_model_not_found",
+            )
+        return serve_agent(agent, base, row.id, row.version)
+
+
+def serve_agent(agent: AgentBody, base: Served, id: str = "", version: int = 0) -> ServedAgent:
+    """A model with what an agent brings along."""
+    if guarded(agent.guardrails) == "always" and not speaks_mistral(base):
+        raise Blocked(f"blocked: the agent sets block_on_error, and {no_moderation}", code="guardrail_error")
+    options, choice = agent.options()
+    extra = {**options.extra, **raws({"guardrails": agent.guardrails or None})}
+    options = without_hints(msgspec.structs.replace(options, extra=extra), split_spec(base.spec)[0])
+    specs = agent.specs()
+    return ServedAgent(
+        name=base.name,
+        spec=base.spec,
+        provider=base.provider,
+        begin=_beginning(base, agent.instructions),
+        tools=base.tools,
+        declared=(*beside(base.declared, specs), *specs),
+        choice=choice,
+        options=base.options_under(options),
+        id=id,
+        version=version,
+        agent=agent,
+    )
+
+
+def _beginning(base: Served, instructions: str | None) -> Any:
+    if not instructions:
+        return base.begin
+    mine = SystemTurn(instructions)
+
+    def begin(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        return base.begin(turns if turns[:1] == (mine,) else (mine, *turns))
+
+    return begin
+
+
+def find_model(models: Models, name: str, owner: str) -> Served | None:
+    """A model that agents and conversations may name; none for an agent, which is no model."""
+    if name.startswith(PREFIX):
+        return None
+    try:
+        found = models.find(name, owner)
+    except NotFound:
+        return None
+    return found if found.opener is None else None
+
+
+# ---- addresses --------------------------------------------------------------------------------------------------------
+
+
+def _row(server: Server, request: Incoming, places: Places, version: int | str | None = None) -> AgentRow:
+    id, owner = places["agent_id"], owner_of(request)
+    row = server.agents.find(owner, id, version)
+    if row is None:
+        known = server.agents.find(owner, id) is not None
+        what = (
+            f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
+        )
+        raise NotFound(what, param="agent_id", code="agent_not_found")
+    return row
+
+
+def _shown(row: AgentRow) -> dict[str, Any]:
+    return write_agent(
+        row.id,
+        read_kept(row.body),
+        version=row.version,
+        versions=row.versions,
+        created=row.created,
+        updated=row.updated,
+        deployment_chat=row.deployment_chat,
+    )
+
+
+def _json(value: Any) -> Json:
+    return Json(encode(value))
+
+
+def _check(server: Server, agent: AgentBody, owner: str) -> None:
+    if find_model(server.models, agent.model, owner) is None:
+        there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+        refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
+    server.toolbox.offer(agent.specs(), 0)  # says if a name is taken
+
+
+async def create(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    agent = read_create(await request.json_body(server.config.max_body))
+    owner = owner_of(request)
+    _check(server, agent, owner)
+    id = new_id("ag")
+    server.agents.create(owner, id, keep(agent), time.time())
+    return _json(_shown(_row(server, request, {"agent_id": id})))
+
+
+def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
+    chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
+    sources = asks.texts("sources")
+    for source in sources:
+        if source not in ("api", "playground", "agent_builder_v1"):
+            msg = "Input should be 'api', 'playground' or 'agent_builder_v1'"
+            refuse("enum", ("query", "sources"), msg, source)
+    if sources and "api" not in sources:
+        return []
+    metadata = asks.metadata()
+    found = []
+    for row in server.agents.of(owner_of(request)):
+        agent = read_kept(row.body)
+        if (
+            (chat is None or row.deployment_chat == chat)
+            and (name is None or agent.name == name)
+            and (search is None or search.lower() in agent.name.lower() or search in row.id)
+            and (id is None or row.id == id)
+            and (metadata is None or matches(msgspec.json.decode(encode(agent.metadata)), metadata))
+        ):
+            found.append(row)
+    return found
+
+
+async def list_agents(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    asks = Asks(places)
+    first, last = asks.page(20)
+    return _json([_shown(row) for row in _listed(server, request, asks)[first:last]])
+
+
+async def list_pages(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    """The same with a cursor: the last agent of the page before."""
+    asks = Asks(places)
+    size = asks.number("page_size", 20, 1, 1000)
+    rows = _listed(server, request, asks)
+    if after := asks.text("page_token"):
+        at = next((at for at, row in enumerate(rows) if row.id == after), None)
+        if at is None:
+            refuse("value_error", ("query", "page_token"), "no page of this list ends there", after)
+        rows = rows[at + 1 :]
+    more = rows[size - 1].id if len(rows) > size else None
+    return _json({"object": "list", "data": [_shown(row) for row in rows[:size]], "next_page_token": more})
+
+
+async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    return _json(_shown(_row(server, request, places, Asks(places).text("agent_version") or None)))
+
+
+async def update(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    body = await request.json_body(server.config.max_body)
+    row = _row(server, request, places)
+    agent, chat = read_update(body, read_kept(row.body))
+    _check(server, agent, owner_of(request))
+    server.agents.update(row.id, keep(agent), row.deployment_chat if chat is None else chat, time.time())
+    return _json(_shown(_row(server, request, places)))
+
+
+async def delete(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    server.agents.delete(_row(server, request, places).id)
+    return Response(status_code=204)
+
+
+async def switch_version(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    version = Asks(places).number("version", None)
+    row = _row(server, request, places, version)
+    server.agents.switch(row.id, version, time.time())
+    return _json(_shown(_row(server, request, places)))
+
+
+async def list_versions(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    first, last = Asks(places).page(20)
+    row = _row(server, request, places)
+    return _json([_shown(_row(server, request, places, version)) for version in row.versions[first:last]])
+
+
+async def get_version(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    return _json(_shown(_row(server, request, places, places["version"])))
+
+
+def _alias(row: AliasRow) -> dict[str, Any]:
+    return {
+        "alias": row.alias,
+        "version": row.version,
+        "created_at": when(row.created),
+        "updated_at": when(row.updated),
+    }
+
+
+async def set_alias(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    asks = Asks(places)
+    alias, version = asks.needed("alias"), asks.number("version", None)
+    if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
+        msg = "it must be 1 to 64 printable characters, without '@' and not a number"
+        refuse("value_error", ("query", "alias"), msg, alias)
+    row = _row(server, request, places, version)
+    return _json(_alias(server.agents.set_alias(row.id, alias, version, time.time())))
+
+
+async def list_aliases(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    return _json([_alias(row) for row in server.agents.aliases(_row(server, request, places).id)])
+
+
+async def delete_alias(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    alias = Asks(places).needed("alias")
+    id = _row(server, request, places).id
+    if not server.agents.delete_alias(id, alias):
+        raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
+    return Response(status_code=204)

@@ -1,0 +1,280 @@
+"""Conversations that the server keeps: started with an agent or a model, continued, restarted from any entry, and read.
+
+Each answer is a run; the conversation is the list of its runs. One request at a time goes on with a conversation: another one
+meanwhile is a 409.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import structs
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.events import RunFinished
+from ronda.core.parts import AssistantTurn, Turn
+from ronda.core.plan import AUTO
+from ronda.core.run import Run
+from ronda.errors import NotFound
+from ronda.server.door import Exchange, owner_of
+from ronda.server.exchange import Incoming, Json
+from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
+from ronda.server.mistral.completions import find_agent
+from ronda.server.mistral.endpoint import Asks, Places, matches, mistral_error
+from ronda.server.mistral.history import Busy, History, Said, joined, read_history, turns_before
+from ronda.server.mistral.upstream import fitted
+from ronda.server.models import Served
+from ronda.server.runs import new_id
+from ronda.store.conversations import ConversationRow, RunRow, Taken
+from ronda.wire.json import encode
+from ronda.wire.mistral.conversation import ConversationAnswer
+from ronda.wire.mistral.conversations import (
+    ConversationBody,
+    Wish,
+    keep_conversation,
+    read_append,
+    read_conversation,
+    read_restart,
+    read_start,
+    restarted,
+    write_conversation,
+)
+from ronda.wire.mistral.declared import raws, read_args
+from ronda.wire.mistral.details import BODY, refuse
+from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
+from ronda.wire.mistral.server import CompletionAsked, guarded
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+# ---- answering --------------------------------------------------------------------------------------------------------
+
+
+class _Answering(Exchange):
+    """An exchange whose run becomes part of a conversation before it is driven."""
+
+    kept: Callable[[Run], None] | None = None
+
+    async def _prepare(self) -> None:
+        await super()._prepare()
+        live = self._lives[0]
+        if self.kept is None:
+            return
+        try:
+            self.kept(live.run)
+        except Taken as error:
+            # Its input is in the journal already: say there that nothing came of it.
+            journal = self._server.runs.journal
+            journal.append(live.run.id, [RunFinished("cancelled", message="the conversation went on", at=time.time())])
+            journal.release(live.run.id)
+            raise Busy(str(error), code="conversation_busy") from error
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        task = self._lives[0].task
+        if task is None:
+            call()
+        else:
+            task.add_done_callback(lambda _: call())
+
+
+def _served(server: Server, about: ConversationBody, owner: str) -> Served:
+    if about.agent is not None:
+        base = find_model(server.models, about.agent.model, owner)
+        if base is None:
+            there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+            raise NotFound(
+                f"the model '{about.agent.model[:200]}' does not exist here; there is {there_is}",
+                param="model",
+                code="model_not_found",
+            )
+        return serve_agent(about.agent, base)
+    assert about.agent_id is not None
+    version = about.agent_version
+    return find_agent(server, about.agent_id if version is None else f"{about.agent_id}@{version}", owner)
+
+
+async def _answer(
+    server: Server,
+    request: Incoming,
+    id: str,
+    about: ConversationBody,
+    wish: Wish,
+    turns: tuple[Turn, ...],
+    parent: Said | None,
+    kept: Callable[[Run], None] | None,
+) -> ASGIApp:
+    served = _served(server, about, owner_of(request))
+    options, choice = read_args(wish.args, (*BODY, "completion_args"))
+    if wish.args is not None and wish.args.tool_choice is not None:
+        served = structs.replace(served, choice=AUTO)
+    guards = wish.guardrails
+    if guards is None and isinstance(served, ServedAgent):
+        guards = served.agent.guardrails
+    more = {
+        "conversation": id,
+        "model": served.name,
+        "agent_id": about.agent_id,
+        "prefix": True if end_in_prefix(wish.entries) else None,
+        "metadata": about.metadata,
+    }
+    asked = CompletionAsked(
+        model=served.name,
+        turns=turns,
+        choice=choice,
+        options=options,
+        stream=wish.stream,
+        max_tool_rounds=wish.max_tool_rounds,
+        session=id,
+        parent=(parent.run.id, len(parent.events)) if parent is not None else None,
+        keep="memory" if kept is None else "stored",
+        about={**raws(more), "inputs": keep_inputs(wish.entries)},
+        hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
+        guarded=guarded(guards),
+    )
+    asked, told = fitted(asked, served)
+
+    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> ConversationAnswer:
+        return ConversationAnswer(runs[0], [*told, *warnings])
+
+    exchange = _Answering(server, request, asked, writer, mistral_error, served)
+    exchange.kept = kept
+    claimed = (owner_of(request), id)
+    if claimed in server.conversing:
+        raise _busy(id)
+    server.conversing.add(claimed)
+    try:
+        answer = await exchange.answer()
+    except BaseException:
+        server.conversing.discard(claimed)
+        raise
+    if wish.stream:
+        exchange.when_over(lambda: server.conversing.discard(claimed))
+    else:
+        server.conversing.discard(claimed)
+    return answer
+
+
+def _busy(id: str) -> Busy:
+    return Busy(f"another request is being answered in the conversation '{id}'; wait for it", code="conversation_busy")
+
+
+async def start(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    about, wish = read_start(await request.json_body(server.config.max_body))
+    return await _begin(server, request, about, wish, [], turns_of(wish.entries), None)
+
+
+async def _begin(
+    server: Server,
+    request: Incoming,
+    about: ConversationBody,
+    wish: Wish,
+    rows: list[RunRow],
+    turns: tuple[Turn, ...],
+    parent: Said | None,
+) -> ASGIApp:
+    """A new conversation, with these runs before its own."""
+    id, owner = new_id("conv"), owner_of(request)
+
+    def kept(run: Run) -> None:
+        server.conversations.create(owner, id, keep_conversation(about), run.start.at, [*rows, RunRow(run.id)])
+
+    return await _answer(server, request, id, about, wish, turns, parent, kept if wish.store else None)
+
+
+async def append(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    wish = read_append(await request.json_body(server.config.max_body))
+    row = _row(server, request, places)
+    if (owner_of(request), row.id) in server.conversing:
+        raise _busy(row.id)
+    rows = server.conversations.runs(row.id)
+    history = await _history(server, request, row, rows)
+    if history.busy:
+        raise _busy(row.id)
+    last = history.said[-1] if history.said else None
+    whole = last.run if last is not None and last.row.upto is None else None
+    turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
+
+    def kept(run: Run) -> None:
+        server.conversations.add_run(row.id, len(rows), run.id, run.start.at)
+
+    about = read_conversation(row.body)
+    return await _answer(server, request, row.id, about, wish, turns, last, kept if wish.store else None)
+
+
+async def restart(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    said, wish = read_restart(await request.json_body(server.config.max_body))
+    row = _row(server, request, places)
+    about = restarted(read_conversation(row.body), said)
+    history = await _history(server, request, row, server.conversations.runs(row.id))
+    rows = history.before(said.from_entry_id)
+    shared = [Said(kept, one.run, one.events) for kept, one in zip(rows, history.said, strict=False)]
+    last = shared[-1]
+    whole = last.run if last.row.upto is None else None
+    turns = joined(turns_before(shared), whole, turns_of(wish.entries))
+    if not wish.entries and isinstance(turns[-1], AssistantTurn):
+        refuse("missing", (*BODY, "inputs"), "Field required: the conversation ends with an answer there")
+    return await _begin(server, request, about, wish, rows, turns, last)
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _row(server: Server, request: Incoming, places: Places) -> ConversationRow:
+    id = places["conversation_id"]
+    row = server.conversations.find(owner_of(request), id)
+    if row is None:
+        raise NotFound(
+            f"the conversation '{id[:200]}' does not exist", param="conversation_id", code="conversation_not_found"
+        )
+    return row
+
+
+async def _history(server: Server, request: Incoming, row: ConversationRow, rows: list[RunRow]) -> History:
+    history = await read_history(server.runs, rows, owner_of(request))
+    if history.lost:
+        raise NotFound(
+            f"what was said in the conversation '{row.id}' is not kept any more; start another one",
+            param="conversation_id",
+            code="conversation_gone",
+        )
+    return history
+
+
+async def list_conversations(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    asks = Asks(places)
+    first, last = asks.page(100)
+    metadata = asks.metadata()
+    found = []
+    for row in server.conversations.of(owner_of(request)):
+        about = read_conversation(row.body)
+        if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
+            found.append(write_conversation(row.id, about, row.created, row.updated))
+    return Json(encode(found[first:last]))
+
+
+async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    row = _row(server, request, places)
+    return Json(encode(write_conversation(row.id, read_conversation(row.body), row.created, row.updated)))
+
+
+async def delete(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    server.conversations.delete(_row(server, request, places).id)
+    return Response(status_code=204)
+
+
+async def history(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    row = _row(server, request, places)
+    entries = (await _history(server, request, row, server.conversations.runs(row.id))).entries
+    return Json(encode({"object": "conversation.history", "conversation_id": row.id, "entries": entries}))
+
+
+async def messages(server: Server, request: Incoming, places: Places) -> ASGIApp:
+    row = _row(server, request, places)
+    entries = (await _history(server, request, row, server.conversations.runs(row.id))).entries
+    said = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
+    return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": said}))

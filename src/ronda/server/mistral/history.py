@@ -1,0 +1,124 @@
+"""What was said in a conversation, read from the journal: its runs → entries for people, turns for the model.
+
+A run that failed or was cancelled left the conversation as it was. One that is under way keeps others from going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ronda.core.events import Event
+from ronda.core.parts import AssistantTurn, SystemTurn, ToolTurn, Turn
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.server.runs import Runs
+from ronda.store.conversations import RunRow
+from ronda.wire.json import encode
+from ronda.wire.mistral.conversation import entries_of
+from ronda.wire.mistral.entries import decode_entries, turns_of
+
+
+class Busy(BadRequest):
+    """Another request is being answered in this conversation."""
+
+    status_hint = 409
+
+
+class Said(Struct, frozen=True):
+    """A run of a conversation, as far as it belongs to it."""
+
+    row: RunRow
+    run: Run
+    events: list[Event]
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        return entries_of(self.run, self.events)[: self.row.upto]
+
+
+class History(Struct, frozen=True):
+    """`lost`: the journal has forgotten the last of its runs."""
+
+    said: list[Said]
+    busy: bool
+    lost: bool
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        return [entry for said in self.said for entry in said.entries]
+
+    def before(self, id: str) -> list[RunRow]:
+        """The runs up to an entry, the last of them cut behind it."""
+        rows: list[RunRow] = []
+        for said in self.said:
+            entries = said.entries
+            at = next((at for at, entry in enumerate(entries) if entry["id"] == id), None)
+            if at is not None:
+                whole = said.row.upto is None and at == len(entries) - 1
+                return [*rows, said.row if whole else RunRow(said.row.run, at + 1)]
+            rows.append(said.row)
+        raise NotFound(
+            f"the conversation has no entry '{id[:200]}'; its history lists them",
+            param="from_entry_id",
+            code="entry_not_found",
+        )
+
+
+async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> History:
+    found: list[Said] = []
+    busy = lost = False
+    for row in rows:
+        events = await runs.read(row.run, owner)
+        lost = not events
+        if not events:
+            continue
+        run = rebuild(events)
+        if run.ended is None:
+            busy = busy or row.run in runs.live
+        elif run.ended.reason not in ("failed", "cancelled"):
+            found.append(Said(row, run, events))
+    return History(found, busy, lost)
+
+
+def turns_before(said: Sequence[Said]) -> tuple[Turn, ...]:
+    """What the model is shown of what was said: all that the last run had and added, its instructions aside."""
+    if not said:
+        return ()
+    last = said[-1]
+    if last.row.upto is None:
+        return without_instructions(last.run.turns)
+    return joined(turns_before(said[:-1]), said[-2].run if len(said) > 1 else None, turns_of(_read(last.entries)))
+
+
+def _read(entries: list[dict[str, Any]]) -> Any:
+    return decode_entries(encode(entries))
+
+
+def without_instructions(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """No entry of a conversation is a system message: those at the beginning are an agent's, and it brings its own."""
+    first = next((at for at, turn in enumerate(turns) if type(turn) is not SystemTurn), len(turns))
+    return tuple(turns[first:])
+
+
+def joined(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The new turns behind the old ones; our half of a turn whose other half is the caller's beside it."""
+    ours = {result.call_id: result for result in last.results} if last is not None else {}
+    asked = before[-1] if before else None
+    calls = [call.id for call in asked.calls] if isinstance(asked, AssistantTurn) else []
+    theirs = {}
+    if new and isinstance(new[0], ToolTurn):
+        theirs = {result.call_id: result for result in new[0].results}
+        for id in theirs:
+            if id not in calls or id in ours:
+                raise BadRequest(
+                    f"a function.result answers the call {id[:100]!r}, which the conversation does not wait for",
+                    param="inputs",
+                    code="unknown_tool_call",
+                )
+        new = new[1:]
+    results = {**ours, **theirs}
+    half = tuple([results[id] for id in calls if id in results])
+    return (*before, *((ToolTurn(half),) if half else ()), *new)

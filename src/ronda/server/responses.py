@@ -1,0 +1,242 @@
+"""POST /v1/responses: the whole loop inside one request, plain or streamed. POST /v1/responses/compact and …/input_tokens.
+
+A response goes on from another (`previous_response_id`) by that one's run: the whole conversation is in the journal, tool
+rounds and the model's own JSON included, and our half of a mixed turn with it. Instructions, and what an agent says first,
+stand around a conversation and are not carried over.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Raw
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.parts import AssistantTurn, SystemTurn, ToolResult, ToolTurn, Turn
+from ronda.core.plan import ToolChoice
+from ronda.core.request import ModelRequest
+from ronda.core.run import Run, rebuild
+from ronda.core.transcript import repair
+from ronda.errors import BadRequest, NotFound, RondaError, UpstreamError
+from ronda.server.door import Exchange, Writer, owner_of
+from ronda.server.exchange import Header, Incoming, Json
+from ronda.server.failure import Failure
+from ronda.server.models import Served, beside
+from ronda.server.responses_tapes import Tapes
+from ronda.server.runs import LiveRun
+from ronda.wire.anthropic.counting import estimate
+from ronda.wire.openai_chat.answer import write_error
+from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
+from ronda.wire.openai_responses.input import read_items
+from ronda.wire.openai_responses.listed import item_named
+from ronda.wire.openai_responses.resource import Kept, about, conversation, kept_with, run_id
+from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.server import ResponseRequest, read_fields, read_request, request_of
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+class Responses:
+    """What a server has for this API: streams to be watched again, and the secret of what is sealed while it runs."""
+
+    def __init__(self) -> None:
+        self.tapes = Tapes()
+        self._secret = secrets.token_bytes(32)
+
+    def sealer(self, owner: str) -> Sealer:
+        return Sealer(self._secret, owner)
+
+
+class Local(Protocol):
+    """Responses that only one connection knows."""
+
+    def find(self, response: str) -> Run | None: ...
+
+
+async def create_response(server: Server, request: Incoming) -> ASGIApp:
+    owner = owner_of(request)
+    asked = read_request(await request.json_body(server.config.max_body), server.responses.sealer(owner))
+    return await answer(server, request, asked)
+
+
+async def compact_response(server: Server, request: Incoming) -> ASGIApp:
+    owner = owner_of(request)
+    asked = compaction_of(await request.json_body(server.config.max_body), server.responses.sealer(owner))
+    served = server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner)
+    said = asked.turns[1:] if asked.kept.instructed else asked.turns
+    asked = replace(asked, turns=with_task(asked.turns))
+
+    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> Writer:
+        return CompactAnswer(runs[0], said)
+
+    return await _Exchange(server, request, asked, writer, responses_error, served).answer()
+
+
+async def count_input(server: Server, request: Incoming) -> ASGIApp:
+    """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
+    owner = owner_of(request)
+    fields = read_fields(await request.json_body(server.config.max_body))
+    asked = request_of({"input": Raw(b'""'), **fields}, server.responses.sealer(owner))
+    served = server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner)
+    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
+    opened = await served.open(asked.turns, asked.inputs)
+    declared = (*beside(opened.declared, asked.tools), *asked.tools)
+    offer = server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
+    choice = asked.choice if asked.choice != ToolChoice() else served.choice
+    first = ModelRequest(
+        repair(opened.turns), offer.specs, choice, served.options_under(asked.options), False, "", 0, 1, {}
+    )
+    return Json(b'{"object":"response.input_tokens","input_tokens":%d}' % await _counted(served, first))
+
+
+async def _counted(served: Served, request: ModelRequest) -> int:
+    count: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
+    if count is not None:
+        try:
+            return await count(request)
+        except UpstreamError:  # it cannot say today, or its address knows no counting
+            pass
+    return estimate(request.turns, request.tools)
+
+
+def responses_error(failure: Failure) -> bytes:
+    param = "input" if failure.param == "messages" else failure.param
+    return write_error(failure.message, failure.type, param, failure.code)
+
+
+async def answer(
+    server: Server,
+    request: Incoming,
+    asked: ResponseRequest,
+    *,
+    sse: bool = True,
+    local: Local | None = None,
+    started: Callable[[Run], None] | None = None,
+) -> ASGIApp:
+    """Carry a request out. `sse` is how a stream is written: as server-sent events, or a line per event."""
+    owner = owner_of(request)
+    served = server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner, local)
+    sealer = server.responses.sealer(owner)
+
+    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> Writer:
+        run = runs[0]
+        if started is not None:
+            started(run)
+        answer = ResponseAnswer(run, exchange.kept, sealer=sealer, sse=sse)
+        # What is not kept cannot be asked for again; it can be watched by nobody but its caller.
+        return server.responses.tapes.record(run, answer) if asked.keep == "stored" else answer
+
+    exchange = _Exchange(server, request, asked, writer, responses_error, served)
+    return await exchange.answer()
+
+
+class _Exchange(Exchange):
+    """`asked` is a ResponseRequest, whose conversation is whole."""
+
+    kept: Kept
+
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+        """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
+        assert isinstance(self._asked, ResponseRequest)
+        kept = self._asked.kept
+        at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
+        if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
+            self.kept = replace(kept, instructed=False)
+        else:
+            lead = at + 1 if kept.instructed else at
+            self.kept = replace(kept, lead=lead, tail=len(opened) - at - len(turns))
+        return about(self.kept)
+
+    def _broken(self, error: BaseException, live: LiveRun) -> RondaError:
+        self._server.responses.tapes.drop(live.run.id)
+        return super()._broken(error, live)
+
+    def _plain(self, headers: Sequence[Header]) -> ASGIApp:
+        if any(live.cancel_was_asked for live in self._lives):  # which is an outcome, not an error
+            return Json(self._writer.body(), 200, headers)
+        return super()._plain(headers)
+
+
+# ---- the conversation -------------------------------------------------------------------------------------------------
+
+
+async def joined(
+    server: Server, asked: ResponseRequest, served: Served, owner: str, local: Local | None = None
+) -> ResponseRequest:
+    """The request with its whole conversation: items that were only named, and what the response before it left."""
+    turns = asked.turns
+    if asked.named:
+        found = {at: await _named_item(server, id, owner, at) for at, id in asked.named}
+        turns = tuple(read_items(asked.items, server.responses.sealer(owner), found))
+    parent = None
+    if asked.previous is not None:
+        before, parent = await _previous(server, asked.previous, owner, local)
+        turns = _continued(before, turns)
+    lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
+    _, warning = server.config.rounds_for(asked.max_tool_rounds)
+    kept = replace(
+        asked.kept,
+        model=served.name,
+        instructed=bool(lead),
+        warnings=() if warning is None else (warning,),
+    )
+    return replace(asked, turns=(*lead, *turns), parent=parent, kept=kept)
+
+
+async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:
+    run = local.find(response) if local is not None else None
+    if run is not None:
+        return run, (run.id, len(run.turns))
+    events = await server.runs.read(run_id(response), owner)
+    run = rebuild(events) if events else None
+    if run is None or kept_with(run) is None:
+        raise NotFound(
+            f"Previous response with id '{response[:100]}' not found.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    if run.ended is None:
+        raise BadRequest(f"the response '{response}' is not finished yet", param="previous_response_id")
+    return run, (run.id, len(events))
+
+
+def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """What was said before, and what is said now: results of the caller's calls, and whatever else."""
+    said = conversation(before, kept_with(before) or Kept())
+    last = said[-1] if said else None
+    open_ids = {call.id for call in before.open_calls}
+    results: list[ToolResult] = []
+    if turns and type(turns[0]) is ToolTurn:
+        for result in turns[0].results:
+            if result.call_id not in open_ids:
+                raise BadRequest(
+                    f"No tool call found for function call output with call_id {result.call_id[:100]}.", param="input"
+                )
+        results, turns = list(turns[0].results), turns[1:]
+    if type(last) is AssistantTurn and last.calls and (results or before.results):
+        by_id = {result.call_id: result for result in (*before.results, *results)}
+        said.append(ToolTurn(tuple([by_id[call.id] for call in last.calls if call.id in by_id])))
+    return (*said, *turns)
+
+
+async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
+    run = "run_" + (id.split("_")[1] if id.count("_") == 2 else "")
+    events = await server.runs.read(run, owner)
+    item = None
+    if events:
+        found = rebuild(events)
+        if (kept := kept_with(found)) is not None:
+            written = ResponseAnswer(found, kept)
+            written.fold(0, events[1:])
+            item = item_named(id, found, kept, written.items)
+    if item is None:
+        raise NotFound(f"Item with id '{id[:100]}' not found.", param=f"input[{at}].id")
+    return item

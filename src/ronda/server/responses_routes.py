@@ -1,0 +1,190 @@
+"""Responses that exist: GET one, watch one again, what it was made from, cancel it, delete it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ronda.core.events import Event, RunFinished
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.server.door import owner_of
+from ronda.server.exchange import Incoming
+from ronda.server.follow import EventStream
+from ronda.wire.json import encode
+from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.openai_responses.listed import input_items
+from ronda.wire.openai_responses.resource import Kept, kept_with, run_id
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+# For docs/compatibility.md: query parameters.
+FIELDS = {
+    "GET /v1/responses/{id}": {
+        "stream": "read",
+        "starting_after": "read",
+        "include_obfuscation": "read",
+        "include": "ignored: a response has what was asked for when it was made",
+    },
+    "GET /v1/responses/{id}/input_items": {
+        "after": "read",
+        "limit": "read",
+        "order": "read",
+        "include": "ignored: an item is listed with everything it has",
+    },
+}
+_PAGE = 20
+_LONGEST_PAGE = 100
+
+
+def responses_routes(server: Server) -> list[Route]:
+    async def retrieve(request: Request) -> Response | EventStream:
+        query = _Query(request)
+        events, run, kept = await _found(server, request)
+        after = query.whole("starting_after", None, 0, None)
+        if not query.truth("stream"):
+            if after is not None:
+                raise BadRequest("'starting_after' goes with stream=true", param="starting_after")
+            answer = ResponseAnswer(run, kept)
+            answer.fold(0, events[1:])
+            return _json(answer.body())
+        tape = server.responses.tapes.find(run.id, run.start.owner)
+        # What is said of its end is read from the run itself, which must be the one that comes to it.
+        live = tape.run if tape is not None else None
+        sealer = server.responses.sealer(run.start.owner)
+        obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
+        writer = ResponseAnswer(live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated)
+        stream = EventStream()
+        _replay(stream, writer, tape.events if tape is not None else events[1:])
+        if tape is None or live is None:
+            stream.end()
+            return stream
+
+        def watch(batch: Sequence[Event]) -> None:
+            _replay(stream, writer, batch)
+            if not batch or type(batch[-1]) is RunFinished:
+                stream.end()
+
+        def leave() -> None:
+            if watch in tape.watchers:
+                tape.watchers.remove(watch)
+            stream.end()
+
+        tape.watchers.append(watch)
+        stream.gone = leave
+        return stream
+
+    async def delete(request: Request) -> Response:
+        _, run, _ = await _found(server, request)
+        await _stop(server, run)
+        server.responses.tapes.drop(run.id)
+        await server.runs.journal.forget(run.id)
+        return _json(encode({"id": request.path_params["id"], "object": "response", "deleted": True}))
+
+    async def cancel(request: Request) -> Response:
+        _, run, _ = await _found(server, request)
+        await _stop(server, run)
+        events, run, kept = await _found(server, request)
+        if run.ended is None or run.ended.reason != "cancelled":
+            what = "is driven by another process" if run.ended is None else "is finished already"
+            raise BadRequest(f"the response '{request.path_params['id']}' {what}; it cannot be cancelled")
+        answer = ResponseAnswer(run, kept)
+        answer.fold(0, events[1:])
+        return _json(answer.body())
+
+    async def list_input(request: Request) -> Response:
+        query = _Query(request)
+        _, run, kept = await _found(server, request)
+        items = input_items(run, kept)
+        limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
+        if query.word("order", "desc", ("asc", "desc")) == "desc":
+            items.reverse()
+        if (after := query.text("after")) is not None:
+            at = next((at for at, item in enumerate(items) if item["id"] == after), None)
+            if at is None:
+                raise BadRequest(f"'after' names the item '{after[:100]}', which is not in this list", param="after")
+            items = items[at + 1 :]
+        return _json(encode(_page(items[:limit], has_more=len(items) > limit)))
+
+    return [
+        Route("/v1/responses/{id}", retrieve, methods=["GET"]),
+        Route("/v1/responses/{id}", delete, methods=["DELETE"]),
+        Route("/v1/responses/{id}/cancel", cancel, methods=["POST"]),
+        Route("/v1/responses/{id}/input_items", list_input, methods=["GET"]),
+    ]
+
+
+async def _found(server: Server, request: Request) -> tuple[list[Event], Run, Kept]:
+    """The response that an address names; nobody's but its owner's."""
+    id: str = request.path_params["id"]
+    events = await server.runs.read(run_id(id), owner_of(Incoming(request.scope, request.receive)))
+    run = rebuild(events) if events else None
+    kept = kept_with(run) if run is not None else None
+    if run is None or kept is None:
+        raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
+    return events, run, kept
+
+
+async def _stop(server: Server, run: Run) -> None:
+    """End a run that is under way here, and wait until it has."""
+    live = server.runs.cancel(run.id, run.start.owner)
+    tape = server.responses.tapes.find(run.id, run.start.owner)
+    if live is None or tape is None or tape.run is None:
+        return
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def watch(batch: Sequence[Event]) -> None:
+        if (not batch or type(batch[-1]) is RunFinished) and not over.done():
+            over.set_result(None)
+
+    tape.watchers.append(watch)
+    await over
+
+
+def _replay(stream: EventStream, writer: ResponseAnswer, events: Sequence[Event]) -> None:
+    if events and (data := writer.feed(0, events)):
+        stream.put(data)
+
+
+def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
+    return {"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": has_more}
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+class _Query:
+    """The parameters of an address, read as what they should be."""
+
+    def __init__(self, request: Request) -> None:
+        self._said = request.query_params
+
+    def text(self, name: str) -> str | None:
+        return self._said.get(name)
+
+    def truth(self, name: str) -> bool:
+        return self.word(name, "false", ("true", "false", "1", "0")) in ("true", "1")
+
+    def word(self, name: str, default: str, words: tuple[str, ...]) -> str:
+        said = self._said.get(name, default)
+        if said not in words:
+            raise BadRequest(f"'{name}' is {said[:60]!r}; it can be {', '.join(words)}", param=name)
+        return said
+
+    def whole(self, name: str, default: int | None, least: int, most: int | None) -> int | None:
+        said = self._said.get(name)
+        if said is None:
+            return default
+        number = int(said) if said.isascii() and said.isdecimal() and len(said) < 19 else -1
+        if number < least or (most is not None and number > most):
+            bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise BadRequest(f"'{name}' must be a whole number, {bounds}.", param=name)
+        return number

@@ -1,0 +1,105 @@
+"""POST /v1/transcripts/check: a conversation and a target model → what would be changed for it and why, and its request.
+
+Nothing is sent and nothing is kept. The body is a request of Chat Completions; the target is a model of this server, or any
+model of a provider Ronda knows, by its spec. What is answered is told by the code that would write the request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw
+from starlette.types import ASGIApp
+
+from ronda.core.parts import ToolTurn, Turn
+from ronda.core.plan import Plan
+from ronda.core.request import ModelRequest
+from ronda.core.transcript import repair
+from ronda.drive import check_plan
+from ronda.errors import BadRequest, NotFound
+from ronda.providers import Where, open_provider
+from ronda.server.door import owner_of
+from ronda.server.exchange import Incoming, Json
+from ronda.server.models import Served
+from ronda.wire.asked import Asked
+from ronda.wire.openai_chat.server import read_request
+from ronda.wire.projection import Change, Projection, origins, repairs, warnings_of
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+# Providers that are only an address: asking what they would be sent opens no file and no socket.
+_BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", "openai-chat")
+
+
+async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
+    asked = read_request(await request.json_body(server.config.max_body))
+    served = _target(server, asked, owner_of(request))
+    return Json(msgspec.json.encode(_checked(served, asked)))
+
+
+def _target(server: Server, asked: Asked, owner: str) -> Served:
+    try:
+        return server.models.find(asked.model, owner)
+    except NotFound:
+        provider, _, name = asked.model.partition(":")
+        if provider not in _BY_SPEC or not name:
+            raise
+    return Served(name, asked.model, open_provider(asked.model, Where()))
+
+
+def _checked(served: Served, asked: Asked) -> dict[str, Any]:
+    turns = served.begin(asked.turns)
+    repaired = repair(turns)
+    options = served.options_under(asked.options)
+    tools = (*served.declared_beside(asked.tools), *asked.tools)
+    request = ModelRequest(repaired, tools, asked.choice, options, asked.stream, "", 0, 1, scratch={})
+    refusal: BadRequest | None = None
+    made = Projection(b"null")
+    try:
+        check_plan(served.provider, Plan(served.spec, tools, asked.choice, options))
+        if (project := getattr(served.provider, "project", None)) is not None:
+            made = project(request)
+    except BadRequest as error:
+        refusal = error
+    places = _Places(turns, asked.turns)
+    stood = origins(turns, repaired)
+    found = [(change, places.of(change.turn, change.part)) for change in repairs(turns, repaired)]
+    for change in made.changes:
+        turn = None if change.turn is None else stood[change.turn]
+        found.append((change, places.of(turn, change.part)))
+    found.sort(key=lambda one: one[1])
+    answer: dict[str, Any] = {
+        "object": "transcript.check",
+        "model": served.spec,
+        "accepted": refusal is None,
+        "changes": [_said(change, index) for change, index in found],
+        "warnings": warnings_of([change for change, _ in found]),
+        "request": Raw(made.body),
+    }
+    if refusal is not None:
+        answer["refusal"] = {"message": str(refusal), "param": refusal.param}
+    return answer
+
+
+def _said(change: Change, index: int) -> dict[str, str]:
+    at = "request" if index < 0 else f"messages[{index}]"
+    return {"at": at, "kind": change.kind, "what": change.what, "why": change.why}
+
+
+class _Places:
+    """Where a turn stands among the messages as they came; -1 for what is of no message, such as an agent's own turns."""
+
+    def __init__(self, turns: tuple[Turn, ...], given: tuple[Turn, ...]) -> None:
+        self._first: dict[int, int] = {}
+        own = {id(turn): at for at, turn in enumerate(turns)}
+        place = 0
+        for turn in given:
+            if id(turn) in own:
+                self._first[own[id(turn)]] = place
+            place += len(turn.results) if type(turn) is ToolTurn else 1
+
+    def of(self, turn: int | None, part: int) -> int:
+        first = self._first.get(turn, -1) if turn is not None else -1
+        return first if first < 0 else first + part

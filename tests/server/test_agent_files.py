@@ -1,0 +1,198 @@
+"""A folder of prompt files: each one a model name on every door."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door, Served, soon
+
+from ronda import tool
+from ronda.core.events import RunStarted
+from ronda.core.parts import SystemTurn, Turn, user
+from ronda.testing import ScriptedModel, says
+
+PLAIN = """---
+name: plain
+model: script:plain.json
+---
+system:
+Be brief.
+"""
+QUESTION = """---
+model: script:plain.json
+inputs:
+  question:
+    kind: string
+    required: true
+  tone: friendly
+---
+system:
+Be {{tone}}.
+
+user:
+Asked: {{question}}
+"""
+THREAD = """---
+model: script:plain.json
+inputs:
+  - name: talk
+    kind: thread
+---
+system:
+Be brief.
+
+{{talk}}
+
+user:
+Now answer.
+"""
+TOOLS = """---
+model: script:tools.json
+inputs:
+  unit: celsius
+tools:
+  - name: weather
+    kind: function
+    parameters:
+      - name: city
+        kind: string
+        required: true
+      - name: unit
+        kind: string
+    bindings:
+      unit: unit
+  - name: calendar
+    kind: function
+---
+system:
+Look it up.
+"""
+
+
+@tool
+def weather(city: str, unit: str) -> str:
+    """The weather."""
+    return f"24 {unit} in {city}"
+
+
+@tool
+def other() -> str:
+    """Of the server, and none of the file's."""
+    return "other"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "plain.json").write_text(json.dumps(["Hello."]))
+    calls = [{"name": "weather", "arguments": {"city": "Lisbon"}}]
+    (tmp_path / "tools.json").write_text(json.dumps([{"calls": calls}, "Warm."]))
+    (tmp_path / "plain.prompty").write_text(PLAIN)
+    (tmp_path / "question.prompty").write_text(QUESTION)
+    (tmp_path / "thread.prompty").write_text(THREAD)
+    (tmp_path / "tools.prompty").write_text(TOOLS)
+    (tmp_path / "support").mkdir()
+    (tmp_path / "support" / "triage.prompty").write_text(PLAIN)
+    (tmp_path / "support" / "plain.json").write_text(json.dumps(["Hello."]))
+    return tmp_path
+
+
+async def ask(served: Served, model: str, messages: list[Any], **more: Any) -> Any:
+    async with soon():
+        answer = await served.client().chat.completions.create(model=model, messages=messages, extra_body=more)
+    return answer.to_dict()
+
+
+async def started(served: Served) -> tuple[Turn, ...]:
+    start = (await served.events)[-1][0]
+    assert isinstance(start, RunStarted)
+    return start.turns
+
+
+HI = {"role": "user", "content": "Hi"}
+
+
+async def test_a_file_answers_under_its_name(door: Door, folder: Path) -> None:
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        answer = await ask(served, "plain", [HI])
+        nested = await ask(served, "support/triage", [HI])
+        listed = [model.id async for model in await served.client().models.list()]
+
+        assert (answer["model"], answer["choices"][0]["message"]["content"]) == ("plain", "Hello.")
+        assert nested["choices"][0]["message"]["content"] == "Hello."
+        assert listed == ["default", "test", "plain", "question", "support/triage", "thread", "tools"]
+        assert await started(served) == (SystemTurn("Be brief."), user("Hi"))
+
+
+async def test_a_conversation_goes_on_from_the_files_messages(door: Door, folder: Path) -> None:
+    talk = [HI, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And now?"}]
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        await ask(served, "question", talk, inputs={"tone": "curt"})
+        asked = await started(served)
+        await ask(served, "thread", talk)
+        threaded = await started(served)
+
+    assert asked[0] == SystemTurn("Be curt.")
+    assert asked[1] == user("Hi")
+    assert asked[3] == user("Asked: And now?")
+    assert threaded[0] == SystemTurn("Be brief.")
+    assert threaded[1] == user("Hi")
+    assert threaded[3:] == (user("And now?"), user("Now answer."))
+
+
+async def test_a_files_tools_are_its_own_and_the_servers_functions_run_them(door: Door, folder: Path) -> None:
+    async with door.serving(ScriptedModel(says("no")), weather, other, agents=str(folder)) as served:
+        answer = await ask(served, "tools", [HI], inputs={"unit": "kelvin"})
+        start = (await served.events)[-1][0]
+
+    [record] = answer["agentic_tool_calls"]
+    assert record["result_content"] == "24 kelvin in Lisbon"
+    assert answer["choices"][0]["message"]["content"] == "Warm."
+    assert isinstance(start, RunStarted)
+    assert [(spec.name, spec.kind) for spec in start.plan.tools] == [("weather", "function"), ("calendar", "caller")]
+
+
+async def test_a_change_on_disk_is_picked_up_and_a_broken_file_leaves_the_others_alone(
+    door: Door, folder: Path
+) -> None:
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        await ask(served, "plain", [HI])
+        (folder / "plain.prompty").write_text(PLAIN.replace("Be brief.", "Be loud and clear."))
+        (folder / "question.prompty").write_text("---\nmodel: [\n---\nHi")
+        (folder / "new.prompty").write_text(PLAIN)
+        await ask(served, "plain", [HI])
+        changed = await started(served)
+        await ask(served, "new", [HI])
+        broken = await served.post({"model": "question", "messages": [HI]})
+        assert served.server.agent_files is not None
+        problems = served.server.agent_files.problems()
+        (folder / "plain.prompty").unlink()
+        gone = await served.post({"model": "plain", "messages": [HI]})
+
+    assert changed[0] == SystemTurn("Be loud and clear.")
+    assert broken.status == 503
+    assert "the agent 'question' cannot be used: Invalid frontmatter YAML" in broken.error["message"]
+    assert [problem.partition(":")[0] for problem in problems] == ["agent 'question'"]
+    assert gone.status == 404
+
+
+@pytest.mark.parametrize("name", ["../secret", "support/../../secret", "/etc/passwd", "a\0b", "x" * 5000])
+async def test_no_name_leads_out_of_the_folder(door: Door, folder: Path, name: str) -> None:
+    (folder.parent / "secret.prompty").write_text(PLAIN)
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        answer = await served.post({"model": name, "messages": [HI]})
+
+    assert answer.status == 404
+
+
+async def test_inputs_that_are_missing_or_for_nobody_are_named(door: Door, folder: Path) -> None:
+    two = QUESTION.replace("  tone: friendly", "  tone:\n    kind: string\n    required: true")
+    (folder / "two.prompty").write_text(two)
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        missing = await served.post({"model": "two", "messages": [HI]})
+        nobody = await served.post({"messages": [HI], "inputs": {"a": 1}})
+
+    assert (missing.status, missing.error["message"]) == (400, "Missing required input: question")
+    assert (nobody.status, nobody.error["param"]) == (400, "inputs")
