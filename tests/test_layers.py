@@ -28,9 +28,6 @@ BELOW = {
     "cli": {"server"},
 }
 
-# Modules that are one layer together: the library's doors.
-TOGETHER = dict.fromkeys(("blocking", "children", "join", "pipeline", "streams", "turns"), "agent")
-
 
 def allowed(layer: str) -> set[str]:
     return {layer}.union(*[allowed(below) for below in BELOW[layer]], set())
@@ -43,14 +40,13 @@ def imports() -> list[tuple[str, str, str]]:
         layer = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if layer.startswith("_"):
             continue
-        layer = TOGETHER.get(layer, layer)
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module]
             ours = [name for name in names if name.startswith("ronda.") and not name.startswith("ronda._")]
             targets = [name.split(".")[1] for name in ours]
-            found += [(str(path.relative_to(SOURCE)), layer, TOGETHER.get(target, target)) for target in targets]
+            found += [(str(path.relative_to(SOURCE)), layer, target) for target in targets]
     return found
 
 
@@ -60,7 +56,7 @@ def test_every_import_points_down() -> None:
 
 def test_every_module_belongs_to_a_layer() -> None:
     top = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if not path.name.startswith(("_", "."))}
-    assert top - BELOW.keys() - TOGETHER.keys() - {"py.typed"} == set()
+    assert top - BELOW.keys() - {"py.typed"} == set()
 
 
 def test_the_core_imports_nothing_but_msgspec() -> None:

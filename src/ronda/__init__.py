@@ -12,6 +12,27 @@ if TYPE_CHECKING:
     from ronda.agent import invoke_agent as invoke_agent
     from ronda.agent import invoke_agent_async as invoke_agent_async
     from ronda.agent import stream_agent as stream_agent
+    from ronda.agent.pipeline import cast as cast
+    from ronda.agent.pipeline import cast_async as cast_async
+    from ronda.agent.pipeline import invoke as invoke
+    from ronda.agent.pipeline import invoke_async as invoke_async
+    from ronda.agent.pipeline import list_models as list_models
+    from ronda.agent.pipeline import list_models_async as list_models_async
+    from ronda.agent.pipeline import parse as parse
+    from ronda.agent.pipeline import parse_async as parse_async
+    from ronda.agent.pipeline import prepare as prepare
+    from ronda.agent.pipeline import prepare_async as prepare_async
+    from ronda.agent.pipeline import process as process
+    from ronda.agent.pipeline import process_async as process_async
+    from ronda.agent.pipeline import render as render
+    from ronda.agent.pipeline import render_async as render_async
+    from ronda.agent.pipeline import run as run
+    from ronda.agent.pipeline import run_async as run_async
+    from ronda.agent.pipeline import validate_inputs as validate_inputs
+    from ronda.agent.pipeline import validate_inputs_async as validate_inputs_async
+    from ronda.agent.streams import PromptyStream as PromptyStream
+    from ronda.agent.turns import turn as turn
+    from ronda.agent.turns import turn_async as turn_async
     from ronda.core.guardrails import GuardrailResult as GuardrailResult
     from ronda.core.guardrails import Guardrails as Guardrails
     from ronda.core.limits import Retry as Retry
@@ -19,24 +40,6 @@ if TYPE_CHECKING:
     from ronda.core.steering import Steering as Steering
     from ronda.drive import ToolContext as ToolContext
     from ronda.drive import ToolOutput as ToolOutput
-    from ronda.pipeline import cast as cast
-    from ronda.pipeline import cast_async as cast_async
-    from ronda.pipeline import invoke as invoke
-    from ronda.pipeline import invoke_async as invoke_async
-    from ronda.pipeline import list_models as list_models
-    from ronda.pipeline import list_models_async as list_models_async
-    from ronda.pipeline import parse as parse
-    from ronda.pipeline import parse_async as parse_async
-    from ronda.pipeline import prepare as prepare
-    from ronda.pipeline import prepare_async as prepare_async
-    from ronda.pipeline import process as process
-    from ronda.pipeline import process_async as process_async
-    from ronda.pipeline import render as render
-    from ronda.pipeline import render_async as render_async
-    from ronda.pipeline import run as run
-    from ronda.pipeline import run_async as run_async
-    from ronda.pipeline import validate_inputs as validate_inputs
-    from ronda.pipeline import validate_inputs_async as validate_inputs_async
     from ronda.prompty import BadPrompty as BadPrompty
     from ronda.prompty import InvokerError as InvokerError
     from ronda.prompty import ModelInfo as ModelInfo
@@ -60,10 +63,7 @@ if TYPE_CHECKING:
     from ronda.runner import ChatCompletionRequest as ChatCompletionRequest
     from ronda.runner import Runner as Runner
     from ronda.runner import ToolChoice as ToolChoice
-    from ronda.streams import PromptyStream as PromptyStream
     from ronda.tools.function import tool as tool
-    from ronda.turns import turn as turn
-    from ronda.turns import turn_async as turn_async
 
 # Where each public name lives. Names are imported when they are first used: `import ronda` itself costs nothing.
 _HOMES = {
@@ -77,7 +77,7 @@ _HOMES = {
     "ModelInfo": "ronda.prompty",
     "Prompty": "ronda.prompty",
     "PromptyNotFound": "ronda.prompty",
-    "PromptyStream": "ronda.streams",
+    "PromptyStream": "ronda.agent.streams",
     "Retry": "ronda.core.limits",
     "Runner": "ronda.runner",
     "Steering": "ronda.core.steering",
@@ -87,8 +87,8 @@ _HOMES = {
     "ToolContext": "ronda.drive",
     "ToolOutput": "ronda.drive",
     "bind_tools": "ronda.prompty.registry",
-    "cast": "ronda.pipeline",
-    "cast_async": "ronda.pipeline",
+    "cast": "ronda.agent.pipeline",
+    "cast_async": "ronda.agent.pipeline",
     "check": "ronda.prompty",
     "clear_connections": "ronda.prompty",
     "clear_tool_handlers": "ronda.prompty.registry",
@@ -96,34 +96,34 @@ _HOMES = {
     "get_connection": "ronda.prompty",
     "get_tool": "ronda.prompty.registry",
     "get_tool_handler": "ronda.prompty.registry",
-    "invoke": "ronda.pipeline",
+    "invoke": "ronda.agent.pipeline",
     "invoke_agent": "ronda.agent",
     "invoke_agent_async": "ronda.agent",
-    "invoke_async": "ronda.pipeline",
-    "list_models": "ronda.pipeline",
-    "list_models_async": "ronda.pipeline",
+    "invoke_async": "ronda.agent.pipeline",
+    "list_models": "ronda.agent.pipeline",
+    "list_models_async": "ronda.agent.pipeline",
     "load": "ronda.prompty",
     "load_async": "ronda.prompty",
     "loads": "ronda.prompty",
-    "parse": "ronda.pipeline",
-    "parse_async": "ronda.pipeline",
-    "prepare": "ronda.pipeline",
-    "prepare_async": "ronda.pipeline",
-    "process": "ronda.pipeline",
-    "process_async": "ronda.pipeline",
+    "parse": "ronda.agent.pipeline",
+    "parse_async": "ronda.agent.pipeline",
+    "prepare": "ronda.agent.pipeline",
+    "prepare_async": "ronda.agent.pipeline",
+    "process": "ronda.agent.pipeline",
+    "process_async": "ronda.agent.pipeline",
     "register_connection": "ronda.prompty",
     "register_tool": "ronda.prompty.registry",
     "register_tool_handler": "ronda.prompty.registry",
-    "render": "ronda.pipeline",
-    "render_async": "ronda.pipeline",
-    "run": "ronda.pipeline",
-    "run_async": "ronda.pipeline",
+    "render": "ronda.agent.pipeline",
+    "render_async": "ronda.agent.pipeline",
+    "run": "ronda.agent.pipeline",
+    "run_async": "ronda.agent.pipeline",
     "stream_agent": "ronda.agent",
     "tool": "ronda.tools.function",
-    "turn": "ronda.turns",
-    "turn_async": "ronda.turns",
-    "validate_inputs": "ronda.pipeline",
-    "validate_inputs_async": "ronda.pipeline",
+    "turn": "ronda.agent.turns",
+    "turn_async": "ronda.agent.turns",
+    "validate_inputs": "ronda.agent.pipeline",
+    "validate_inputs_async": "ronda.agent.pipeline",
 }
 
 __all__ = [*_HOMES, "__version__"]  # the table above is the list

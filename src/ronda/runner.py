@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec import Struct, field
 
-from ronda.blocking import wait_for
+from ronda.agent.blocking import wait_for
 from ronda.core.limits import Retry, Timeouts
 from ronda.drive import Provider, Tool
 from ronda.errors import BadRequest, RunEnded

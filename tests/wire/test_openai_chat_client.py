@@ -190,7 +190,7 @@ def fold(previews: list[Preview]) -> tuple[object, ...]:
         if isinstance(preview, CallDelta):
             before = calls[preview.index].arguments if preview.index in calls else ""
             calls[preview.index] = ToolCall(preview.id, preview.name, before + preview.arguments)
-        elif not isinstance(preview, LogprobsDelta):
+        elif isinstance(preview, ReasoningDelta | TextDelta | RefusalDelta):
             words[type(preview)] += preview.text
     made: list[Reasoning | Text | Refusal] = [
         Reasoning(words[ReasoningDelta]),

@@ -7,8 +7,8 @@ import sys
 
 import msgspec
 
+from ronda.agent.pipeline import prepare
 from ronda.cli.files import load_file, read_inputs
-from ronda.pipeline import prepare
 from ronda.prompty.rich import Message, Part
 
 SHOWN = 60  # characters of a medium

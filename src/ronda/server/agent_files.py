@@ -18,9 +18,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from ronda.agent.join import agent_of
 from ronda.core.parts import SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.errors import BadConfig, BadRequest, RondaError
-from ronda.join import agent_of
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import load

@@ -23,7 +23,7 @@ from ronda.journal.memory import MemoryJournal
 from ronda.server.toolbox import Offer
 
 if TYPE_CHECKING:
-    from ronda.children import Family
+    from ronda.agent.children import Family
     from ronda.core.guardrails import Guardrails
 
 Sink = Callable[[int, Sequence[Event]], None]
@@ -82,7 +82,7 @@ class LiveRun:
             self._sink = None  # lets go of whoever followed: a cycle here would leave every request to the collector
 
     async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
-        from ronda.children import start_child  # most agents start no other
+        from ronda.agent.children import start_child  # most agents start no other
 
         return await start_child(self, context, agent, inputs, mode)
 

@@ -39,10 +39,10 @@ from ronda.trace.spans import span
 if TYPE_CHECKING:
     from typing import Self
 
-    from ronda.agent import _Start
+    from ronda.agent.start import Start
     from ronda.core.run import Run
 
-Begin = Callable[[], "Awaitable[_Start]"]
+Begin = Callable[[], "Awaitable[Start]"]
 
 
 class _Turn:
@@ -143,7 +143,7 @@ class PromptyStream:
         self._name = name
         self._inputs = inputs
         self._showing = Showing(hold)
-        self._start: _Start | None = None
+        self._start: Start | None = None
         self._error: BaseException | None = None
         self._over = False
         self._pieces: deque[Piece] = deque()

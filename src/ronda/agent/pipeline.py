@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ronda.agent import Agent, AnyAgent, Inputs, RunOptions, Tools, _Start, where_is
-from ronda.blocking import wait_for
+from ronda.agent.blocking import wait_for
+from ronda.agent.join import Conversation, FileJob, must_be_file, read_conversation, resolve, start_job
+from ronda.agent.start import RunOptions, Start
+from ronda.agent.streams import PromptyStream
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
 from ronda.errors import BadRequest
-from ronda.join import Conversation, FileJob, must_be_file, read_conversation, resolve, start_job
 from ronda.prompty import results
 from ronda.prompty.discovery import ModelInfo, map_models
 from ronda.prompty.inputs import validate_inputs as validated
@@ -32,7 +34,6 @@ from ronda.prompty.requests import write_embedding, write_image
 from ronda.prompty.rich import Message
 from ronda.prompty.upstream import Upstream, provider_of, upstream_of
 from ronda.providers import Where
-from ronda.streams import PromptyStream
 from ronda.trace.spans import span
 
 _DATA = {"embedding": "/embeddings", "image": "/images/generations"}
@@ -119,9 +120,9 @@ def run(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
 
 
 async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
-    from ronda.agent import _checked
+    from ronda.agent.start import checked_options
 
-    checked = _checked(options)
+    checked = checked_options(options)
     with span("run", signature="ronda.run", inputs={"messages": messages}) as emit:
         prompty = must_be_file(agent)
         read_conversation(messages)  # said before anything else happens
@@ -140,9 +141,9 @@ def invoke(
 async def invoke_async(
     agent: AnyAgent, inputs: Mapping[str, Any] | None = None, *, target_type: type[Any] | None = None, **options: Any
 ) -> Any:
-    from ronda.agent import _checked
+    from ronda.agent.start import checked_options
 
-    checked = _checked(options)
+    checked = checked_options(options)
     with span("invoke", signature="ronda.invoke", inputs=inputs) as emit:
         result = await _once(FileJob(must_be_file(agent), inputs), checked, "invoke")
         if target_type is not None and not isinstance(result, PromptyStream):
@@ -177,7 +178,7 @@ async def invoke_file(
                 return await ask_for_data(job)
             start = await start_job(job, tools, False, options)
         else:
-            start = _Start(found, () if inputs is None else inputs, tools, False, options)
+            start = Start(found, () if inputs is None else inputs, tools, False, options)
         await start.drive()
         result = start.result()
         emit("result", result)
@@ -193,13 +194,13 @@ def _stream(
         if inputs is None or isinstance(inputs, Mapping):
             validated(agent, inputs)  # what is missing is said at once
 
-        async def begin_file() -> _Start:
+        async def begin_file() -> Start:
             return await start_job(FileJob(agent, inputs), tools, True, options)
 
         return PromptyStream(begin_file, hold=hold, inputs=inputs)
-    start = _Start(agent, () if inputs is None else inputs, tools, True, options)
+    start = Start(agent, () if inputs is None else inputs, tools, True, options)
 
-    async def begin() -> _Start:
+    async def begin() -> Start:
         return start
 
     return PromptyStream(begin, hold=hold, inputs=inputs)

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec import Raw
 
-from ronda.agent import Agent, AnyAgent, Inputs, RunOptions, Tools, _Start
+from ronda.agent.start import RunOptions, Start
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Checked, Event, ModelFinished
 from ronda.core.output import final_text
 from ronda.core.parts import Turn
@@ -153,14 +154,14 @@ def read_conversation(given: Any) -> tuple[list[Message], list[Turn]]:
 
 async def start_file(
     source: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool, options: RunOptions
-) -> _Start:
+) -> Start:
     prompty = must_be_file(source)
     return await start_job(FileJob(prompty, inputs), tools, stream, options)
 
 
 async def start_job(
     job: FileJob, tools: Tools | None, stream: bool, options: RunOptions, *, loop: bool | None = True
-) -> _Start:
+) -> Start:
     """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
     if job.upstream.api in ("embedding", "image"):
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
@@ -172,7 +173,7 @@ async def start_job(
         table = {name: Declared(tool.spec, job.upstream.kind) for name, tool in table.items()}
         options = {**options, "on_unknown_tool": "tell"}
     agent = agent_of(job.prompty, job.upstream)
-    return _Start(agent, job.inputs, table, stream, options, job)
+    return Start(agent, job.inputs, table, stream, options, job)
 
 
 class Declared:

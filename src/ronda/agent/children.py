@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from ronda.agent import Agent, RunOptions, _Start
+from ronda.agent.join import FileJob, start_job
+from ronda.agent.start import RunOptions, Start
+from ronda.agent.value import Agent
 from ronda.core.limits import LIBRARY_ROUNDS
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import BadConfig, RunCancelled, RunEnded
-from ronda.join import FileJob, start_job
 from ronda.prompty.children import Child
 from ronda.prompty.model import Prompty
 from ronda.tools.agent import STARTED
@@ -135,7 +136,7 @@ async def _run(
     job = _job(agent, inputs)
     with span("run", signature="ronda.run", inputs={"messages": job.messages}) as emit:
         if job.upstream.api in ("embedding", "image"):
-            from ronda.pipeline import ask_for_data
+            from ronda.agent.pipeline import ask_for_data
 
             return to_output(await ask_for_data(job))
         start = await start_job(job, None, False, options, loop=False)
@@ -144,9 +145,9 @@ async def _run(
         return output
 
 
-async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, *, loop: bool) -> _Start:
+async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, *, loop: bool) -> Start:
     if isinstance(agent, Agent):
-        return _Start(agent, inputs, None, False, options)
+        return Start(agent, inputs, None, False, options)
     lent = agent.tools if isinstance(agent, Child) else None
     return await start_job(_job(agent, inputs), lent, False, options, loop=loop)
 
@@ -158,7 +159,7 @@ def _job(agent: Any, inputs: dict[str, Any]) -> FileJob:
     return FileJob(prompty, inputs)
 
 
-async def _outcome(start: _Start, family: Family) -> ToolOutput:
+async def _outcome(start: Start, family: Family) -> ToolOutput:
     start.family = Family(depth=family.depth + 1)
     await start.drive()
     run = start.run

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ronda.agent import Agent, AnyAgent, Cancel, Inputs, RunOptions, Tools, _Start
-from ronda.blocking import wait_for
+from ronda.agent.blocking import wait_for
+from ronda.agent.cancel import Cancel
+from ronda.agent.join import FileJob, resolve, start_job
+from ronda.agent.pipeline import ask_for_data
+from ronda.agent.start import RunOptions, Start
+from ronda.agent.streams import PromptyStream
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event, ModelFinished
 from ronda.core.limits import Retry
 from ronda.core.output import final_text
 from ronda.errors import BadRequest
-from ronda.join import FileJob, resolve, start_job
-from ronda.pipeline import ask_for_data
 from ronda.prompty.model import Prompty
 from ronda.prompty.options import wants_stream
 from ronda.prompty.results import cast
 from ronda.prompty.turn_events import OnTurnEvent, TurnEvents
-from ronda.streams import PromptyStream
 from ronda.trace.spans import span
 
 
@@ -144,11 +146,11 @@ async def _turn(
     if on_event is not None:
         options = {**options, "on_event": TurnEvents(on_event, final_text if job is None else job.read)}
 
-    async def begin(stream: bool) -> _Start:
+    async def begin(stream: bool) -> Start:
         if job is not None:
             return await start_job(job, tools, stream, options, loop=None)
         assert isinstance(found, Agent)
-        return _Start(found, () if inputs is None else inputs, tools, stream, options)
+        return Start(found, () if inputs is None else inputs, tools, stream, options)
 
     if job is not None and wants_stream(job.prompty) and not raw:
         return PromptyStream(lambda: begin(True), name=name, inputs=job.inputs)

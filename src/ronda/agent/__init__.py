@@ -1,0 +1,19 @@
+"""Agents and what is done with them: made in code or loaded from a prompt file, run to an answer, step by step or streamed."""
+
+from ronda.agent.cancel import Cancel
+from ronda.agent.doors import invoke_agent, invoke_agent_async, stream_agent
+from ronda.agent.start import RunOptions
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
+
+__all__ = [
+    "Agent",
+    "AnyAgent",
+    "Cancel",
+    "Inputs",
+    "RunOptions",
+    "Tools",
+    "invoke_agent",
+    "invoke_agent_async",
+    "stream_agent",
+    "where_is",
+]

@@ -1,0 +1,97 @@
+"""An agent as a value, made in code, and where its model is found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from ronda.core.limits import Retry, Timeouts
+from ronda.core.parts import Turn
+from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolChoice
+from ronda.drive import Provider, Tool
+from ronda.errors import BadConfig
+from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_spec
+from ronda.tools.function import as_tool
+
+if TYPE_CHECKING:
+    from ronda.prompty.model import Prompty
+
+AnyAgent: TypeAlias = "Agent | Prompty | str | os.PathLike[str]"
+Inputs: TypeAlias = str | Mapping[str, Any] | Sequence[Turn]
+Tools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool | Callable[..., Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """Instructions, a model, tools and limits: a value, made in code. Sharing one between threads and loops is fine.
+
+    `model` is a spec such as `"openai-chat:gpt-5"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
+    JSON: a JSON Schema (the result is the decoded value) or a type msgspec can read (the result is an instance of it).
+    """
+
+    model: str | Provider
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    instructions: str = ""
+    tools: Sequence[Tool | Callable[..., Any]] = ()
+    options: Options = NO_OPTIONS
+    tool_choice: ToolChoice = AUTO
+    output: Any = None
+    retry: Retry | None = None
+    timeouts: Timeouts | None = None
+    name: str = "agent"
+    _provider: Provider = field(init=False, repr=False)
+    _tools: dict[str, Tool] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "_tools", tool_table(self.tools))
+        keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
+        if self.output is not None:
+            keep(self, "options", replace(self.options, response_format=output_format(self.output)))
+
+    @property
+    def provider(self) -> Provider:
+        """What its model is called through."""
+        return self._provider
+
+    def _open(self, spec: str) -> Provider:
+        return open_provider(spec, where_is(spec, self.base_url, self.api_key, self.timeouts))
+
+
+def where_is(spec: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None) -> Where:
+    """How to reach a model: what is not said comes from the environment, under the names its vendor's SDK reads.
+
+    An empty key is none at all, wherever it goes.
+    """
+    provider = split_spec(spec)[0]
+    environ = os.environ
+    return Where(
+        base_url or environ.get(URL_NAMES.get(provider, "")),
+        next((environ[name] for name in KEY_NAMES.get(provider, ()) if environ.get(name)), None)
+        if key is None
+        else key or None,
+        timeouts,
+    )
+
+
+def tool_table(tools: Sequence[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    table: dict[str, Tool] = {}
+    for item in tools:
+        tool = as_tool(item)
+        if tool.spec.name in table:
+            raise BadConfig(f"two tools are named '{tool.spec.name}'; give one of them another name")
+        table[tool.spec.name] = tool
+    return table
+
+
+def output_format(output: Any) -> ResponseFormat:
+    schema = output if isinstance(output, Mapping) else msgspec.json.schema(output)
+    name = "answer" if isinstance(output, Mapping) else getattr(output, "__name__", "answer")
+    return ResponseFormat("json_schema", name, Raw(msgspec.json.encode(schema)))
