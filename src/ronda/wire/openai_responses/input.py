@@ -238,7 +238,8 @@ class _Turns:
         thoughts = [part.text for part in item.content or () if isinstance(part, Part) and part.text]
         thoughts = thoughts or [part.text for part in item.summary or () if part.text]
         if thoughts:
-            self._parts.append(Reasoning(BREAK.join(thoughts)))
+            thought_before = any(type(part) is Reasoning for part in self._parts)
+            self._parts.append(Reasoning((BREAK if thought_before else "") + BREAK.join(thoughts)))
         if sealed is not None:
             self._says_more = True
             self._natives.append(_without_id(raw))

@@ -202,8 +202,8 @@ class Items:
         images = self._speaker.images
         if images is not None and not url.startswith(("http://", "https://")) and _media(url) not in images:
             return self._note(f"an image of type {_media(url) or 'unknown'}")
-        image = {"type": "input_image", "image_url": url}
-        return image if detail not in _DETAILS else {**image, "detail": detail}
+        # The default is said: in the SDK's types it must be there.
+        return {"type": "input_image", "image_url": url, "detail": detail if detail in _DETAILS else "auto"}
 
     def _file(self, data: str | None, name: str | None, id: str | None) -> dict[str, Any]:
         if data is None:
