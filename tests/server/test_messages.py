@@ -163,6 +163,17 @@ async def test_the_sdk_s_streams_pass_over_the_events_they_do_not_know(door: Doo
     assert [block.text for block in message.content] == ["Done."]
 
 
+async def test_a_client_that_takes_unknown_events_for_errors_gets_none(door: Door) -> None:
+    sdk = {"user-agent": "ai/6.0.0 ai-sdk/anthropic/3.0.0 runtime/node.js/20", "content-type": "application/json"}
+    body = {"model": "default", "max_tokens": 100, "messages": [HI], "stream": True}
+    async with door.serving(ScriptedModel(calls("lookup", q="a"), line("Done.")), lookup):
+        async with soon(), door.http.post(f"{door.url}/messages", json=body, headers=sdk) as answer:
+            text = await answer.text()
+
+    assert "event: message_stop" in text
+    assert "agentic" not in text
+
+
 async def test_the_plain_answer_says_what_our_tools_did(door: Door) -> None:
     async with door.serving(ScriptedModel(calls("lookup", q="a"), line("Done.")), lookup) as served:
         raw = await post(served, {"messages": [HI], "session_id": "s1", "max_tool_rounds": 1})

@@ -26,6 +26,7 @@ from ronda.server.failure import ErrorWriter, failure_of_run, said_of_run
 from ronda.server.follow import KEEP_ALIVE, EventStream, Watch
 from ronda.server.models import Served, beside
 from ronda.server.runs import LiveRun, Sink, new_id
+from ronda.server.toolbox import Offer
 from ronda.wire.asked import Asked
 
 if TYPE_CHECKING:
@@ -168,9 +169,7 @@ class Exchange:
         else:  # the dialect names the run, and the door has put the conversation together
             turns, parent = asked.turns, asked.parent
         _check_pairs(turns)
-        opened = await served.open(turns, asked.inputs)
-        declared = (*beside(opened.declared, asked.tools), *asked.tools)
-        offer = server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
+        opened, offer = await open_for(server, served, asked, turns, rounds)
         choice = asked.choice if asked.choice != ToolChoice() else served.choice
         check_choice(choice, offer.specs)
         options = served.options_under(asked.options)
@@ -199,7 +198,7 @@ class Exchange:
             self._lives.append(
                 server.runs.new(
                     plan,
-                    opened.turns,
+                    opened,
                     provider=provider,
                     offer=offer,
                     sink=self._take,
@@ -207,7 +206,7 @@ class Exchange:
                     session=session,
                     parent=asked.parent or parent,
                     sibling=sibling,
-                    about=self._about(turns, opened.turns),
+                    about=self._about(turns, opened),
                     keep=asked.keep,
                 )
             )
@@ -234,6 +233,15 @@ class Exchange:
             if (failure := failure_of_run(live.run)) is not None:
                 return said_of_run(failure, self._write_error, tuple(headers))
         return Json(self._writer.body(), 200, headers)
+
+
+async def open_for(
+    server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...], rounds: int
+) -> tuple[tuple[Turn, ...], Offer]:
+    """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
+    opened = await served.open(turns, asked.inputs)
+    declared = (*beside(opened.declared, asked.tools), *asked.tools)
+    return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
 
 
 def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:

@@ -8,7 +8,7 @@ rest it is an estimate (`wire.anthropic.counting` says how).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -19,7 +19,7 @@ from ronda.core.run import Run
 from ronda.core.transcript import repair
 from ronda.drive import check_plan
 from ronda.errors import BadRequest, RondaError, UpstreamError
-from ronda.server.door import Exchange, owner_of
+from ronda.server.door import Exchange, open_for, owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run, said
 from ronda.server.models import Served
@@ -33,6 +33,9 @@ from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_othe
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
+# Vercel's AI SDK reports every event of a kind it does not know as an error of the stream.
+_ENDS_AT_UNKNOWN_EVENTS: Final = "ai-sdk/"
+
 _Count: TypeAlias = Callable[[ModelRequest], Awaitable[int]]
 
 
@@ -43,7 +46,13 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
 
         def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> MessageAnswer:
             known.id = runs[0].id
-            return MessageAnswer(runs[0], model, say_failure=known.failure, warnings=[*warnings, *ignored])
+            return MessageAnswer(
+                runs[0],
+                model,
+                say_failure=known.failure,
+                warnings=[*warnings, *ignored],
+                shows_tools=_ENDS_AT_UNKNOWN_EVENTS not in (request.header(b"user-agent") or ""),
+            )
 
         return await Exchange(server, request, asked, writer, known.error, served).answer()
     except RondaError as error:
@@ -119,11 +128,11 @@ def _can_think(served: Served, asked: MessagesRequest) -> bool:
 async def _model_request(server: Server, request: Incoming, asked: MessagesRequest, served: Served) -> ModelRequest:
     """What the model would be sent first, if this were a request for an answer."""
     rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
-    offer = server.toolbox.offer((*served.declared_beside(asked.tools), *asked.tools), rounds, served.tools)
     turns, _ = await server.runs.rejoin(asked.turns, owner_of(request))
+    turns, offer = await open_for(server, served, asked, turns, rounds)
     choice = asked.choice if asked.choice != ToolChoice() else served.choice
     options = served.options_under(asked.options)
-    return ModelRequest(repair(served.begin(turns)), offer.specs, choice, options, False, "", 0, 1, {})
+    return ModelRequest(repair(turns), offer.specs, choice, options, False, "", 0, 1, {})
 
 
 async def _counted(served: Served, request: ModelRequest) -> int:

@@ -21,10 +21,10 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import repair
 from ronda.errors import BadRequest, NotFound, RondaError, UpstreamError
-from ronda.server.door import Exchange, Writer, owner_of
+from ronda.server.door import Exchange, Writer, open_for, owner_of
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import Failure
-from ronda.server.models import Served, beside
+from ronda.server.models import Served
 from ronda.server.responses_tapes import Tapes
 from ronda.server.runs import LiveRun
 from ronda.wire.anthropic.counting import estimate
@@ -86,13 +86,9 @@ async def count_input(server: Server, request: Incoming) -> ASGIApp:
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
     rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
-    opened = await served.open(asked.turns, asked.inputs)
-    declared = (*beside(opened.declared, asked.tools), *asked.tools)
-    offer = server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
+    turns, offer = await open_for(server, served, asked, asked.turns, rounds)
     choice = asked.choice if asked.choice != ToolChoice() else served.choice
-    first = ModelRequest(
-        repair(opened.turns), offer.specs, choice, served.options_under(asked.options), False, "", 0, 1, {}
-    )
+    first = ModelRequest(repair(turns), offer.specs, choice, served.options_under(asked.options), False, "", 0, 1, {})
     return Json(b'{"object":"response.input_tokens","input_tokens":%d}' % await _counted(served, first))
 
 

@@ -34,7 +34,7 @@ PASSED_ON: Final = (
 
 READ: Final = (
     "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
-    "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "session_id", "on_disconnect",
+    "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "session_id", "inputs", "on_disconnect",
 )  # fmt: skip
 
 IGNORED: Final[dict[str, str]] = {

@@ -88,21 +88,29 @@ _COUNTED: Final = ("web_search", "web_fetch")  # tools of the upstream's that it
 class MessageAnswer:
     """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer.
 
-    `say_failure` words the error of a run that has no answer, or of a server that broke down.
+    `say_failure` words the error of a run that has no answer, or of a server that broke down. `shows_tools`: a stream has
+    events of our own around the tools that run here, which clients of this dialect pass over.
     """
 
     keep_alive = PING  # sent while there is nothing else to send
 
     __slots__ = ("_calls", "_content", "_held", "_live_calls", "_model", "_records", "_round", "_run", "_say_failure",
-                 "_started", "_turn", "_warnings")  # fmt: skip
+                 "_shows_tools", "_started", "_turn", "_warnings")  # fmt: skip
 
     def __init__(
-        self, run: Run, model: str, *, say_failure: Callable[[Run | None], bytes], warnings: Sequence[str] = ()
+        self,
+        run: Run,
+        model: str,
+        *,
+        say_failure: Callable[[Run | None], bytes],
+        warnings: Sequence[str] = (),
+        shows_tools: bool = True,
     ) -> None:
         self._run = run
         self._model = model
         self._say_failure = say_failure
         self._warnings = list(warnings)
+        self._shows_tools = shows_tools
         self._content = Content()
         self._started = False
         self._round = 0
@@ -182,9 +190,12 @@ class MessageAnswer:
             case ModelInterrupted():
                 content.close()
             case ToolStarted(call_id=id):
-                content.out.append(self._progress(self._calls[id], None))
+                if self._shows_tools:
+                    content.out.append(self._progress(self._calls[id], None))
             case ToolFinished(result=result):
-                content.out.append(self._progress(self._record(result), result))
+                call = self._record(result)
+                if self._shows_tools:
+                    content.out.append(self._progress(call, result))
             case Warned(message=message):
                 self._warnings.append(message)
             case RunFinished():

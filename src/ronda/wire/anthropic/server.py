@@ -76,6 +76,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         stream=_field(fields, "stream", bool, False),
         max_tool_rounds=_at_least(fields, "max_tool_rounds", 0),
         session=_read_session(fields),
+        inputs=_field(fields, "inputs", dict[str, Any], {}),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
         own=own,
         effort=effort,
