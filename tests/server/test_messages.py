@@ -166,9 +166,10 @@ async def test_the_sdk_s_streams_pass_over_the_events_they_do_not_know(door: Doo
 async def test_a_client_that_takes_unknown_events_for_errors_gets_none(door: Door) -> None:
     sdk = {"user-agent": "ai/6.0.0 ai-sdk/anthropic/3.0.0 runtime/node.js/20", "content-type": "application/json"}
     body = {"model": "default", "max_tokens": 100, "messages": [HI], "stream": True}
-    async with door.serving(ScriptedModel(calls("lookup", q="a"), line("Done.")), lookup):
-        async with soon(), door.http.post(f"{door.url}/messages", json=body, headers=sdk) as answer:
-            text = await answer.text()
+    model = ScriptedModel(calls("lookup", q="a"), line("Done."))
+    url = f"{door.url}/messages"
+    async with door.serving(model, lookup), soon(), door.http.post(url, json=body, headers=sdk) as answer:
+        text = await answer.text()
 
     assert "event: message_stop" in text
     assert "agentic" not in text

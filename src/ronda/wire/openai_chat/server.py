@@ -7,7 +7,7 @@ upstream of the same dialect; nothing is dropped on the quiet. It does not know 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -69,6 +69,19 @@ _REFUSED = {
     "enable_shell": "this server has no shell",
 }
 
+
+# Every field that is known here, and what becomes of it. What is not named is passed on, as are the last ones.
+FIELDS: Final[dict[str, str]] = {
+    **dict.fromkeys(sorted(_READ), "read"),
+    "n": f"read: up to {MAX_CHOICES}",
+    "stream_options": "read: include_usage; include_obfuscation can only be false",
+    "inputs": "read: for an agent that has some",
+    "on_disconnect": 'read: only "cancel"',
+    **{name: f"refused: {why}" for name, why in _REFUSED.items()},
+    "modalities": 'refused: only ["text"]; this server answers with text',
+    "grammar": "passed on: to the local model; not beside response_format",
+    "any other": "passed on: to an upstream of this API as it is; another takes what it knows and refuses the rest by name",
+}
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 

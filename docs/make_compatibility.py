@@ -1,0 +1,80 @@
+"""Writes docs/compatibility.md from the tables that the doors' readers go by: `make docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ronda.server import responses_routes, responses_socket
+from ronda.wire.anthropic import blocks, declarations, fields
+from ronda.wire.mistral import agents, conversations
+from ronda.wire.mistral import server as mistral
+from ronda.wire.openai_chat import server as chat
+from ronda.wire.openai_responses import compaction
+from ronda.wire.openai_responses import input as items
+from ronda.wire.openai_responses import server as responses
+from ronda.wire.openai_responses import tools as response_tools
+
+PAGE = Path(__file__).parent / "compatibility.md"
+
+HEAD = """# Compatibility
+
+What becomes of every field of a request, door by door. This page is written by `make docs` from the tables the readers go by.
+
+- **read**: it does what its dialect says.
+- **passed on**: the model's provider gets it. One that speaks another dialect gets what it has a word for; what would be lost is
+  refused by name, or said in `warnings`.
+- **ignored**: it may be there, and changes nothing.
+- **refused**: a 400 (422 on Mistral's doors) that names the field.
+
+A field with `null` counts as left out.
+"""
+
+Table = Mapping[str, str]
+TABLES: dict[str, dict[str, Table]] = {
+    "OpenAI Chat Completions": {"POST /v1/chat/completions": chat.FIELDS},
+    "OpenAI Responses": {
+        "POST /v1/responses": responses.FIELDS,
+        "Items of `input`, by type": items.FIELDS,
+        "Items of `tools`, by type": response_tools.FIELDS,
+        "POST /v1/responses/compact": compaction.FIELDS,
+        **{route: table for route, table in responses_routes.FIELDS.items()},
+        "Messages of the WebSocket at /v1/responses": responses_socket.FIELDS,
+    },
+    "Anthropic Messages": {
+        "POST /v1/messages and /v1/messages/count_tokens": fields.FIELDS,
+        "What a user may say, by type": blocks.HEARD,
+        "What an assistant may have said, by type": blocks.SPOKEN,
+        "Members of `tools[]`": declarations.TOOL_FIELDS,
+        "Members of `tool_choice`": declarations.CHOICE_FIELDS,
+    },
+    "Mistral Agents": {
+        "POST /v1/agents/completions": mistral.FIELDS,
+        "Members of `messages[]`": mistral.MESSAGE_FIELDS,
+        "POST /v1/agents, PATCH /v1/agents/ID": agents.AGENT_FIELDS,
+        "POST /v1/conversations": conversations.START_FIELDS,
+        "POST /v1/conversations/ID": conversations.APPEND_FIELDS,
+        "POST /v1/conversations/ID/restart": conversations.RESTART_FIELDS,
+    },
+}
+
+
+def page() -> str:
+    return "\n".join([HEAD, *[_door(name, tables) for name, tables in TABLES.items()]])
+
+
+def _door(name: str, tables: Mapping[str, Table]) -> str:
+    return "\n".join([f"## {name}\n", *[_table(title, table) for title, table in tables.items()]])
+
+
+def _table(title: str, table: Table) -> str:
+    rows = [f"| {_name(name)} | {fate.replace('|', chr(92) + '|')} |" for name, fate in table.items()]
+    return "\n".join([f"### {title}\n", "| field | |", "|---|---|", *rows, ""])
+
+
+def _name(name: str) -> str:
+    return name if " " in name else f"`{name}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
