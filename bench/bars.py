@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Section = Literal["local", "library", "wires", "prompty", "start", "server"]
+Section = Literal["local", "library", "wires", "prompty", "start", "server", "doors"]
 Side = Literal["floor", "ours"]
 
 
@@ -65,6 +65,13 @@ BARS = (
     Bar("server paced", "server", "server, paced stream, c=32: CPU per event", "µs", "times", 1.0, 0.7),
     Bar("server first", "server", "server, added time to first content, c=1", "ms", "times", 1.5, 1.1),
     Bar("server idle", "server", "server, idle after one request: memory", "MB", "alone", 70, 60),
+    *(
+        Bar(
+            f"{door} {mode}", "doors", f"10-round loop at {door}, {mode}: CPU, to Chat's door", "ms", "times", 1.5, 1.15
+        )
+        for door in ("responses", "messages", "mistral")
+        for mode in ("plain", "stream")
+    ),
     Bar("local decode", "local", "local model, one stream: decoding", "tok/s", "times", 0.9, None, least=True),
     Bar("local schema", "local", "local model, held to a schema or free", "tok/s", "times", 0.85, None, least=True),
     Bar("local prefix", "local", "local model, prompt of round 2 or round 1", "s", "times", 0.15, None),

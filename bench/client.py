@@ -25,6 +25,7 @@ class Expect(msgspec.Struct, frozen=True):
     streamed: bool = False
     pieces: int = 0  # at least so many events with text: a server that waits and sends them together has not streamed
     records: int = 0  # so many tool calls in `agentic_tool_calls`
+    end: bytes = b""  # of a dialect other than Chat's: what its answers are known to be complete by
 
 
 class Answer(msgspec.Struct):
@@ -66,15 +67,26 @@ class Target(msgspec.Struct, frozen=True):
 
     def request(self) -> bytes:
         parts = urlsplit(self.url)
-        messages = [{"role": "user", "content": QUESTION}]
-        body = msgspec.json.encode(
-            {"model": self.model, "messages": messages} | ({"stream": True} if self.stream else {})
-        )
+        body = msgspec.json.encode(question(parts.path, self.model) | ({"stream": True} if self.stream else {}))
         head = (
             f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\nauthorization: Bearer bench\r\n"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
+
+
+def question(path: str, model: str) -> dict[str, object]:
+    """The same question in the dialect of a path."""
+    messages = [{"role": "user", "content": QUESTION}]
+    match path:
+        case "/v1/responses":
+            return {"model": model, "input": QUESTION, "store": True}
+        case "/v1/messages":
+            return {"model": model, "messages": messages, "max_tokens": 1000}
+        case "/v1/agents/completions":
+            return {"agent_id": model, "messages": messages}
+        case _:
+            return {"model": model, "messages": messages}
 
 
 class Connection(asyncio.Protocol):
@@ -211,12 +223,21 @@ _decode = msgspec.json.Decoder(_Answer).decode
 def fault(answer: Answer, expect: Expect) -> str:
     """Why an answer is not the whole answer; empty when it is."""
     try:
-        wrong = _stream_fault(answer.body, expect) if expect.streamed else _plain_fault(answer.body, expect)
+        look = _other_fault if expect.end else _stream_fault if expect.streamed else _plain_fault
+        wrong = look(answer.body, expect)
     except msgspec.MsgspecError as error:
         wrong = str(error)
     if answer.status != 200:
         wrong = f"status {answer.status}"
     return f"{wrong}: {answer.body[:600].decode(errors='replace')}" if wrong else ""
+
+
+def _other_fault(body: bytes, expect: Expect) -> str:
+    """Every word of the answer is there, and so is the end. Not read any further: parsing is not what is measured."""
+    missing = [word for word in expect.text.split() if body.count(b"%b " % word.encode()) < 1]
+    if missing:
+        return f"without {missing[0]!r}"
+    return "" if expect.end in body else f"no {expect.end!r} at the end"
 
 
 def _plain_fault(body: bytes, expect: Expect) -> str:

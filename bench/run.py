@@ -25,6 +25,7 @@ from bench.sections import (
     QUICK,
     Bench,
     local_missing,
+    measure_doors,
     measure_library,
     measure_local,
     measure_server,
@@ -33,7 +34,7 @@ from bench.sections import (
 )
 
 # The local model first, while no other child runs: it takes every core.
-SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "prompty", "start", "server")
+SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "prompty", "start", "server", "doors")
 
 
 def main() -> int:
@@ -95,6 +96,8 @@ def measure(bench: Bench, section: Section) -> str:
                 measure_start(bench)
             case "server":
                 uvloop.run(measure_server(bench))
+            case "doors":
+                uvloop.run(measure_doors(bench))
     except BenchError as error:
         return f"{section}: not all could be measured. {error}"
     return ""

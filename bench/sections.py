@@ -300,6 +300,35 @@ async def measure_server(bench: Bench) -> None:
         await measure_paced(bench, crowds)
 
 
+# Each door, and what its plain answers and its streams end with.
+DOORS = {
+    "responses": ("/v1/responses", b'"status":"completed"', b"event: response.completed"),
+    "messages": ("/v1/messages", b'"stop_reason":"end_turn"', b"event: message_stop"),
+    "mistral": ("/v1/agents/completions", b'"finish_reason":"stop"', b"data: [DONE]"),
+}
+
+
+async def measure_doors(bench: Bench) -> None:
+    """The same loop through each door, beside Chat's."""
+    plan = bench.plan
+    model = fake(ROUNDS)
+    text = await bench.said(fake(0), stream=False)
+    server = start_ronda(bench, "doors", model, "--tools", ROOT / "bench" / "tools.py")
+    for run in range(plan.runs):
+        say(f"doors, run {run + 1} of {plan.runs}")
+        for door, (path, plain_end, stream_end) in DOORS.items():
+            crowds = {
+                "floor": server.crowd(CHAT, model, Expect(text, records=ROUNDS)),
+                "ours": server.crowd(path, model, Expect(text, end=plain_end)),
+            }
+            await measure_requests(bench, f"{door} plain", crowds)
+            crowds = {
+                "floor": server.crowd(CHAT, model, Expect(text, streamed=True)),
+                "ours": server.crowd(path, model, Expect(text, streamed=True, end=stream_end)),
+            }
+            await measure_requests(bench, f"{door} stream", crowds)
+
+
 async def measure_idle(bench: Bench, side: Side, server: Server, expect: Expect) -> None:
     answer = await ask_once(server.target(CHAT, fake(0), stream=False))
     if wrong := fault(answer, expect):
