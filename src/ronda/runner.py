@@ -310,14 +310,15 @@ class ChatCompletionStream:
 
     def __init__(self, server: Server, body: bytes) -> None:
         self._said: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
-        self._call: tuple[asyncio.AbstractEventLoop, _Call] | None = None
+        self._calls: list[tuple[asyncio.AbstractEventLoop, _Call]] = []  # one, once it has begun
         self._frames = SseReader()
         self._chunks: deque[ChatCompletionChunk] = deque()
         context = contextvars.copy_context()
+        said, calls = self._said, self._calls  # the thread must not hold on to `self`: nobody could let go of it
 
         async def answer() -> None:
             call = _Call(body)
-            self._call = (asyncio.get_running_loop(), call)
+            calls.append((asyncio.get_running_loop(), call))
             await call.answer(server, said.put)
 
         def work() -> None:
@@ -328,7 +329,6 @@ class ChatCompletionStream:
             else:
                 said.put(None)
 
-        said = self._said
         self._thread = threading.Thread(target=work, name="ronda-stream", daemon=True)
         self._thread.start()
         self._take()  # a request that makes no sense says so here, and not with the first piece
@@ -358,12 +358,17 @@ class ChatCompletionStream:
                 self._chunks.append(_read_chunk(frame.data))
 
     def close(self) -> None:
-        if self._call is not None:
-            loop, call = self._call
+        self._leave()
+        self._thread.join()
+        while not self._said.empty():
+            self._said.get()
+        self._chunks.clear()
+        self._said.put(None)
+
+    def _leave(self) -> None:
+        for loop, call in self._calls:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the run is over
                 loop.call_soon_threadsafe(call.leave)
-        self._thread.join()
-        self._said.put(None)
 
     def __enter__(self) -> Self:
         return self
@@ -372,7 +377,4 @@ class ChatCompletionStream:
         self.close()
 
     def __del__(self) -> None:
-        if self._call is not None:
-            loop, call = self._call
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(call.leave)
+        self._leave()

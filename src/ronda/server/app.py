@@ -164,6 +164,7 @@ def _everything_else(server: Server) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await server.runs.close()
+        server.catalog.close()
 
     async def models(request: Request) -> Response:
         listed = [_described(server, name) for name in server.models.listed]

@@ -83,7 +83,7 @@ class LocalModel:
             self._family = structs.replace(HERMES, think=self._family.think)
         markers = set(self._family.markers)
         self._controls = {text: number for text, number in engine.header.controls.items() if text in markers}
-        self._thinks = self._family.think is not None or self._family.name == "harmony"
+        self.thinks = self._family.think is not None or self._family.name == "harmony"
 
     @property
     def _default_budget(self) -> int:
@@ -130,7 +130,7 @@ class LocalModel:
     def _settings(self, options: Options) -> Settings:
         if options.response_format is not None and "grammar" in options.extra:
             raise BadRequest("'response_format' and 'grammar' are mutually exclusive; give one", param="grammar")
-        return read_settings(options, thinks=self._thinks)
+        return read_settings(options, thinks=self.thinks)
 
     def _prepare(self, request: ModelRequest, settings: Settings) -> _Prepared:
         options, context = request.options, self._engine.sizing.context

@@ -11,10 +11,11 @@ from starlette.types import ASGIApp
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
 from ronda.errors import NotFound
-from ronda.server.door import Exchange, owner_of
+from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.endpoint import invalid, mistral_error
+from ronda.server.mistral.nines import Remembering, with_own_ids
 from ronda.server.mistral.upstream import fitted
 from ronda.server.models import Served
 from ronda.wire.mistral.completion import CompletionAnswer
@@ -33,6 +34,7 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
             served = structs.replace(served, choice=AUTO)
         if asked.guarded == "no" and isinstance(served, ServedAgent):
             asked = structs.replace(asked, guarded=guarded(served.agent.guardrails))
+        asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner_of(request)))
         asked, told = fitted(asked, served)
     except Invalid as error:
         return invalid(error)
@@ -40,7 +42,7 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> CompletionAnswer:
         return CompletionAnswer(runs, model, [*told, *warnings])
 
-    return await Exchange(server, request, asked, writer, mistral_error, served).answer()
+    return await Remembering(server, request, asked, writer, mistral_error, served).answer()
 
 
 def find_agent(server: Server, id: str, owner: str) -> Served:

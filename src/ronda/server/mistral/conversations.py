@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import structs
+from msgspec import Raw, structs
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -25,7 +25,7 @@ from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
 from ronda.server.mistral.endpoint import Asks, Places, matches, mistral_error
-from ronda.server.mistral.history import Busy, History, Said, joined, read_history, turns_before
+from ronda.server.mistral.history import Busy, History, Said, joined, place_of, read_history, turns_before
 from ronda.server.mistral.upstream import fitted
 from ronda.server.models import Served
 from ronda.server.runs import new_id
@@ -59,6 +59,9 @@ class _Answering(Exchange):
     """An exchange whose run becomes part of a conversation before it is driven."""
 
     kept: Callable[[Run], None] | None = None
+
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+        return {**super()._about(turns, opened), **place_of(turns, opened)}
 
     async def _prepare(self) -> None:
         await super()._prepare()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from ronda.core.events import Event
 from ronda.core.parts import AssistantTurn, SystemTurn, ToolTurn, Turn
@@ -89,7 +90,7 @@ def turns_before(said: Sequence[Said]) -> tuple[Turn, ...]:
         return ()
     last = said[-1]
     if last.row.upto is None:
-        return without_instructions(last.run.turns)
+        return _said_in(last.run)
     return joined(turns_before(said[:-1]), said[-2].run if len(said) > 1 else None, turns_of(_read(last.entries)))
 
 
@@ -97,10 +98,20 @@ def _read(entries: list[dict[str, Any]]) -> Any:
     return decode_entries(encode(entries))
 
 
-def without_instructions(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """No entry of a conversation is a system message: those at the beginning are an agent's, and it brings its own."""
-    first = next((at for at, turn in enumerate(turns) if type(turn) is not SystemTurn), len(turns))
-    return tuple(turns[first:])
+def place_of(turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+    """Where in what a model is shown the conversation stands: an agent puts its own words around it, and will again."""
+    count = len(turns)
+    at = next((at for at in range(len(opened) - count + 1) if opened[at : at + count] == turns), None)
+    return {} if at is None else {"place": Raw(encode((at, count)))}
+
+
+def _said_in(run: Run) -> tuple[Turn, ...]:
+    """The conversation as the run left it, without what its agent said around it."""
+    if (place := run.start.about.get("place")) is None:
+        first = next((at for at, turn in enumerate(run.turns) if type(turn) is not SystemTurn), len(run.turns))
+        return tuple(run.turns[first:])
+    at, count = msgspec.json.decode(place, type=tuple[int, int])
+    return (*run.start.turns[at : at + count], *run.generated)
 
 
 def joined(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:

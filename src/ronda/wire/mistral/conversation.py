@@ -59,6 +59,7 @@ class ConversationAnswer:
         self._calls: dict[str, tuple[int, ToolCall]] = {}  # of this round, with their places
         self._indices: dict[str, int] = {}  # of the entries that a stream has shown
         self._part = (False, -1)  # what kind of content is being shown, and its index
+        self._head = b""
         self._begun = False
         self._warnings = list(warnings)
         self.outputs: list[dict[str, Any]] = []
@@ -120,18 +121,16 @@ class ConversationAnswer:
         kind, index = self._part
         if index < 0 or kind != thought:
             self._part = (thought, index + 1)
-        content: Any = thinking(text) if thought else text
-        out.append(
-            self._entry_event(
+            whole = self._entry_event(
                 "message.output.delta",
                 id=self._message_id,
                 content_index=self._part[1],
-                content=content,
                 role="assistant",
                 created_at=when(self._at),
                 **self._whose,
             )
-        )
+            self._head = whole.removesuffix(b"}\n\n")  # the same for every piece of this content
+        out.append(b'%b,"content":%b}\n\n' % (self._head, encode(thinking(text) if thought else text)))
 
     def _call_delta(self, piece: Piece, name: str) -> bytes:
         return self._entry_event(

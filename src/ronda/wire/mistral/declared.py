@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
@@ -118,11 +119,20 @@ TOOLS: Final[dict[str, str]] = {"function": "read", **{name: f"refused: {why}" f
 def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> tuple[ToolSpec, ...]:
     specs: list[ToolSpec] = []
     for at, raw in enumerate(raws or ()):
-        spec = _read_tool(raw, (*loc, at))
+        spec = _known_tool(bytes(raw)) or _read_tool(raw, (*loc, at))
         if any(spec.name == other.name for other in specs):
             refuse("value_error", (*loc, at, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
         specs.append(spec)
     return tuple(specs)
+
+
+@lru_cache(maxsize=512)  # a client declares the same tools with every request
+def _known_tool(raw: bytes) -> ToolSpec | None:
+    """A tool that can be used; None for one whose place must be said."""
+    try:
+        return _read_tool(Raw(raw), ())
+    except Invalid:
+        return None
 
 
 def _read_tool(raw: Raw, loc: Loc) -> ToolSpec:
