@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from ronda.core.events import (
     CallDelta,
     Event,
@@ -30,13 +28,14 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.output import final_text
-from ronda.core.parts import AssistantTurn, Image, ToolCall, ToolResult, Usage
+from ronda.core.parts import AssistantTurn, Usage
 from ronda.core.run import Run
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import encode
+from ronda.wire.own_tools import OwnTools
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
@@ -94,8 +93,8 @@ class MessageAnswer:
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = ("_calls", "_content", "_held", "_live_calls", "_model", "_records", "_round", "_run", "_say_failure",
-                 "_shows_tools", "_started", "_turn", "_warnings")  # fmt: skip
+    __slots__ = ("_content", "_held", "_live_calls", "_model", "_run", "_say_failure",
+                 "_shows_tools", "_started", "_tools", "_turn", "_warnings")  # fmt: skip
 
     def __init__(
         self,
@@ -113,12 +112,10 @@ class MessageAnswer:
         self._shows_tools = shows_tools
         self._content = Content()
         self._started = False
-        self._round = 0
         self._live_calls = not run.runs_tools and run.plan.choice.mode != "none"
         self._held = run.plan.holds_text  # shown when the run is over, and only the answer
         self._turn = AssistantTurn(())  # the last
-        self._calls: dict[str, ToolCall] = {}  # of it
-        self._records: list[tuple[int, int, dict[str, Any]]] = []
+        self._tools = OwnTools()
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -157,7 +154,7 @@ class MessageAnswer:
     def body(self) -> bytes:
         content = [block.json for block in self._content.blocks]
         message = {**self._head, "content": content, **self._delta, "usage": self._usage, **self._extensions}
-        records = [record for _, _, record in sorted(self._records, key=lambda item: item[:2])]
+        records = self._tools.records
         return encode({**message, "agentic_tool_calls": records} if records else message)
 
     # ---- both --------------------------------------------------------------------------------------------------------
@@ -181,21 +178,21 @@ class MessageAnswer:
             case NativeDelta(api=api, payload=payload) if api == API:
                 content.native(payload, with_text=not self._held)
             case ModelStarted(round=round):
-                self._round = round
+                self._tools.round = round
                 content.begin_turn()
             case ModelFinished(turn=turn):
                 self._turn = turn
-                self._calls = {call.id: call for call in turn.calls}
+                self._tools.asked(turn.calls)
                 content.show([part for part in parts_of(turn) if self._is_shown(part)])
             case ModelInterrupted():
                 content.close()
             case ToolStarted(call_id=id):
                 if self._shows_tools:
-                    content.out.append(self._progress(self._calls[id], None))
+                    content.out.append(_progress(self._tools.progress(id)))
             case ToolFinished(result=result):
-                call = self._record(result)
+                self._tools.record(result)
                 if self._shows_tools:
-                    content.out.append(self._progress(call, result))
+                    content.out.append(_progress(self._tools.progress(result.call_id, result)))
             case Warned(message=message):
                 self._warnings.append(message)
             case RunFinished():
@@ -272,47 +269,9 @@ class MessageAnswer:
             more["warnings"] = self._warnings
         return more
 
-    # ---- what our tools do -------------------------------------------------------------------------------------------
 
-    def _progress(self, call: ToolCall, result: ToolResult | None) -> bytes:
-        # The official SDKs hand a named event they do not know to whoever reads raw events, and their accumulators pass it
-        # over: it needs no other form here.
-        data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
-        if result is not None:
-            data["content"] = result.content
-            if result.failed:
-                data["failed"] = True
-        event = {
-            "type": "agentic_tool_call_progress",
-            "round": self._round,
-            "tool_name": call.name,
-            "tool_call_id": call.id,
-            "phase": "calling" if result is None else "complete",
-            "data": data,
-        }
-        return b"event: agentic_tool_call_progress\ndata: %b\n\n" % encode(event)
-
-    def _record(self, result: ToolResult) -> ToolCall:
-        call = self._calls[result.call_id]
-        record: dict[str, Any] = {
-            "round": self._round,
-            "tool_call_id": call.id,
-            "name": call.name,
-            "arguments": call.arguments,
-            "result_content": result.content,
-        }
-        images = [item.url for item in result.attachments if isinstance(item, Image) and item.url.startswith("data:")]
-        if images:
-            record["result_images_base64"] = [url.partition(",")[2] for url in images]
-        if result.failed:
-            record["failed"] = True
-        # Beside the model's own order: tools finish in any.
-        self._records.append((self._round, list(self._calls).index(call.id), record))
-        return call
-
-
-def _parsed(arguments: str) -> Any:
-    try:
-        return msgspec.json.decode(arguments)
-    except UNREADABLE:
-        return arguments
+def _progress(said: dict[str, Any]) -> bytes:
+    # The official SDKs hand a named event they do not know to whoever reads raw events, and their accumulators pass it
+    # over: it needs no other form here.
+    name = b"agentic_tool_call_progress"
+    return b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(said)[1:])

@@ -37,8 +37,6 @@ from ronda.core.parts import (
     AssistantTurn,
     Reasoning,
     Text,
-    ToolCall,
-    ToolResult,
     ToolTurn,
     Usage,
 )
@@ -49,6 +47,7 @@ from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usage
 from ronda.wire.openai_chat.client import join_logprobs
+from ronda.wire.own_tools import OwnTools
 
 DONE: Final = b"data: [DONE]\n\n"
 
@@ -57,38 +56,34 @@ class _Choice:
     """One run, seen as one choice: the fold of its events."""
 
     __slots__ = (
-        "calls",
         "held",
         "index",
         "live",
         "logprobs",
-        "records",
-        "round",
         "run",
         "said_text",
         "saying",
         "started",
+        "tools",
         "warnings",
     )
 
     def __init__(self, index: int, run: Run) -> None:
         self.index = index
         self.run = run
-        self.round = 0
+        self.tools = OwnTools(index)
         about = run.start.about
         last = run.start.turns[-1] if run.start.turns else None
         self.saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
         self.live = LiveCalls() if not run.runs_tools and run.plan.choice.mode != "none" else None
         self.held = run.plan.holds_text  # shown when the run is over, and only the answer
-        self.calls: dict[str, ToolCall] = {}
-        self.records: list[tuple[int, int, dict[str, Any]]] = []
         self.warnings: list[str] = []
         self.logprobs: list[Raw] = []
         self.started = False  # something of this round's message was shown …
         self.said_text = False  # … and of the last one that was, text
 
     def begin_round(self, round: int) -> None:
-        self.round = round
+        self.tools.round = round
         self.begin_message()
         if self.live is not None:
             self.live = LiveCalls()
@@ -96,22 +91,6 @@ class _Choice:
     def begin_message(self) -> None:
         self.saying.begin_round()
         self.started = False
-
-    def record(self, result: ToolResult) -> ToolCall:
-        call = self.calls[result.call_id]
-        record: dict[str, Any] = {
-            "round": self.round,
-            "tool_call_id": call.id,
-            "name": call.name,
-            "arguments": call.arguments,
-            "result_content": result.content,
-        }
-        if result.failed:
-            record["failed"] = True
-        if self.index:
-            record["choice"] = self.index
-        self.records.append((self.round, list(self.calls).index(call.id), record))
-        return call
 
     @property
     def finish_reason(self) -> str:
@@ -178,9 +157,10 @@ class CompletionAnswer:
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
-                out.append(self._progress(choice, choice.calls[event.call_id], None))
+                out.append(self._progress(choice, choice.tools.progress(event.call_id)))
             case ToolFinished():
-                out.append(self._progress(choice, choice.record(event.result), event.result))
+                choice.tools.record(event.result)
+                out.append(self._progress(choice, choice.tools.progress(event.result.call_id, event.result)))
             case RunFinished():
                 out.append(self._end(choice, event))
             case _:
@@ -199,7 +179,7 @@ class CompletionAnswer:
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
             out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % bytes(event.logprobs)))
-        choice.calls = {call.id: call for call in turn.calls}
+        choice.tools.asked(turn.calls)
         if choice.live is not None:
             for at, call in enumerate(turn.calls):
                 if (piece := choice.live.rest(at, call)) is not None:
@@ -236,22 +216,10 @@ class CompletionAnswer:
             top,
         )
 
-    def _progress(self, choice: _Choice, call: ToolCall, result: ToolResult | None) -> bytes:
-        data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
-        if result is not None:
-            data["content"] = result.content
-            if result.failed:
-                data["failed"] = True
-        progress = {
-            "round": choice.round,
-            "tool_name": call.name,
-            "tool_call_id": call.id,
-            "phase": "calling" if result is None else "complete",
-            "data": data,
-        }
+    def _progress(self, choice: _Choice, said: dict[str, Any]) -> bytes:
         if choice.index:
-            progress["choice"] = choice.index
-        return b'data: {%b,"choices":[],"agentic_tool_call_progress":%b}\n\n' % (self._head, encode(progress))
+            said["choice"] = choice.index
+        return b'data: {%b,"choices":[],"agentic_tool_call_progress":%b}\n\n' % (self._head, encode(said))
 
     def _end(self, choice: _Choice, event: RunFinished) -> bytes:
         out: list[bytes] = []
@@ -295,9 +263,9 @@ class CompletionAnswer:
                         choice.saying.end()
                     if event.logprobs != NULL:
                         choice.logprobs.append(event.logprobs)
-                    choice.calls = {call.id: call for call in turn.calls}
+                    choice.tools.asked(turn.calls)
                 case ToolFinished():
-                    choice.record(event.result)
+                    choice.tools.record(event.result)
                 case RunFinished():
                     _answer_at_the_end(choice, event)
                 case _:
@@ -341,10 +309,8 @@ class CompletionAnswer:
         more: dict[str, Any] = {}
         if self._start.session:
             more["session_id"] = self._start.session
-        if with_records:
-            records = [record for choice in self._choices for record in sorted(choice.records, key=lambda one: one[:2])]
-            if records:
-                more["agentic_tool_calls"] = [record for _, _, record in records]
+        if with_records and (records := [record for choice in self._choices for record in choice.tools.records]):
+            more["agentic_tool_calls"] = records
         limits = [choice.run.ended.limit for choice in self._choices if choice.run.ended is not None]
         if reached := [limit for limit in limits if limit is not None]:
             more["limit"] = reached[0]
@@ -357,7 +323,7 @@ def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str:
     """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
     saying = choice.saying
     if event.answer:
-        if saying.parts or choice.calls:
+        if saying.parts or choice.tools.were_asked:
             choice.begin_message()
         return saying.text(event.answer) + saying.end()
     if choice.held and event.reason in ("stop", "length", "content_filter", "limit"):

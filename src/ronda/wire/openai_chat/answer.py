@@ -31,9 +31,10 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.output import final_text
-from ronda.core.parts import NULL, AssistantTurn, Image, ToolCall, ToolResult, Turn, Usage
+from ronda.core.parts import NULL, AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.openai_chat.client import join_logprobs
+from ronda.wire.own_tools import OwnTools
 
 encode = msgspec.json.Encoder().encode
 _PARAGRAPH = "\n\n"
@@ -82,37 +83,29 @@ class _Stretch:
 class _Choice:
     """One run, seen as one choice: the fold of its events."""
 
-    __slots__ = ("_calls", "_handed", "held", "index", "live_calls", "logprobs", "records", "refused", "round", "run", "said",
-                 "text_started", "thought", "warnings")  # fmt: skip
+    __slots__ = ("_handed", "held", "index", "live_calls", "logprobs", "refused", "run", "said", "text_started", "thought",
+                 "tools", "warnings")  # fmt: skip
 
     def __init__(self, index: int, run: Run) -> None:
         self.index = index
         self.run = run
-        self.round = 0
+        self.tools = OwnTools(index)
         self.said = _Stretch()
         self.thought = _Stretch()
         self.refused = _Stretch()
         self.logprobs: list[Raw] = []
-        self.records: list[tuple[int, int, dict[str, Any]]] = []
         self.warnings: list[str] = []
         self.text_started = False
         self.live_calls = not run.runs_tools and run.plan.choice.mode != "none"
         self.held = run.plan.holds_text  # shown when the run is over, and only the answer
-        self._calls: dict[str, ToolCall] = {}
         self._handed: dict[int, _Handed] = {}
 
     def begin_round(self, round: int) -> None:
-        self.round = round
+        self.tools.round = round
         self._handed = {}
         self.said.begin_round()
         self.thought.begin_round()
         self.refused.begin_round()
-
-    def remember(self, calls: Sequence[ToolCall]) -> None:
-        self._calls = {call.id: call for call in calls}
-
-    def call(self, id: str) -> ToolCall:
-        return self._calls[id]
 
     def hand(self, index: int) -> _Handed:
         if index not in self._handed:
@@ -121,29 +114,6 @@ class _Choice:
 
     def is_taken(self, id: str) -> bool:
         return any(handed.id == id for handed in self._handed.values())
-
-    def record(self, result: ToolResult) -> ToolCall:
-        call = self._calls[result.call_id]
-        record: dict[str, Any] = {
-            "round": self.round,
-            "tool_call_id": call.id,
-            "name": call.name,
-            "arguments": call.arguments,
-            "result_content": result.content,
-        }
-        if images := [image for image in map(_base64, result.attachments) if image]:
-            record["result_images_base64"] = images
-        if result.failed:
-            record["failed"] = True
-        if self.index:
-            record["choice"] = self.index
-        # Beside the model's own order: tools finish in any.
-        self.records.append((self.round, list(self._calls).index(call.id), record))
-        return call
-
-    @property
-    def in_order(self) -> list[dict[str, Any]]:
-        return [record for _, _, record in sorted(self.records, key=lambda item: item[:2])]
 
     @property
     def finish_reason(self) -> str:
@@ -162,12 +132,6 @@ class _Handed:
         self.name = ""
         self.arguments = 0
         self.waiting: list[str] = []
-
-
-def _base64(attachment: object) -> str | None:
-    if isinstance(attachment, Image) and attachment.url.startswith("data:"):
-        return attachment.url.partition(",")[2]
-    return None
 
 
 def _said_usage(usage: Usage) -> dict[str, Any]:
@@ -193,13 +157,6 @@ def _said_usage(usage: Usage) -> dict[str, Any]:
 
 def _rate(tokens: int, seconds: float) -> float:
     return round(tokens / seconds, 2) if seconds else 0.0
-
-
-def _parsed(arguments: str) -> Any:
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, ValueError):
-        return arguments
 
 
 class ChatAnswer:
@@ -262,9 +219,10 @@ class ChatAnswer:
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
-                out.append(self._progress(choice, choice.call(event.call_id), None))
+                out.append(self._progress(choice, choice.tools.progress(event.call_id)))
             case ToolFinished():
-                out.append(self._progress(choice, choice.record(event.result), event.result))
+                choice.tools.record(event.result)
+                out.append(self._progress(choice, choice.tools.progress(event.result.call_id, event.result)))
             case RunFinished():
                 out.append(self._end(choice, event))
             case _:
@@ -283,7 +241,7 @@ class ChatAnswer:
             choice.logprobs.append(event.logprobs)
             out.append(self._chunk(choice.index, b"{}", logprobs=bytes(event.logprobs)))
         calls = turn.calls
-        choice.remember(calls)
+        choice.tools.asked(calls)
         if choice.live_calls:
             for index, call in enumerate(calls):
                 out.extend(self._rest_of_call(choice, index, call))
@@ -347,19 +305,10 @@ class ChatAnswer:
             delta = {"role": "assistant", "content": None, **delta}
         return self._chunk(choice.index, encode(delta))
 
-    def _progress(self, choice: _Choice, call: ToolCall, result: ToolResult | None) -> bytes:
-        data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
-        if result is not None:
-            data["content"] = result.content
-            if result.failed:
-                data["failed"] = True
+    def _progress(self, choice: _Choice, said: dict[str, Any]) -> bytes:
         event = {
             "type": "agentic_tool_call_progress",
-            "round": choice.round,
-            "tool_name": call.name,
-            "tool_call_id": call.id,
-            "phase": "calling" if result is None else "complete",
-            "data": data,
+            **said,
             # The official SDK hands a named event out as a chunk, and naive code reads chunk.choices[0].
             "choices": [{"index": choice.index, "delta": {}, "finish_reason": None}],
         }
@@ -423,11 +372,11 @@ class ChatAnswer:
                     if not choice.held:
                         choice.said.rest(turn.text)
                     choice.refused.rest(turn.refusal)
-                    choice.remember(turn.calls)
+                    choice.tools.asked(turn.calls)
                     if event.logprobs != NULL:
                         choice.logprobs.append(event.logprobs)
                 case ToolFinished():
-                    choice.record(event.result)
+                    choice.tools.record(event.result)
                 case RunFinished():
                     self._answer_at_the_end(choice, event)
                 case _:
@@ -477,7 +426,7 @@ class ChatAnswer:
         more: dict[str, Any] = {}
         if self._start.session:
             more["session_id"] = self._start.session
-        if with_records and (records := [record for choice in self._choices for record in choice.in_order]):
+        if with_records and (records := [record for choice in self._choices for record in choice.tools.records]):
             more["agentic_tool_calls"] = records
         limits = [choice.run.ended.limit for choice in self._choices if choice.run.ended is not None]
         if reached := [limit for limit in limits if limit is not None]:

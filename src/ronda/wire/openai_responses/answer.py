@@ -33,12 +33,13 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall
 from ronda.core.run import Run
+from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, Message, Thoughts
 from ronda.wire.openai_responses.logprobs import read_logprobs
-from ronda.wire.openai_responses.own_tools import OwnTools
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import split_name
+from ronda.wire.own_tools import OwnTools
 
 _BROKE_DOWN = "the run broke down; the server's log says why"
 
@@ -86,7 +87,7 @@ class ResponseAnswer:
         self._thoughts: Thoughts | None = None
         self._calls: dict[int, Call] = {}  # of the turn under way, by their place in it
         self._shown = _Round()
-        self._tools = OwnTools(self._frames)
+        self._tools = OwnTools()
         self._warnings: list[str] = list(kept.warnings)
         self._end: RunFinished | None = None
 
@@ -164,9 +165,12 @@ class ResponseAnswer:
                 self._show_rest(turn)
                 self._break_off()
             case ToolStarted(call_id=id):
-                self._tools.began(id)
+                if self._frames.writing:
+                    self._tell(self._tools.progress(id))
             case ToolFinished(result=result):
-                self._tools.ended(result)
+                self._tools.record(result)
+                if self._frames.writing:
+                    self._tell(self._tools.progress(result.call_id, result))
             case Warned(message=message):
                 self._warnings.append(message)
             case RunFinished():
@@ -193,6 +197,9 @@ class ResponseAnswer:
         if self._thoughts is None:
             self._thoughts = Thoughts(self._frames, self._id("rs"), self._next())
         self._thoughts.add(text)
+
+    def _tell(self, progress: dict[str, Any]) -> None:
+        self._frames.put(b"agentic_tool_call_progress", encode(progress)[1:-1])
 
     def _open_message(self) -> Message:
         if self._message is None:

@@ -39,10 +39,10 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.openai_chat.names import called
+from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, encode
+from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, encode, read_items
 from ronda.wire.projection import NOBODY, Changes
 
 _ID_LENGTH = 64
@@ -107,7 +107,10 @@ class Items:
                 changed = True
                 continue
             item = bytes(raw)
-            if lost and kind.type in _ASKS_FOR_THOUGHTS:
+            if lost and kind.type == "message":
+                parts, _ = read_items([raw], NO_NAMES)
+                item, changed = _message([part for part in parts if type(part) is Text or type(part) is Refusal]), True
+            elif lost and kind.type in CALLS:
                 members = _decode_members(raw)
                 members.pop("id", None)
                 item, raw, changed = encode(members), Raw(encode(members)), True
@@ -227,7 +230,6 @@ class Items:
         return {"type": "input_text", "text": f"[{what} was left out: this model cannot be sent it]"}
 
 
-_ASKS_FOR_THOUGHTS: Final = frozenset({"message", *CALLS})
 _DETAILS: Final = frozenset({"low", "high", "auto", "original"})
 _UNWANTED: Final = "this model takes none, or they were not given in the form that can be sent back"
 _CUT_SHORT: Final = "nothing follows them, which is refused"

@@ -1,33 +1,36 @@
-"""Tools that run here, as a client hears of them: events of our own while they run, and a record of each in the response."""
+"""Tools that ran here, as any dialect tells of them: what is said while they run, and a record of each in the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
 from ronda.core.parts import Image, ToolCall, ToolResult
-from ronda.wire.json import encode
-from ronda.wire.openai_responses.items_out import Frames
 
 
 class OwnTools:
-    __slots__ = ("_calls", "_frames", "_records", "round")
+    """Those of one run. `choice` is which of several choices it is."""
 
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
+    __slots__ = ("_calls", "_choice", "_records", "round")
+
+    def __init__(self, choice: int = 0) -> None:
+        self.round = 0
+        self._choice = choice
         self._calls: dict[str, ToolCall] = {}  # of the last turn
         self._records: list[tuple[int, int, dict[str, Any]]] = []
-        self.round = 0
 
     def asked(self, calls: Sequence[ToolCall]) -> None:
+        """What the model asked for in this round."""
         self._calls = {call.id: call for call in calls}
 
-    def began(self, call_id: str) -> None:
-        self._tell(self._calls[call_id], None)
+    @property
+    def were_asked(self) -> bool:
+        """Whether the last turn asked for any."""
+        return bool(self._calls)
 
-    def ended(self, result: ToolResult) -> None:
+    def record(self, result: ToolResult) -> None:
         call = self._calls[result.call_id]
         record: dict[str, Any] = {
             "round": self.round,
@@ -36,38 +39,41 @@ class OwnTools:
             "arguments": call.arguments,
             "result_content": result.content,
         }
-        if pictures := [part.url.partition(",")[2] for part in result.attachments if _is_inline(part)]:
-            record["result_images_base64"] = pictures
+        if images := [image for image in map(_base64, result.attachments) if image]:
+            record["result_images_base64"] = images
         if result.failed:
             record["failed"] = True
+        if self._choice:
+            record["choice"] = self._choice
         # Beside the model's own order: tools finish in any.
         self._records.append((self.round, list(self._calls).index(call.id), record))
-        self._tell(call, result)
 
     @property
     def records(self) -> list[dict[str, Any]]:
+        """In the model's order."""
         return [record for _, _, record in sorted(self._records, key=lambda one: one[:2])]
 
-    def _tell(self, call: ToolCall, result: ToolResult | None) -> None:
-        if not self._frames.writing:
-            return
+    def progress(self, call_id: str, result: ToolResult | None = None) -> dict[str, Any]:
+        """What is said when a tool begins, and with its result when it is done."""
+        call = self._calls[call_id]
         data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
         if result is not None:
             data["content"] = result.content
             if result.failed:
                 data["failed"] = True
-        said = {
+        return {
             "round": self.round,
             "tool_name": call.name,
             "tool_call_id": call.id,
             "phase": "calling" if result is None else "complete",
             "data": data,
         }
-        self._frames.put(b"agentic_tool_call_progress", encode(said)[1:-1])
 
 
-def _is_inline(part: object) -> TypeGuard[Image]:
-    return isinstance(part, Image) and part.url.startswith("data:")
+def _base64(attachment: object) -> str | None:
+    if isinstance(attachment, Image) and attachment.url.startswith("data:"):
+        return attachment.url.partition(",")[2]
+    return None
 
 
 def _parsed(arguments: str) -> Any:
