@@ -154,6 +154,17 @@ async def test_a_files_tools_are_its_own_and_the_servers_functions_run_them(door
     assert [(spec.name, spec.kind) for spec in start.plan.tools] == [("weather", "function"), ("calendar", "caller")]
 
 
+async def test_a_files_children_have_the_servers_functions_too(door: Door, folder: Path) -> None:
+    child = "  - name: ask\n    kind: prompty\n    path: tools.prompty\n    mode: agentic\n"
+    (folder / "parent.json").write_text(json.dumps([{"calls": [{"name": "ask", "arguments": {}}]}, "Done."]))
+    (folder / "parent.prompty").write_text(f"---\nmodel: script:parent.json\ntools:\n{child}---\nsystem:\nAsk.\n")
+    async with door.serving(ScriptedModel(says("no")), weather, agents=str(folder)) as served:
+        answer = await ask(served, "parent", [HI])
+
+    [record] = answer["agentic_tool_calls"]
+    assert (record["name"], record["result_content"]) == ("ask", "Warm.")
+
+
 async def test_a_change_on_disk_is_picked_up_and_a_broken_file_leaves_the_others_alone(
     door: Door, folder: Path
 ) -> None:

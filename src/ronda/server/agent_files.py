@@ -26,6 +26,7 @@ from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import load
 from ronda.prompty.model import Prompty
 from ronda.prompty.prepare import prepared
+from ronda.prompty.registry import Lent
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
 from ronda.server.models import Opened, Served
@@ -99,8 +100,7 @@ class AgentFiles:
 
     async def _open(self, prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
         known, begun = begin(prompty, turns, inputs)
-        declared = {tool.name for tool in prompty.tools}
-        table = await tools_of(prompty, self._toolbox.handlers(declared), known)
+        table = await tools_of(prompty, Lent(self._toolbox.handlers), known)  # lent to its children, too
         here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
         return Opened(begun, here, theirs, alone=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,10 @@ class Toolbox:
     def names(self) -> list[str]:
         return [*self._tools, *self._callbacks]
 
-    def handlers(self, names: Collection[str]) -> dict[str, Tool | Callable[..., Any]]:
-        """Who here runs tools of these names: for agents that declare them."""
-        return {name: found for name in names if (found := self._tools.get(name)) is not None}
+    @property
+    def handlers(self) -> dict[str, Tool | Callable[..., Any]]:
+        """Who here runs tools of which names: for agents that declare them."""
+        return {**self._tools}
 
     def offer(
         self, declared: tuple[ToolSpec, ...], rounds: int, agents: tuple[Tool, ...] = (), *, alone: bool = False
