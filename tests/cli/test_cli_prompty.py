@@ -149,6 +149,27 @@ def test_a_missing_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert one_line(err) == f"{path}:4: model.id: Environment variable 'RONDA_NO_SUCH' not set"
 
 
+def test_variables_that_the_environment_lacks_come_from_a_dotenv_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RONDA_SET", "process")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("RONDA_SET=file\nRONDA_WHO=here\nRONDA_SCRIPT=nowhere.json\n")
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    (folder / ".env").write_text("RONDA_SCRIPT=script.json\n")
+    who = {"set": "${env:RONDA_SET}", "who": "${env:RONDA_WHO}"}
+    turns = [{"calls": [{"name": "child", "arguments": {}}]}, "Done."]
+    tool = {"name": "child", "kind": "prompty", "path": "child.prompty"}
+    child = {"model": {"provider": "script", "id": "${env:RONDA_SCRIPT}"}, "inputs": who}
+    written(folder, child, "user:\n{{set}} {{who}}", name="child")
+    path = written(folder, {**child, "tools": [tool]}, "user:\n{{set}} {{who}}", turns=turns)
+
+    assert shown(capsys, "render", path) == (0, "user:\nprocess here\n", "")
+    assert shown(capsys, "run", path) == (0, "Done.\n", "")
+    assert shown(capsys, "validate", path) == (0, f"{path}: no problems\n", "")
+
+
 def test_a_missing_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, {"inputs": {"q": {"kind": "string", "required": True}}})
     assert shown(capsys, "run", path) == (2, "", "ronda: Missing required input: q\n")
@@ -172,7 +193,66 @@ def test_a_cycle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "goes round in a circle: a.prompty → b.prompty → a.prompty" in one_line(err)
 
 
+def test_a_broken_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, {}, "user:\n{{ q }}\n{% if %}")
+    code, out, err = shown(capsys, "run", path)
+    assert (code, out) == (2, "")
+    assert one_line(err) == f"{path}:8: Template syntax error: Expected an expression, got 'end of statement block'"
+
+
+def test_a_broken_template_in_another_file_has_a_line_of_that_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "body.txt").write_text("user:\n{% if %}")
+    said = "Template syntax error: Expected an expression, got 'end of statement block' (line 2)"
+    for front_matter, body in (({}, "${file:body.txt}"), ({"instructions": "${file:body.txt}"}, "")):
+        path = written(tmp_path, front_matter, body)
+        assert shown(capsys, "run", path) == (2, "", f"ronda: {path}: {said}\n")
+        assert shown(capsys, "validate", path)[:2] == (2, f"{path}: {said}\n")
+
+
+def test_a_missing_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, {"model": "script:gone.json"})
+    code, out, err = shown(capsys, "run", path)
+    assert (code, out, one_line(err)) == (2, "", f"{path}: model: Referenced file not found: gone.json")
+
+
 # ---- validate ---------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_out_because_something_else_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.prompty").write_text("---\nname: [1\n---\n")
+    path = tmp_path / "agent.prompty"
+    tools = "\n".join(f"  - {{name: {name}, kind: prompty, path: {name}.prompty}}" for name in ("gone", "broken"))
+    tools += "\n  - {name: api, kind: openapi, specification: api.json}"
+    model = "model:\n  id: m\n  provider: nobody\n"
+    body = "user:\n{{ a | nothing }}\n{{ b is odder }}\n{% include 'x' %}"
+    path.write_text(f"---\nname: a\n{model}tools:\n{tools}\ntemplate:\n  format: jinja2\n  parser: xml\n---\n{body}")
+
+    code, out, _ = shown(capsys, "validate", str(path))
+
+    assert (code, out.splitlines()) == (
+        2,
+        [
+            f"{path}:5: model.provider: No executor registered for key: nobody",
+            f"{path}:7: tools[0].path: Referenced file not found: gone.prompty",
+            f"{path}:8: tools[1].path: {tmp_path}/broken.prompty:3: Invalid frontmatter YAML: "
+            "while parsing a flow sequence, did not find expected ',' or ']'",
+            f"{path}:9: tools[2].specification: Referenced file not found: api.json",
+            f"{path}:12: template.parser: No parser registered for key: xml",
+            f"{path}:15: there is no filter 'nothing'",
+            f"{path}:16: there is no test 'odder'",
+            f"{path}:17: 'include' is not allowed in a template",
+        ],
+    )
+    path.write_text("---\nname: [a]\n---\n{% if %}")
+    assert shown(capsys, "validate", str(path))[1].splitlines() == [
+        f"{path}:2: name: text is needed here, not a list",
+        f"{path}:4: Template syntax error: Expected an expression, got 'end of statement block'",
+        f"{path}: model: warning: the file names no model",
+    ]
 
 
 def test_every_problem_is_listed_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

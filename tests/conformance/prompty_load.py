@@ -19,7 +19,17 @@ from ronda.prompty.frontmatter import split
 from ronda.prompty.tree import parse_yaml
 from ronda.schema.validate import Validator
 
-KNOWN = {"fixture", "frontmatter", "frontmatter_raw", "body", "env", "files", "agent_subdir", "inputs"}
+KNOWN = {
+    "fixture",
+    "frontmatter",
+    "frontmatter_raw",
+    "body",
+    "env",
+    "files",
+    "agent_subdir",
+    "allowed_file_roots",
+    "inputs",
+}
 BODY = "system:\nHello"
 
 
@@ -61,7 +71,8 @@ def _check(fixtures: Path, vector: Json) -> None:
 
 
 def _load(path: Path, said: Json) -> Any:
-    prompty = load(path, env=said.get("env") or {})
+    roots = [path.parent / root for root in said.get("allowed_file_roots") or ()]
+    prompty = load(path, allowed_file_roots=roots, env=said.get("env") or {})
     return validate_inputs(prompty, said["inputs"]) if "inputs" in said else to_dict(prompty)
 
 

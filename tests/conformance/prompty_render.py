@@ -76,5 +76,5 @@ def _matched(ours: Json, expected: Json) -> Json:
     for key, pattern in expected.items():
         if key.endswith("_pattern"):
             text = str(ours.get(key.removesuffix("_pattern"), ours.get("rendered", ours.get("text"))))
-            matched[key] = pattern if re.search(pattern, text) else text
+            matched[key] = pattern if re.search(pattern, text, re.MULTILINE) else text
     return matched

@@ -1,8 +1,9 @@
 """Every vector of TurnConformance.replay: the host and the model do again what the recorded trajectory says they did, and our
 run must leave the same trajectory behind.
 
-The inputs of these vectors hold no script; what was recorded is in the trajectory itself: which round asked for which tools, what
-was permitted, what failed. Everything else in it (order, numbers, checkpoints, how it ends) is the loop's.
+The inputs of these vectors hold no script (those of `permission_denied` and `tool_success` are the same to the letter); what was
+recorded is in the trajectory itself: which round asked for which tools, what was permitted, what failed, when somebody
+cancelled. Everything else in it (order, numbers, checkpoints, how it ends) is the loop's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from tests.conformance.prompty_vectors import Json, expected_of, fits
 
-from ronda.agent import Agent, invoke_agent_async
+from ronda.agent import Agent, Cancel, invoke_agent_async
 from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
@@ -36,8 +37,15 @@ class _Asked:
 
 
 @dataclass
+class _Round:
+    asked: list[_Asked] = field(default_factory=list)
+    answered: bool = False  # else the model failed
+
+
+@dataclass
 class _Recorded:
-    rounds: list[list[_Asked]] = field(default_factory=list)
+    rounds: list[_Round] = field(default_factory=list)
+    cancelled: bool = False
 
     @classmethod
     def read(cls, lines: list[str]) -> _Recorded:
@@ -45,22 +53,31 @@ class _Recorded:
         for line in lines:
             match line.split(":"):
                 case ["turn", "llm_start", *_]:
-                    found.rounds.append([])
+                    found.rounds.append(_Round())
+                case ["turn", "llm_complete", *_]:
+                    found.rounds[-1].answered = True
                 case ["turn", "permission_requested", _, request]:
-                    found.rounds[-1].append(_Asked(request.removesuffix("-permission")))
+                    found.rounds[-1].asked.append(_Asked(request.removesuffix("-permission")))
                 case ["turn", "permission_completed", _, approved]:
-                    found.rounds[-1][-1].permitted = approved == "true"
+                    found.rounds[-1].asked[-1].permitted = approved == "true"
                 case ["turn", "tool_result", _, name, success, *kind]:
-                    asked = found.rounds[-1][-1]
+                    asked = found.rounds[-1].asked[-1]
                     asked.name, asked.failed = name, success != "true"
                     asked.error_kind = kind[0] if kind else None
+                case ["turn", "cancelled", *_]:
+                    found.cancelled = True
                 case _:
                     pass
         return found
 
     @property
     def asked(self) -> dict[str, _Asked]:
-        return {one.id: one for round in self.rounds for one in round}
+        return {one.id: one for round in self.rounds for one in round.asked}
+
+    def line(self, round: _Round) -> Line:
+        if not round.answered:
+            return Line(error="it failed", status=400)
+        return Line(calls=tuple([Call(one.name, {"a": 1, "b": 2}, one.id) for one in round.asked]), text="3")
 
 
 def check(vector: Json) -> None:
@@ -84,19 +101,20 @@ async def _run(said: Json, recorded: _Recorded, turn: TurnView) -> None:
         one = next(waiting)
         return GuardrailResult(one.id not in denied, None if one.permitted else "Permission denied")
 
-    lines = [
-        Line(calls=tuple([Call(one.name, {"a": 1, "b": 2}, one.id) for one in round])) if round else Line(text="3")
-        for round in recorded.rounds
-    ]
-    tools = [_Tool(ToolSpec(name), asked) for name in {one.name: None for one in asked.values()}]
+    cancel = Cancel()
+    if recorded.cancelled and not asked:
+        cancel.cancel()
+    last = next(reversed(asked), None) if recorded.cancelled else None  # cancelled while this one ran
+    tools = [_Tool(ToolSpec(name), asked, cancel, last) for name in {one.name: None for one in asked.values()}]
     options: dict[str, Any] = {"max_iterations": said["maxIterations"]} if "maxIterations" in said else {}
     with contextlib.suppress(RunEnded):  # how it ended is what the trajectory says
         await invoke_agent_async(
-            Agent(ScriptedModel(*lines), tools=tools),
+            Agent(ScriptedModel(*map(recorded.line, recorded.rounds)), tools=tools),
             {"input": "go", **(said.get("inputs") or {})},
             on_event=turn.feed,
             guardrails=Guardrails(tool=judge),
             parallel_tool_calls=False,
+            cancel=cancel,
             **options,
         )
 
@@ -105,8 +123,12 @@ async def _run(said: Json, recorded: _Recorded, turn: TurnView) -> None:
 class _Tool:
     spec: ToolSpec
     asked: dict[str, _Asked]
+    cancel: Cancel
+    last: str | None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        if context.call_id == self.last:
+            self.cancel.cancel()
         if self.asked[context.call_id].failed:
             raise RuntimeError(self.asked[context.call_id].error_kind or "it failed")
         return ToolOutput("3")

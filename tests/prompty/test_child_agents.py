@@ -18,11 +18,12 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import SystemTurn, ToolResult, ToolTurn, Usage, user
 from ronda.errors import LimitExceeded, RunCancelled
 from ronda.journal.memory import MemoryJournal
-from ronda.prompty import clear_connections
+from ronda.prompty import clear_connections, load, to_dict
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
 from ronda.prompty.registry import clear_tools, register_tool
 from ronda.providers.script import Call, ScriptedModel, calls, says
 from ronda.trace import Tracer
+from ronda.trace import to_dict as traced
 
 
 @pytest.fixture(autouse=True)
@@ -279,6 +280,28 @@ def test_files_that_start_each_other_in_a_circle_are_refused(
 
     assert str(refused.value) == f"the tool 't' goes round in a circle: {circle}"
     assert model.heard == []
+
+
+def test_what_a_file_was_loaded_with_holds_for_the_files_below_it(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    tool = "tools:\n  - {{name: {0}, kind: prompty, path: {1}, mode: agentic}}\ninputs: {{q: x}}"
+    script("outer", calls("middle"), says("outer is done"))
+    middle = script("middle-model", calls("inner"), says("middle is done"))
+    script("inner-model", says("inner is done"))
+    write(shared, "middle.prompty", "'${env:MIDDLE}'", tool.format("inner", "inner.prompty"))
+    write(shared, "inner.prompty", "'${env:INNER}'", "inputs: {q: x}")
+    path = write(tmp_path / "own", "outer.prompty", "outer", tool.format("middle", shared / "middle.prompty"))
+
+    with pytest.raises(BadPrompty, match="outside allowed roots"):
+        invoke_agent(path)
+    env = {"MIDDLE": "middle-model", "INNER": "inner-model"}
+    prompty = load(path, allowed_file_roots=[shared], env=env)
+
+    assert invoke_agent(prompty) == "outer is done"
+    assert [result.content for result in heard(middle)] == ["inner is done"]
+    assert "inner-model" not in f"{prompty!r} {traced(prompty)}"
+    assert "host" not in to_dict(prompty)
+    assert load(path) == prompty
 
 
 def test_two_tools_may_be_the_same_file(tmp_path: Path) -> None:

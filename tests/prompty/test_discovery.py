@@ -33,6 +33,7 @@ TABLE = Capabilities(
         ("m-4o", 128),
         ("m-4o-mini", 128),
         ("m-45", None),
+        ("m-4.1", None),
         ("m", None),
         ("xm-4", None),
     ],
@@ -65,6 +66,18 @@ RECORDS: list[tuple[str, str | None, dict[str, Any], ModelInfo]] = [
     ),
     ("foundry", "catalog", {"id": "g", "maxContextLength": 8}, ModelInfo("g", context_window=8)),
     ("foundry", None, {"id": "g", "maxContextLength": True}, ModelInfo("g")),
+    (
+        "foundry",
+        "catalog",
+        {"id": "g", "inputModalities": ["text"], "outputModalities": []},
+        ModelInfo("g", None, None, None, ("text",), ()),
+    ),
+    (
+        "foundry",
+        "deployment",
+        {"name": "d", "properties": {"model": {"name": "g", "inputModalities": ["text"]}}},
+        ModelInfo("d", "g", "azure", None, ("text",)),
+    ),
     (
         "foundry",
         "deployment",

@@ -31,6 +31,21 @@ def test_a_name_goes_out_with_any_role() -> None:
     ]
 
 
+def test_what_a_message_says_beside_its_content_goes_out_with_it() -> None:
+    messages = [
+        {"role": "user", "content": "hi", "metadata": {"name": "Ann", "id": 7, "seen": object()}},
+        {"role": "assistant", "content": "{", "prefix": True},
+    ]
+    assert body(messages)["messages"] == [
+        {"role": "user", "content": "hi", "name": "Ann", "id": 7},
+        {"role": "assistant", "content": "{", "prefix": True},
+    ]
+    assert body(messages, provider="anthropic")["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "{"}]},
+    ]
+
+
 def test_a_file_is_an_address_or_its_content() -> None:
     parts = [
         {"kind": "file", "value": "https://example.com/a.pdf"},

@@ -26,8 +26,12 @@ def interp(text: str, source: str | None, strict: bool = False) -> Segment:
     [
         ("a{# c #}b{% if q %}c{% endif %}", [literal("abc")]),
         ("a {{ q }} b", [literal("a "), interp("Q", "q"), literal(" b")]),
-        ("{{ q | lower }}{{ missing }}{{ 'x' }}", [interp("q", "q"), interp("", None), interp("x", None)]),
+        ("{{ q | lower }}{{ missing }}{{ 'x' }}", [interp("q", "q"), interp("", "missing"), interp("x", None)]),
         ("{% for i in l %}{{ i }}.{% endfor %}", [interp("1", "l"), literal("."), interp("2", "l"), literal(".")]),
+        (
+            "{{ null }}{{ loop }}{% for i in [1] %}{{ loop.index }}{% endfor %}",
+            [interp("", None), interp("", "loop"), interp("1", None)],
+        ),
         ("{% set a = q ~ '!' %}{{ a }}", [interp("Q!", "q")]),
         ("{% set a %}<{{ q }}>{% endset %}{{ a }}", [literal("<"), interp("Q", "q"), literal(">")]),
         ("{% macro m(x) %}({{ x }}){% endmacro %}{{ m(q) }}", [literal("("), interp("Q", "q"), literal(")")]),

@@ -1,6 +1,6 @@
 """A prompty file and its inputs → a run: the model it names, the messages it renders to, the tools it declares.
 
-    resolve(path_or_agent)       a file loaded, or the agent as it is
+    resolve(path_or_agent)       a file loaded, or the agent as it is; `Source` does so ahead of its span
     agent_of(prompty)            the agent of ours that a file is
     FileJob                      a file with its inputs: what its run starts from, and how its answer is read
     start_file(…)                all of it, up to a run that is about to be driven
@@ -10,7 +10,9 @@ What the caller gives for this run alone (`tools`) lies over the file's and the 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
@@ -26,11 +28,11 @@ from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
 from ronda.drive import Provider, ToolContext, ToolOutput
-from ronda.errors import BadConfig, BadRequest
+from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.inputs import validate_inputs
-from ronda.prompty.load import load
+from ronda.prompty.load import SIGNATURE, load, read_file
 from ronda.prompty.model import Prompty
-from ronda.prompty.options import options_of
+from ronda.prompty.options import options_of, wants_stream
 from ronda.prompty.prepare import prepared
 from ronda.prompty.results import read_structured
 from ronda.prompty.rich import Message, read_message
@@ -39,7 +41,7 @@ from ronda.prompty.turns import turns_of
 from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.providers import Where, open_provider
 from ronda.providers.grants import Grant
-from ronda.trace.spans import span
+from ronda.trace.spans import OpenSpan, Tracer, current_span, span
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_responses import API as RESPONSES
 
@@ -53,18 +55,53 @@ def resolve(source: AnyAgent) -> Agent | Prompty:
     if isinstance(source, Agent | Prompty):
         return source
     if isinstance(source, str | os.PathLike):
-        with span("load", signature="ronda.prompty.load", inputs={"path": str(source)}) as emit:
-            prompty = load(source)
-            emit("result", prompty)
-            return prompty
+        return load(source)
     raise BadConfig(f"{source!r} is no agent; give an Agent, a loaded prompty, or the path of a prompty file")
 
 
 def must_be_file(source: AnyAgent) -> Prompty:
-    found = resolve(source)
+    return _file(resolve(source))
+
+
+def _file(found: Agent | Prompty) -> Prompty:
     if isinstance(found, Agent):
         raise BadConfig("an agent made in code has no template to work on; `invoke_agent` and `turn` run it")
     return found
+
+
+class Source:
+    """An agent or the path of one, looked at before it is known which span it belongs into: that of the call, or that of
+    the stream that the file asks for. `resolve` tells of the loading wherever it is called."""
+
+    def __init__(self, said: AnyAgent) -> None:
+        self._said = said
+        self._began = time.time()
+        self.found: Agent | Prompty | None = said if isinstance(said, Agent | Prompty) else None
+        if isinstance(said, str | os.PathLike):
+            with contextlib.suppress(RondaError):  # raised again by `resolve`
+                self.found = read_file(said)
+        self._ended = time.time()
+
+    @property
+    def wants_stream(self) -> bool:
+        found = self.found
+        if not isinstance(found, Prompty) or found.model is None or found.model.api_type in ("embedding", "image"):
+            return False  # a vector or an image comes in one piece
+        return wants_stream(found)
+
+    def resolve(self) -> Agent | Prompty:
+        if self.found is None:
+            return resolve(self._said)
+        if self.found is not self._said and not Tracer.is_idle():
+            told = OpenSpan("load", current_span(), self._began)
+            told.emit("signature", SIGNATURE)
+            told.emit("inputs", {"path": str(self._said)})
+            told.emit("result", self.found)
+            told.close(self._ended)
+        return self.found
+
+    def file(self) -> Prompty:
+        return _file(self.resolve())
 
 
 def agent_of(prompty: Prompty, upstream: Upstream | None = None) -> Agent:
@@ -106,7 +143,7 @@ class FileJob:
                 self._rejected = self.last.turn.text
 
     def answer(self, run: Run) -> Any:
-        with span("process", signature="ronda.prompty.process") as emit:
+        with span("process", signature="ronda.prompty.process", inputs={"response": self.last}) as emit:
             result = self.read(run)
             emit("result", result)
             return result
@@ -131,12 +168,25 @@ def _begin(prompty: Prompty, inputs: Inputs | Conversation | None) -> tuple[dict
             messages = prepared(prompty, known)
             emit("result", messages)
         return known, messages, turns_of(messages)
-    if isinstance(inputs, str):
-        names = ", ".join(f"'{one.name}'" for one in prompty.inputs) or "none"
-        raise BadRequest(f"the inputs of a prompty file are a mapping; this one declares {names}", param="inputs")
+    _refuse_text(prompty, inputs)
     known = {one.name: one.default for one in prompty.inputs if one.default is not None}
     messages, turns = read_conversation(inputs)
     return known, messages, turns
+
+
+def check_inputs(prompty: Prompty, inputs: Any) -> None:
+    """Raises what a run with these inputs would."""
+    if inputs is None or isinstance(inputs, Mapping):
+        validate_inputs(prompty, inputs)
+    else:
+        _refuse_text(prompty, inputs)
+        read_conversation(inputs)
+
+
+def _refuse_text(prompty: Prompty, inputs: Any) -> None:
+    if isinstance(inputs, str):
+        names = ", ".join(f"'{one.name}'" for one in prompty.inputs) or "none"
+        raise BadRequest(f"the inputs of a prompty file are a mapping; this one declares {names}", param="inputs")
 
 
 def read_conversation(given: Any) -> tuple[list[Message], list[Turn]]:

@@ -16,17 +16,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from ronda.agent.blocking import wait_for
-from ronda.agent.join import Conversation, FileJob, must_be_file, read_conversation, resolve, start_job
+from ronda.agent.join import (
+    Conversation,
+    FileJob,
+    Source,
+    check_inputs,
+    must_be_file,
+    read_conversation,
+    start_job,
+)
 from ronda.agent.start import RunOptions, Start
-from ronda.agent.streams import PromptyStream
+from ronda.agent.streams import PromptyStream, signature_of
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
-from ronda.errors import BadRequest
+from ronda.errors import BadRequest, RondaError
 from ronda.prompty import results
 from ronda.prompty.discovery import ModelInfo, map_models
 from ronda.prompty.inputs import validate_inputs as validated
 from ronda.prompty.model import Connection, Model, Prompty
-from ronda.prompty.options import wants_stream
 from ronda.prompty.prepare import parsed, prepared, rendered
 from ronda.prompty.process import UNEXPECTED, BadResponse
 from ronda.prompty.process import process as result_of
@@ -37,6 +47,10 @@ from ronda.providers import Where
 from ronda.trace.spans import span
 
 _DATA = {"embedding": "/embeddings", "image": "/images/generations"}
+
+
+class _Used(Struct):
+    usage: dict[str, Any] | None = None
 
 
 # ---- the stages -------------------------------------------------------------------------------------------------------
@@ -123,10 +137,13 @@ async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> 
     from ronda.agent.start import checked_options
 
     checked = checked_options(options)
+    source = Source(agent)
+    if source.wants_stream:
+        return _stream_once(source, messages, checked, "run", {"messages": messages})
     with span("run", signature="ronda.run", inputs={"messages": messages}) as emit:
-        prompty = must_be_file(agent)
+        prompty = source.file()
         read_conversation(messages)  # said before anything else happens
-        result = await _once(FileJob(prompty, messages), checked, "run")
+        result = await _once(FileJob(prompty, messages), checked)
         emit("result", result)
         return result
 
@@ -144,38 +161,71 @@ async def invoke_async(
     from ronda.agent.start import checked_options
 
     checked = checked_options(options)
+    source = Source(agent)
+    if source.wants_stream:
+        return _stream_once(source, inputs, checked, "invoke", inputs)
     with span("invoke", signature="ronda.invoke", inputs=inputs) as emit:
-        result = await _once(FileJob(must_be_file(agent), inputs), checked, "invoke")
-        if target_type is not None and not isinstance(result, PromptyStream):
+        result = await _once(FileJob(source.file(), inputs), checked)
+        if target_type is not None:
             result = results.cast(result, target_type)
         emit("result", result)
         return result
 
 
-async def _once(job: FileJob, options: RunOptions, name: str) -> Any:
+async def _once(job: FileJob, options: RunOptions) -> Any:
     if job.upstream.api in _DATA:
         return await ask_for_data(job)
-    if wants_stream(job.prompty):
-        return PromptyStream(lambda: start_job(job, None, True, options, loop=False), name=name, inputs=job.inputs)
     start = await start_job(job, None, False, options, loop=False)
     await start.drive()
     return start.result()
+
+
+def _stream_once(
+    source: Source, given: Conversation | Mapping[str, Any] | None, options: RunOptions, name: str, inputs: Any
+) -> PromptyStream:
+    check_at_once(source, given, name)
+
+    async def begin() -> Start:
+        return await start_job(FileJob(source.file(), given), None, True, options, loop=False)
+
+    return PromptyStream(begin, name=name, inputs=inputs)
+
+
+def check_at_once(source: Source, inputs: Any, name: str) -> None:
+    """A stream begins when it is read; what is wrong with the file or its inputs is said now, in a span as if it had begun."""
+    trouble: Exception | None = None
+    try:
+        found = source.found
+        if isinstance(found, Prompty):
+            if (api := upstream_of(found).api) in _DATA:
+                raise BadRequest(f"an answer of the API type '{api}' comes in one piece; it cannot be streamed")
+            check_inputs(found, inputs)
+            return
+        if found is not None:
+            return
+    except RondaError as error:
+        trouble = error
+    with span(name, signature=signature_of(name), inputs=inputs):
+        source.resolve()
+        if trouble is not None:
+            raise trouble
 
 
 async def invoke_file(
     agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool | None, hold: bool, options: RunOptions
 ) -> Any:
     """`invoke_agent` for a file, and for whoever wants a stream."""
-    if stream or hold:
-        return _stream(resolve(agent), inputs, tools, hold, options)
+    source = Source(agent)
+    if stream or hold or (stream is None and source.wants_stream):
+        return _stream(source, inputs, tools, hold, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-        found = resolve(agent)
-        if isinstance(found, Prompty) and stream is None and wants_stream(found):
-            return _stream(found, inputs, tools, hold, options)
+        found = source.resolve()
         if isinstance(found, Prompty):
             job = FileJob(found, inputs)
             if job.upstream.api in _DATA:
-                return await ask_for_data(job)
+                result = await ask_for_data(job)
+                emit("result", result)
+                return result
             start = await start_job(job, tools, False, options)
         else:
             start = Start(found, () if inputs is None else inputs, tools, False, options)
@@ -186,22 +236,16 @@ async def invoke_file(
 
 
 def _stream(
-    agent: Agent | Prompty, inputs: Inputs | None, tools: Tools | None, hold: bool, options: RunOptions
+    source: Source, inputs: Inputs | None, tools: Tools | None, hold: bool, options: RunOptions
 ) -> PromptyStream:
-    if isinstance(agent, Prompty):
-        if (api := upstream_of(agent).api) in _DATA:
-            raise BadRequest(f"an answer of the API type '{api}' comes in one piece; it cannot be streamed")
-        if inputs is None or isinstance(inputs, Mapping):
-            validated(agent, inputs)  # what is missing is said at once
-
-        async def begin_file() -> Start:
-            return await start_job(FileJob(agent, inputs), tools, True, options)
-
-        return PromptyStream(begin_file, hold=hold, inputs=inputs)
-    start = Start(agent, () if inputs is None else inputs, tools, True, options)
+    check_at_once(source, inputs, "invoke_agent")
+    agent = source.found
+    start = None
+    if isinstance(agent, Agent):
+        start = Start(agent, () if inputs is None else inputs, tools, True, options)
 
     async def begin() -> Start:
-        return start
+        return start or await start_job(FileJob(source.file(), inputs), tools, True, options)
 
     return PromptyStream(begin, hold=hold, inputs=inputs)
 
@@ -215,14 +259,22 @@ async def ask_for_data(job: FileJob) -> Any:
 
     where = job.upstream
     write = write_embedding if where.api == "embedding" else write_image
-    with span("execute", signature="ronda.providers.openai_data.ask", inputs={"model": where.model}):
+    with span("execute", signature="ronda.providers.openai_data.ask", inputs={"model": where.model}) as emit:
         body = write(job.prompty, where.model, job.messages)
         to = await _reach(where)
         data = await ask(_DATA[where.api], body, to.base_url or _base(where), to.key)
+        emit("result", {"usage": _usage(data)})
     with span("process", signature="ronda.process") as emit:
         result = result_of(job.prompty, data)
         emit("result", result)
         return result
+
+
+def _usage(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data, type=_Used).usage
+    except (msgspec.MsgspecError, UnicodeError):  # `process` says what is wrong with it
+        return None
 
 
 async def _reach(where: Upstream) -> Where:
@@ -250,8 +302,6 @@ def list_models(agent: AnyAgent | Connection, provider: str | None = None) -> li
 
 
 async def list_models_async(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
-    import msgspec
-
     from ronda.providers.openai_data import get
 
     if isinstance(agent, Connection):

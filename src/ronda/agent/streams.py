@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 Begin = Callable[[], "Awaitable[Start]"]
 
 
+def signature_of(span: str) -> str:
+    """Of the door that a span is about. That of a turn is the specification's."""
+    return "prompty.turn" if span.split()[0] == "turn" else f"ronda.{span}"
+
+
 class _Turn:
     """What is shown of one turn."""
 
@@ -175,7 +180,7 @@ class PromptyStream:
     # ---- the run -----------------------------------------------------------------------------------------------------
 
     async def _drive(self, show: Callable[[list[Piece]], None]) -> None:
-        with span(self._name, signature=f"ronda.{self._name.split()[0]}", inputs=self._inputs) as emit:
+        with span(self._name, signature=signature_of(self._name), inputs=self._inputs) as emit:
             start = self._start = await self._begin()
 
             def take(batch: list[Event]) -> None:

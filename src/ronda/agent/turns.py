@@ -7,21 +7,23 @@ result can be had raw or cast to a type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from msgspec import Struct
 
 from ronda.agent.blocking import wait_for
 from ronda.agent.cancel import Cancel
-from ronda.agent.join import FileJob, resolve, start_job
-from ronda.agent.pipeline import ask_for_data
+from ronda.agent.join import FileJob, Source, start_job
+from ronda.agent.pipeline import ask_for_data, check_at_once
 from ronda.agent.start import RunOptions, Start
-from ronda.agent.streams import PromptyStream
+from ronda.agent.streams import PromptyStream, signature_of
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event, ModelFinished
 from ronda.core.limits import Retry
 from ronda.core.output import final_text
+from ronda.core.run import Run
 from ronda.errors import BadRequest
-from ronda.prompty.model import Prompty
-from ronda.prompty.options import wants_stream
 from ronda.prompty.results import cast
 from ronda.prompty.turn_events import OnTurnEvent, TurnEvents
 from ronda.trace.spans import span
@@ -122,43 +124,49 @@ async def turn_async(
     }
     options |= {name: value for name, value in more.items() if value is not None}
     name = "turn" if turn is None else f"turn {turn}"
-    with span(name, signature="ronda.turn", inputs=inputs) as emit:
-        result = await _turn(agent, inputs, tools, options, on_event, raw, name)  # type: ignore[arg-type]  # RunOptions
-        if target_type is not None and not raw and not isinstance(result, PromptyStream):
+    one = _Turn(Source(agent), inputs, tools, options, on_event)  # type: ignore[arg-type]  # the keys are RunOptions'
+    if one.source.wants_stream and not raw:
+        check_at_once(one.source, inputs, name)
+        return PromptyStream(one.begin_stream, name=name, inputs=inputs)
+    with span(name, signature=signature_of(name), inputs=inputs) as emit:
+        result = await one.run(raw)
+        if target_type is not None and not raw:
             result = cast(result, target_type)
         emit("result", result)
         return result
 
 
-async def _turn(
-    agent: AnyAgent,
-    inputs: Inputs | None,
-    tools: Tools | None,
-    options: RunOptions,
-    on_event: OnTurnEvent | None,
-    raw: bool,
-    name: str,
-) -> Any:
-    found = resolve(agent)
-    job = FileJob(found, inputs) if isinstance(found, Prompty) else None
-    if job is not None and job.upstream.api in ("embedding", "image"):
-        return await ask_for_data(job)
-    if on_event is not None:
-        options = {**options, "on_event": TurnEvents(on_event, final_text if job is None else job.read)}
+class _Turn(Struct, frozen=True):
+    source: Source
+    inputs: Inputs | None
+    tools: Tools | None
+    options: RunOptions
+    on_event: OnTurnEvent | None
 
-    async def begin(stream: bool) -> Start:
-        if job is not None:
-            return await start_job(job, tools, stream, options, loop=None)
-        assert isinstance(found, Agent)
-        return Start(found, () if inputs is None else inputs, tools, stream, options)
+    async def run(self, raw: bool) -> Any:
+        found = self.source.resolve()
+        if isinstance(found, Agent):
+            start = Start(found, () if self.inputs is None else self.inputs, self.tools, False, self._told(final_text))
+        else:
+            job = FileJob(found, self.inputs)
+            if job.upstream.api in ("embedding", "image"):
+                return await ask_for_data(job)
+            start = await self._begin(job, stream=False)
+        last = _Last()
+        await start.drive(last.take)
+        result = start.result()
+        return last.finished if raw else result
 
-    if job is not None and wants_stream(job.prompty) and not raw:
-        return PromptyStream(lambda: begin(True), name=name, inputs=job.inputs)
-    last = _Last()
-    start = await begin(False)
-    await start.drive(last.take)
-    result = start.result()
-    return last.finished if raw else result
+    async def begin_stream(self) -> Start:
+        return await self._begin(FileJob(self.source.file(), self.inputs), stream=True)
+
+    async def _begin(self, job: FileJob, *, stream: bool) -> Start:
+        return await start_job(job, self.tools, stream, self._told(job.read), loop=None)
+
+    def _told(self, read: Callable[[Run], Any]) -> RunOptions:
+        if self.on_event is None:
+            return self.options
+        return {**self.options, "on_event": TurnEvents(self.on_event, read)}
 
 
 class _Last:

@@ -1,8 +1,13 @@
-"""Prompty files on the command line: `-i name=value` → inputs, and the model that is asked instead of the file's own."""
+"""Prompty files on the command line: `-i name=value` → inputs, and the model that is asked instead of the file's own.
+
+Variables that the environment lacks come from a `.env` file beside the prompty file, or in the current folder. They are for the
+file's own references alone: what a folder says in there never becomes part of this program's environment.
+"""
 
 from __future__ import annotations
 
 import mimetypes
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ronda.errors import BadConfig, BadRequest
+from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.inputs import read_input
 from ronda.prompty.load import load
 from ronda.prompty.model import KeyConnection, Model, Prompty
@@ -26,7 +32,7 @@ def is_file(prompt: str | None) -> bool:
 
 def load_file(path: str, model: str | None = None, base_url: str | None = None, default: str | None = None) -> Prompty:
     """A file, with another model if one is asked for; `default` is the model of a file that names none."""
-    prompty = load(path)
+    prompty = load(path, env=environment(path))
     if prompty.model is None and model is None:
         model = default
     if model is not None:
@@ -37,6 +43,12 @@ def load_file(path: str, model: str | None = None, base_url: str | None = None, 
         where = KeyConnection(endpoint=base_url)
         return msgspec.structs.replace(prompty, model=msgspec.structs.replace(prompty.model, connection=where))
     return prompty
+
+
+def environment(path: str) -> dict[str, str] | None:
+    """What a file's `${env:…}` are looked up in; None is the process's own, where there is no `.env` file."""
+    files = [file for file in (Path(path).parent / ".env", Path(".env")) if file.is_file()]
+    return with_dotenv(os.environ, *files) if files else None
 
 
 def read_inputs(prompty: Prompty, said: Sequence[str]) -> dict[str, Any]:

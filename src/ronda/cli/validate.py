@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+from ronda.cli.files import environment
 from ronda.prompty.validate import validate as problems_of
 
 
 def validate(asked: argparse.Namespace) -> int:
     failed = False
     for file in asked.files:
-        problems = problems_of(file)
+        problems = problems_of(file, env=environment(file))
         for problem in problems:
             place = file if problem.line is None else f"{file}:{problem.line}"
             said = problem.message if problem.severity == "error" else f"warning: {problem.message}"

@@ -1,7 +1,7 @@
-"""A prompty file → everything that is wrong with it, with lines: what `ronda validate` prints.
+"""A prompty file → everything that is wrong with it, with lines.
 
 A file has an error here if and only if `load` raises. Beyond that there are warnings: keys without effect, bindings to
-inputs that are not there, files that a tool will look for in vain.
+inputs that are not there, files that a tool will look for in vain. `validate` looks further.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ronda.prompty.references import Roots
 from ronda.prompty.report import Problem, Report
 from ronda.prompty.tree import Place
 
-__all__ = ["Problem", "check"]
+__all__ = ["Problem", "check", "look", "place_of"]
 
 
 def check(
@@ -23,14 +23,22 @@ def check(
 ) -> list[Problem]:
     """Every problem of a file, in the order of its lines; none for a file in order. Raises nothing."""
     try:
-        found, text = read_text(path)
+        _, report = look(path, allowed_file_roots, env)
     except BadPrompty as error:
         return [Problem(error.line, "", str(error))]
+    return report.problems()
+
+
+def look(
+    path: AnyPath, allowed_file_roots: Sequence[AnyPath], env: Mapping[str, str] | None
+) -> tuple[Prompty | None, Report]:
+    """A file as far as it can be read, and what there is to say about it. Raises `BadPrompty` where there is no text."""
+    found, text = read_text(path)
     roots = Roots(found.parent, allowed_file_roots)
     prompty, report = examine(text, Report(str(found)), roots, env)
-    if prompty is not None:
+    if prompty is not None and not report.errors:
         _check_files(prompty, report, roots)
-    return report.problems()
+    return prompty, report
 
 
 def _check_files(prompty: Prompty, report: Report, roots: Roots) -> None:
@@ -46,12 +54,13 @@ def _check_files(prompty: Prompty, report: Report, roots: Roots) -> None:
         try:
             roots.find(path)
         except BadPrompty as error:
-            report.warn((*_place_of(tool.name, report), key), str(error))
+            report.warn((*place_of(tool.name, report), key), str(error))
 
 
-def _place_of(name: str, report: Report) -> Place:
+def place_of(tool: str, report: Report) -> Place:
+    """Where the file declares a tool."""
     tools = report.tree.value.get("tools") if report.tree is not None else None
     if isinstance(tools, dict):
-        return ("tools", name)
-    said = [tool.get("name") if isinstance(tool, dict) else None for tool in tools or ()]
-    return ("tools", said.index(name)) if name in said else ("tools",)
+        return ("tools", tool)
+    said = [one.get("name") if isinstance(one, dict) else None for one in tools or ()]
+    return ("tools", said.index(tool)) if tool in said else ("tools",)

@@ -22,7 +22,6 @@ from ronda.prompty.parameters import parameters_of
 from ronda.prompty.references import Roots
 from ronda.prompty.registry import Lent
 from ronda.tools.agent import STARTED, AgentTool
-from ronda.trace.spans import span
 
 MAX_DEPTH: Final = 8  # files, one the tool of another
 MAX_FILES: Final = 100  # below one file
@@ -81,9 +80,7 @@ class Children:
         if path not in self._loaded:
             if len(self._loaded) >= MAX_FILES:
                 raise _bad(f"more than {MAX_FILES} files are tools of each other", declared, parent)
-            with span("load", signature="ronda.prompty.load", inputs={"path": str(path)}) as emit:
-                self._loaded[path] = load(path, allowed_file_roots=self._allowed, env=self._env)
-                emit("result", self._loaded[path])
+            self._loaded[path] = load(path, allowed_file_roots=self._allowed, env=self._env)
         return self._loaded[path]
 
 

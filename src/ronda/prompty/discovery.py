@@ -6,7 +6,7 @@ too: a table only fills in what is missing. Whoever calls brings the table; noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,6 +31,10 @@ class ModelInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 # ---- a provider's record ------------------------------------------------------------------------------------------------
+
+_WINDOWS = ("maxContextLength", "contextWindow", "context_length")
+_INPUTS = ("inputModalities", "input_modalities", "supportedInputModalities")
+_OUTPUTS = ("outputModalities", "output_modalities", "supportedOutputModalities")
 
 
 def map_model(provider: str, raw: Raw, shape: str | None = None) -> ModelInfo:
@@ -74,11 +78,9 @@ def _plain(raw: Raw) -> ModelInfo:
         id=_text(raw, "id", "name") or "",
         display_name=_text(raw, "display_name", "displayName"),
         owned_by=_text(raw, "owned_by", "ownedBy"),
-        context_window=_count(
-            raw, "maxContextLength", "max_context_length", "context_length", "context_window", "max_model_len"
-        ),
-        input_modalities=_words(raw, "input_modalities"),
-        output_modalities=_words(raw, "output_modalities"),
+        context_window=_count(raw, *_WINDOWS, "max_context_length", "context_window", "max_model_len"),
+        input_modalities=_words(raw, *_INPUTS),
+        output_modalities=_words(raw, *_OUTPUTS),
         additional_properties=dict(raw),
     )
 
@@ -90,22 +92,16 @@ def _deployment(raw: Raw) -> ModelInfo:
     capabilities = next(
         (found for place in (properties, model, raw) if (found := _inside(place, "capabilities"))), dict[str, Any]()
     )
-    windows = ("maxContextLength", "contextWindow", "context_length")
-    inputs = ("inputModalities", "input_modalities", "supportedInputModalities")
-    outputs = ("outputModalities", "output_modalities", "supportedOutputModalities")
+    places = (capabilities, model, raw)
     return ModelInfo(
         id=_text(raw, "name", "id") or "",
         display_name=_text(raw, "modelName") or _text(model, "name"),
         owned_by=_text(raw, "modelPublisher") or _text(model, "publisher") or "azure",
-        context_window=_first(_count, (capabilities, windows), (model, windows), (raw, windows)),
-        input_modalities=_words(capabilities, *inputs),
-        output_modalities=_words(capabilities, *outputs),
+        context_window=next((window for one in places if (window := _count(one, *_WINDOWS)) is not None), None),
+        input_modalities=next((words for one in places if (words := _words(one, *_INPUTS)) is not None), None),
+        output_modalities=next((words for one in places if (words := _words(one, *_OUTPUTS)) is not None), None),
         additional_properties=dict(raw),
     )
-
-
-def _first(read: Callable[..., int | None], *places: tuple[Raw, tuple[str, ...]]) -> int | None:
-    return next((found for place, keys in places if (found := read(place, *keys)) is not None), None)
 
 
 def _inside(raw: Raw, key: str) -> Raw:
@@ -149,9 +145,9 @@ class Capability(Struct, frozen=True, rename="camel"):
     output_modalities: tuple[str, ...] | None = None
 
     def covers(self, model: str) -> bool:
-        """`gpt-4` covers `gpt-4-0613`, and not `gpt-4o` or `gpt-45`: those are other names."""
+        """`gpt-4` covers `gpt-4-0613`, and not `gpt-4o`, `gpt-45` or `gpt-4.1`: those are other names."""
         after = model[len(self.prefix) : len(self.prefix) + 1]
-        return model.startswith(self.prefix) and not (after.isascii() and after.isalnum())
+        return model.startswith(self.prefix) and not (after.isascii() and after.isalnum()) and after != "."
 
 
 class Capabilities(Struct, frozen=True):

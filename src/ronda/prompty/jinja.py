@@ -17,8 +17,22 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from msgspec import Struct
 
 from ronda.prompty.jinja_expressions import Expressions, Function, Namespace, Scope, counted, fail, names_in, sources
+from ronda.prompty.jinja_functions import FILTERS, TESTS
 from ronda.prompty.leaves import items_of, kind_of, truthy
 from ronda.prompty.segments import Budget, Fragment, Out, Rich, Segment, TemplateError
+
+# What there is to run; anything else is refused.
+_STATEMENTS = (
+    nodes.Output,
+    nodes.If,
+    nodes.For,
+    nodes.Assign,
+    nodes.AssignBlock,
+    nodes.With,
+    nodes.Macro,
+    nodes.FilterBlock,
+    nodes.Scope,
+)
 
 
 class Macro(Struct, frozen=True, eq=False):
@@ -43,6 +57,19 @@ def render(template: str, inputs: Mapping[str, Any], out: Out, budget: Budget) -
 def names(template: str) -> frozenset[str]:
     """Every name the template mentions."""
     return frozenset(names_in(read(template)))
+
+
+def faults(template: str) -> list[tuple[int, str]]:
+    """What would fail wherever it is reached, with its line. Raises `TemplateError` for what cannot be read at all."""
+    found: list[tuple[int, str]] = []
+    for node in read(template).find_all((nodes.Filter, nodes.Test, nodes.Stmt)):
+        if isinstance(node, nodes.Filter) and node.name not in FILTERS:
+            found.append((node.lineno, f"there is no filter '{node.name}'"))
+        elif isinstance(node, nodes.Test) and node.name not in TESTS:
+            found.append((node.lineno, f"there is no test '{node.name}'"))
+        elif isinstance(node, nodes.Stmt) and type(node) not in _STATEMENTS:
+            found.append((node.lineno, _refusal(node)))
+    return sorted(found)
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +113,7 @@ class Interpreter(Expressions):
             self.budget.step()
             doing = self._doings.get(type(node))
             if doing is None:
-                fail(node, f"'{_tag(node)}' is not allowed in a template")
+                fail(node, _refusal(node))
             doing(node, scope)
 
     def call_macro(self, macro: Any, node: nodes.Call, scope: Scope) -> Fragment:
@@ -233,6 +260,7 @@ def _blamed(made: Fragment) -> tuple[str, ...]:
     return tuple(dict.fromkeys([segment.source for segment in made.segments if segment.source is not None]))
 
 
-def _tag(node: nodes.Node) -> str:
+def _refusal(node: nodes.Node) -> str:
     words = {"FromImport": "from", "CallBlock": "call", "ExprStmt": "do"}
-    return words.get(type(node).__name__, type(node).__name__.lower())
+    tag = words.get(type(node).__name__, type(node).__name__.lower())
+    return f"'{tag}' is not allowed in a template"

@@ -57,7 +57,7 @@ class Scope:
             if name in scope._values:
                 return scope._origins[name]
             scope = scope._outer
-        return ()
+        return () if name == "null" else (name,)  # an input that is not given
 
 
 class Function:

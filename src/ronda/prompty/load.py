@@ -16,15 +16,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from ronda.prompty.at import At
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
 from ronda.prompty.frontmatter import Split, split
-from ronda.prompty.model import Prompty
+from ronda.prompty.model import Host, Prompty
 from ronda.prompty.read import read_prompty
 from ronda.prompty.references import Resolver, Roots, decode_text, read_bytes
 from ronda.prompty.report import Report
 from ronda.prompty.tree import BadYaml, Tree, parse_yaml
+from ronda.trace.spans import span
 
+SIGNATURE: Final = "ronda.load"
 MAX_SIZE: Final = 1_000_000  # bytes of a prompty file
 MAX_KEPT: Final = 32_000  # characters of front matter that are remembered
 
@@ -37,8 +41,19 @@ def load(path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapp
     `allowed_file_roots` are folders that `${file:…}` may read from beside the file's own; `env` stands in for the
     process's environment.
     """
+    with span("load", signature=SIGNATURE, inputs={"path": str(path)}) as emit:
+        prompty = read_file(path, allowed_file_roots=allowed_file_roots, env=env)
+        emit("result", prompty)
+        return prompty
+
+
+def read_file(
+    path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None
+) -> Prompty:
+    """`load`, untraced."""
     found, text = read_text(path)
-    return _or_raise(*examine(text, Report(str(found), quiet=True), Roots(found.parent, allowed_file_roots), env))
+    read = examine(text, Report(str(found), quiet=True), Roots(found.parent, allowed_file_roots), env)
+    return _hosted(_or_raise(*read), allowed_file_roots, env)
 
 
 async def load_async(
@@ -59,7 +74,13 @@ def loads(
     """Load the text of a prompty file. Paths in it start at `folder`; without one, it can bring in no files."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     roots = Roots(Path(folder) if folder is not None else None, allowed_file_roots)
-    return _or_raise(*examine(text, Report(None, quiet=True), roots, env))
+    return _hosted(_or_raise(*examine(text, Report(None, quiet=True), roots, env)), allowed_file_roots, env)
+
+
+def _hosted(prompty: Prompty, roots: Sequence[AnyPath], env: Mapping[str, str] | None) -> Prompty:
+    if not roots and env is None:
+        return prompty
+    return msgspec.structs.replace(prompty, host=Host([str(Path(root).resolve()) for root in roots], env))
 
 
 def read_text(path: AnyPath) -> tuple[Path, str]:
@@ -80,7 +101,7 @@ def read_text(path: AnyPath) -> tuple[Path, str]:
 
 
 def examine(text: str, report: Report, roots: Roots, env: Mapping[str, str] | None) -> tuple[Prompty | None, Report]:
-    """Everything there is to say about a file. There is a `Prompty` if there are no errors."""
+    """Everything there is to say about a file. Beside errors, the `Prompty` is what could be read of it, if anything."""
     try:
         parts = split(text, report.path)
         report.tree = _front_matter(parts, report)
@@ -93,8 +114,8 @@ def examine(text: str, report: Report, roots: Roots, env: Mapping[str, str] | No
     if not isinstance(body, str):
         report.add(("body",), "the body is text, and its reference brings in something else")
         body = ""
-    prompty = read_prompty(top, body, report.path, parts.body_line)
-    return (None if report.errors else prompty), report
+    prompty = read_prompty(top, body, report.path, parts.body_line if body is parts.body else 0)
+    return prompty, report
 
 
 def _front_matter(parts: Split, report: Report) -> Tree:
@@ -135,9 +156,10 @@ def _body(parts: Split, resolver: Resolver, tree: Tree) -> Any:
 
 
 def _or_raise(prompty: Prompty | None, report: Report) -> Prompty:
-    if prompty is None:
+    if report.errors:
         error, *more = report.errors
         if more:
             error.add_note(f"and {len(more)} more; `ronda validate` lists them all")
         raise error
+    assert prompty is not None, "a file that cannot be read has an error"
     return prompty

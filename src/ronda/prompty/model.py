@@ -8,6 +8,7 @@ files, and nothing here knows how a model is called.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -236,8 +237,30 @@ class Template(Struct, frozen=True, rename="camel", kw_only=True):
     parser: Parser = Parser()
 
 
+class Host:
+    """What whoever loaded a file allows it, and the files below it: folders to read from, an environment instead of the
+    process's. It is no part of the file: two files that say the same are equal whoever loaded them. And it is never shown:
+    there are keys in an environment."""
+
+    __slots__ = ("env", "roots")
+
+    def __init__(self, roots: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+        self.roots = tuple(roots)
+        self.env = env
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Host)
+
+    def __hash__(self) -> int:
+        return hash(None)
+
+    def __repr__(self) -> str:
+        return f"Host({len(self.roots)} folders)"
+
+
 class Prompty(Struct, frozen=True, rename="camel", kw_only=True):
-    """A file as an agent. `instructions` is its body, which begins in line `body_line` of the file `path`."""
+    """A file as an agent. `instructions` is its body, which begins in line `body_line` of the file `path`; in none (0) where
+    it stands elsewhere and was brought in."""
 
     kind: Literal["prompt"] = "prompt"
 
@@ -253,12 +276,13 @@ class Prompty(Struct, frozen=True, rename="camel", kw_only=True):
     instructions: str = ""
     path: str | None = None
     body_line: int = 1
+    host: Host | None = None
 
 
 def to_dict(value: Prompty) -> dict[str, Any]:
     """The specification's JSON, every default written out; a section that the file does not have is None."""
-    known: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    del known["path"], known["bodyLine"]
+    known: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(value, host=None)))
+    del known["path"], known["bodyLine"], known["host"]
     for section in ("metadata", "inputs", "outputs", "tools"):
         known[section] = known[section] or None
     for tool in known["tools"] or ():

@@ -13,7 +13,8 @@ attempt to forge one.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from ronda.prompty.components import get_parser, get_renderer
@@ -21,7 +22,7 @@ from ronda.prompty.model import RICH_KINDS, Prompty
 from ronda.prompty.rich import Message, read_message
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.segments import RICH_KINDS as KINDS
-from ronda.prompty.segments import Rendered, Rich, Segment, rich
+from ronda.prompty.segments import Rendered, Rich, Segment, TemplateError, rich
 from ronda.prompty.template import messages_from, render
 
 _OURS: Final = ("jinja2", "mustache", "", "*")
@@ -32,7 +33,8 @@ def prepared(prompty: Prompty, inputs: Mapping[str, Any]) -> list[Message]:
     format = prompty.template.format
     if format.kind in _OURS and prompty.template.parser.kind in _DEFAULT_PARSER:
         kinds = rich_kinds(prompty)
-        return messages_from(prompty.instructions, inputs, kinds, format=format.kind, strict=format.strict is True)
+        with _located(prompty):
+            return messages_from(prompty.instructions, inputs, kinds, format=format.kind, strict=format.strict is True)
     return parsed(prompty, rendered(prompty, inputs), inputs)
 
 
@@ -40,7 +42,8 @@ def rendered(prompty: Prompty, inputs: Mapping[str, Any]) -> str:
     format = prompty.template.format
     if format.kind in _OURS:
         kinds = rich_kinds(prompty)
-        return render(prompty.instructions, inputs, format=format.kind, kinds=kinds, strict=format.strict is True)
+        with _located(prompty):
+            return render(prompty.instructions, inputs, format=format.kind, kinds=kinds, strict=format.strict is True)
     return _foreign(prompty, inputs)
 
 
@@ -56,6 +59,15 @@ def parsed(prompty: Prompty, text: str, inputs: Mapping[str, Any]) -> list[Messa
 
 def rich_kinds(prompty: Prompty) -> dict[str, str]:
     return {one.name: one.kind for one in prompty.inputs if one.kind in RICH_KINDS}
+
+
+@contextmanager
+def _located(prompty: Prompty) -> Iterator[None]:
+    try:
+        yield
+    except TemplateError as error:
+        error.locate(prompty.path, prompty.body_line)
+        raise
 
 
 class _Guarded(Rendered):

@@ -80,7 +80,7 @@ def read_prompty(top: At, body: str, path: str | None, body_line: int) -> Prompt
         template=_template(top["template"]),
         instructions=body if body.strip() else instructions.text(body),
         path=path,
-        body_line=body_line,
+        body_line=body_line if body.strip() or not instructions.given else 0,
     )
 
 

@@ -21,8 +21,31 @@ RichKind: TypeAlias = Literal["thread", "image", "file", "audio"]
 RICH_KINDS: tuple[RichKind, ...] = ("thread", "image", "file", "audio")
 
 
+_LINE = re.compile(r" \(line (\d+)\)$")
+
+
 class TemplateError(BadRequest):
-    """A template that cannot be read or rendered, or an input that does not fit its place in it."""
+    """A template that cannot be read or rendered, or an input that does not fit its place in it.
+
+    Its text ends with the template's line, where that is known; in a file it is the file's, as `path` and `line`.
+    """
+
+    path: str | None = None
+    line: int | None = None
+
+    @property
+    def where(self) -> str:
+        """`agent.prompty:12`, as far as it is known."""
+        return ":".join(str(part) for part in (self.path, self.line) if part is not None)
+
+    def locate(self, path: str | None, first_line: int) -> None:
+        """The template is that of a file, and begins in this line of it; in none, where it was brought in."""
+        if path is None or self.path is not None:
+            return
+        self.path = path
+        if first_line and (said := _LINE.search(str(self))) is not None:
+            self.line = first_line + int(said[1]) - 1
+            self.args = (_LINE.sub("", str(self)),)
 
 
 class StrictViolation(TemplateError):

@@ -84,8 +84,10 @@ def messages_from(
     with span("render", signature="ronda.prompty.template.render", inputs=inputs) as emit:
         segments = render_segments(template, inputs, format=format, kinds=kinds, strict=strict, limits=limits)
         if current_span() is not None:  # somebody wants to know
-            emit("result", "".join([segment.text for segment in segments]))
+            emit("result", str(Rendered(segments)))
     with span("parse", signature="ronda.prompty.roles.parse") as emit:
+        if current_span() is not None:
+            emit("inputs", {"rendered": str(Rendered(segments))})
         messages = parse(segments)
         emit("result", messages)
     threads = [

@@ -31,8 +31,7 @@ from ronda.prompty.handlers import (
     bound_values,
     handler_tool,
 )
-from ronda.prompty.load import AnyPath
-from ronda.prompty.model import CustomTool, FunctionTool, McpTool, OpenApiTool, Prompty, PromptyTool
+from ronda.prompty.model import CustomTool, FunctionTool, Host, McpTool, OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.model import Tool as Declared
 from ronda.prompty.openapi import operations_of
 from ronda.prompty.registry import Handler, KindHandler, Lent, get_tool, get_tool_handler, name_of
@@ -49,9 +48,6 @@ async def tools_of(
     prompty: Prompty,
     overlay: Overlay | None = None,
     inputs: Mapping[str, Any] | None = None,
-    *,
-    allowed_file_roots: Sequence[AnyPath] = (),
-    env: Mapping[str, str] | None = None,
 ) -> dict[str, Tool]:
     """The tools of one run, by the name the model calls them by.
 
@@ -60,13 +56,11 @@ async def tools_of(
         overlay: Functions, or name → handler, for this run alone. One that the file does not declare is a tool as its own
             signature describes it.
         inputs: The run's inputs, after `validate_inputs`: bound parameters are filled in from them.
-        allowed_file_roots: Where files that tools name may be, beside the file's own folder.
-        env: Stands in for the process's environment where child files are loaded.
     """
     given = _by_name(overlay)
     if not prompty.tools and not isinstance(overlay, Lent):
         return {name: as_tool(handler, name) for name, handler in given.items()}
-    making = _Making(prompty, given, dict(inputs or {}), allowed_file_roots, env)
+    making = _Making(prompty, given, dict(inputs or {}))
     table: dict[str, Tool] = {}
     for declared in prompty.tools:
         for tool in await making.tools(declared):
@@ -99,14 +93,13 @@ class _Making:
         prompty: Prompty,
         given: Mapping[str, Handler],
         inputs: Mapping[str, Any],
-        roots: Sequence[AnyPath],
-        env: Mapping[str, str] | None,
     ) -> None:
+        host = prompty.host or Host()
         self._prompty = prompty
         self._given = given
         self._inputs = inputs
-        self._roots = roots
-        self._children = Children(roots, env, Lent(given))
+        self._roots = host.roots
+        self._children = Children(host.roots, host.env, Lent(given))
         self._taken = {tool.name for tool in prompty.tools} | set(given)
 
     async def tools(self, declared: Declared) -> list[Tool]:

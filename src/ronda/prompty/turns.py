@@ -3,7 +3,7 @@
 The Prompty profile of the wires. Where a message says something that the turns have no word for, the JSON in which the
 provider's dialect says it rides along and goes out as it is; other dialects get the turn alone:
 
-    a name, on any role                            OpenAI chat takes it on every message
+    a name, and whatever else a marker or thread   OpenAI chat has it beside role and content, on every message
     a file that is an address                      `{"type": "file", "file": {"url": …}}`
     `responses_function_call` in the metadata      the Responses API's own item, and the message's text as its output
 """
@@ -22,9 +22,9 @@ from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.requests import write_turn
 from ronda.wire.openai_responses import API as RESPONSES
 
-# Members of a chat message that an author's marker, or a thread, may set beside those that turns have.
-_MEMBERS: Final = ("name", "refusal", "audio", "function_call", "reasoning_content", "cache_control")
 _ITEM: Final = "responses_function_call"
+# What turns have words for themselves, and what is no member of a message.
+_SAID: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "nonce", _ITEM})
 
 
 def turns_of(messages: Sequence[Message]) -> list[Turn]:
@@ -59,7 +59,7 @@ def _function_call(message: Message, item: Mapping[str, Any]) -> list[Turn]:
 
 
 def _chat(message: Message, turn: Turn) -> Native | None:
-    more = {name: message.metadata[name] for name in _MEMBERS if name in message.metadata}
+    more = {name: value for name, value in message.metadata.items() if name not in _SAID and _is_json(value)}
     if type(turn) is UserTurn and turn.name is not None:
         more.pop("name", None)
     remote = type(turn) is UserTurn and any(map(_is_address, turn.parts))
@@ -69,6 +69,15 @@ def _chat(message: Message, turn: Turn) -> Native | None:
     if remote:
         said["content"] = [_as_address(part) for part in said["content"]]
     return Native(CHAT, Raw(msgspec.json.encode({**said, **more})))
+
+
+def _is_json(value: Any) -> bool:
+    """A thread may come from a program, with things of its own in it."""
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_address(part: object) -> bool:

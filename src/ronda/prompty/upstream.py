@@ -146,7 +146,11 @@ def _script(path: str, prompty: Prompty) -> str:
         return path
     from pathlib import Path
 
-    return str(Roots(Path(prompty.path).parent).find(path))
+    try:
+        return str(Roots(Path(prompty.path).parent).find(path))
+    except BadPrompty as error:
+        error.path, error.field = prompty.path, "model"
+        raise
 
 
 def _must_be_there(kind: str, api: Api) -> None:

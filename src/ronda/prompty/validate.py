@@ -1,109 +1,149 @@
 """Everything that is wrong with a file, as far as it can be told without calling anybody: what `ronda validate` prints.
 
-`check` says whether a file loads. This also reads its template, looks for its model, and follows the files that are its tools.
+`check` says whether a file loads. This also reads its template, looks for its model, and opens the files that its tools name.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
 
 from ronda.errors import RondaError
-from ronda.prompty.check import check
+from ronda.prompty.check import look, place_of
 from ronda.prompty.children import Children
 from ronda.prompty.components import get_parser, get_renderer
-from ronda.prompty.errors import BadPrompty
-from ronda.prompty.load import AnyPath, load
-from ronda.prompty.model import Prompty, PromptyTool
+from ronda.prompty.errors import BadPrompty, InvokerError
+from ronda.prompty.load import AnyPath
+from ronda.prompty.model import FunctionTool, OpenApiTool, Prompty, PromptyTool, Tool
+from ronda.prompty.openapi import operations_of
 from ronda.prompty.registry import Lent
-from ronda.prompty.report import Problem
+from ronda.prompty.report import Problem, Report, field
 from ronda.prompty.segments import TemplateError
 from ronda.prompty.tool_specs import spec_of
+from ronda.prompty.tree import Place
 from ronda.prompty.upstream import upstream_of
-
-_LINE: Final = re.compile(r" \(line (\d+)\)$")
 
 
 def validate(
     path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None
 ) -> list[Problem]:
     """Every problem of a file, in the order of its lines. Raises nothing."""
-    found = check(path, allowed_file_roots=allowed_file_roots, env=env)
-    if any(problem.severity == "error" for problem in found):
-        return found
-    prompty = load(path, allowed_file_roots=allowed_file_roots, env=env)
-    found += [*_template(prompty), *_model(prompty), *_tools(prompty), *_children(prompty, allowed_file_roots, env)]
-    return sorted(found, key=lambda problem: (problem.line or 0, problem.severity))
-
-
-def _template(prompty: Prompty) -> list[Problem]:
-    format, parser = prompty.template.format.kind, prompty.template.parser.kind
-    problems: list[Problem] = []
     try:
-        if format == "mustache":
-            from ronda.prompty import mustache
-
-            mustache.read(prompty.instructions)
-        elif format in ("jinja2", "", "*"):
-            from ronda.prompty import jinja
-
-            jinja.read(prompty.instructions)
-        else:
-            get_renderer(format)
-    except TemplateError as error:
-        said = _LINE.search(str(error))
-        line = prompty.body_line + (int(said[1]) - 1 if said else 0)
-        problems.append(Problem(line, "", _LINE.sub("", str(error))))
-    except RondaError as error:
-        problems.append(Problem(None, "template.format", str(error)))
-    if parser not in ("prompty", "", "*"):
-        try:
-            get_parser(parser)
-        except RondaError as error:
-            problems.append(Problem(None, "template.parser", str(error)))
-    return problems
-
-
-def _model(prompty: Prompty) -> list[Problem]:
-    """A file without a model may be given one; a connection that is not registered here may be elsewhere."""
-    if prompty.model is None:
-        return [Problem(None, "model", "the file names no model", "warning")]
-    try:
-        upstream_of(prompty)
+        prompty, report = look(path, allowed_file_roots, env)
     except BadPrompty as error:
-        is_elsewhere = "is registered" in str(error)
-        return [Problem(None, error.field or "model", str(error), "warning" if is_elsewhere else "error")]
-    except RondaError as error:
-        return [Problem(None, "model", str(error))]
-    return []
+        return [Problem(error.line, "", str(error))]
+    found: list[Problem] = []
+    if prompty is not None:
+        found += _Validation(prompty, report, allowed_file_roots, env).problems()
+    errors = {problem.field for problem in found if problem.field}
+    # A file that a tool names and that is not there is only a warning to whoever loads; here it is an error, and said once.
+    found += [one for one in report.problems() if one.severity == "error" or one.field not in errors]
+    return sorted(found, key=lambda problem: (problem.line is None, problem.line or 0, problem.severity))
 
 
-def _tools(prompty: Prompty) -> list[Problem]:
-    problems: list[Problem] = []
-    for tool in prompty.tools:
-        if tool.kind == "function":
-            try:
-                spec_of(tool)  # type: ignore[arg-type]  # its kind was just looked at
-            except BadPrompty as error:
-                problems.append(Problem(None, f"tools.{tool.name}", str(error)))
-    return problems
+class _Validation:
+    def __init__(
+        self, prompty: Prompty, report: Report, roots: Sequence[AnyPath], env: Mapping[str, str] | None
+    ) -> None:
+        self._prompty = prompty
+        self._report = report
+        self._roots = roots
+        self._env = env
 
+    def problems(self) -> list[Problem]:
+        found = [*self._template(), *self._components()]
+        said = self._report.tree.value if self._report.tree is not None else None
+        if self._prompty.model is None and "model" not in (said or {}):
+            found.append(Problem(None, "model", "the file names no model", "warning"))
+        if self._report.errors:  # what the rest is about may be what is wrong
+            return found
+        # In a thread of its own: a program may ask from inside its event loop.
+        with ThreadPoolExecutor(1) as thread:
+            tools = thread.submit(asyncio.run, self._tools()).result()
+        return [*found, *self._model(), *tools]
 
-def _children(prompty: Prompty, roots: Sequence[AnyPath], env: Mapping[str, str] | None) -> list[Problem]:
-    tools = [tool for tool in prompty.tools if isinstance(tool, PromptyTool)]
-    if not tools:
+    def _at(self, place: Place, message: str) -> Problem:
+        return Problem(self._report.line(place), field(place), message)
+
+    def _template(self) -> list[Problem]:
+        from ronda.prompty import jinja, mustache
+
+        prompty = self._prompty
+        try:
+            match prompty.template.format.kind:
+                case "mustache":
+                    mustache.read(prompty.instructions)
+                case "jinja2" | "" | "*":
+                    faults = jinja.faults(prompty.instructions)
+                    return [self._in_template(line, message) for line, message in faults]
+        except TemplateError as error:
+            error.locate(prompty.path, prompty.body_line)
+            return [Problem(error.line or prompty.body_line or None, "", str(error))]
         return []
 
-    async def look() -> list[Problem]:
+    def _in_template(self, line: int, message: str) -> Problem:
+        begins = self._prompty.body_line
+        return Problem(begins + line - 1, "", message) if begins else Problem(None, "", f"{message} (line {line})")
+
+    def _components(self) -> list[Problem]:
+        template = self._prompty.template
         problems: list[Problem] = []
-        children = Children(roots, env, Lent())
-        for tool in tools:
+        for key, kind, ours, get in (
+            ("format", template.format.kind, ("jinja2", "mustache"), get_renderer),
+            ("parser", template.parser.kind, ("prompty",), get_parser),
+        ):
             try:
-                await children.tool(tool, prompty)
-            except BadPrompty as error:
-                problems.append(Problem(None, error.field or f"tools.{tool.name}", str(error)))
+                if kind not in (*ours, "", "*"):
+                    get(kind)
+            except RondaError as error:
+                problems.append(self._at(("template", key), str(error)))
         return problems
 
-    return asyncio.run(look())
+    def _model(self) -> list[Problem]:
+        """A file without a model may be given one; a connection that is not registered here may be elsewhere."""
+        if self._prompty.model is None:
+            return []
+        try:
+            upstream_of(self._prompty)
+        except InvokerError as error:
+            return [self._at(("model", "provider"), str(error))]
+        except BadPrompty as error:
+            return [_elsewhere(self._at(tuple((error.field or "model").split(".")), str(error)))]
+        except RondaError as error:
+            return [self._at(("model",), str(error))]
+        return []
+
+    async def _tools(self) -> list[Problem]:
+        problems: list[Problem] = []
+        children = Children(self._roots, self._env, Lent())
+        for tool in self._prompty.tools:
+            place = place_of(tool.name, self._report)
+            try:
+                await self._open(tool, children)
+            except BadPrompty as error:
+                key = {PromptyTool: "path", OpenApiTool: "specification"}.get(type(tool))
+                elsewhere = error.path is not None and error.path != self._prompty.path
+                said = f"{error.where}: {error}" if elsewhere else str(error)
+                problems.append(_elsewhere(self._at(place if key is None else (*place, key), said)))
+        return problems
+
+    async def _open(self, tool: Tool, children: Children) -> None:
+        match tool:
+            case FunctionTool():
+                spec_of(tool)
+            case PromptyTool():
+                await children.tool(tool, self._prompty)
+            case OpenApiTool(specification=str(path)) if "://" in path:
+                pass  # nobody is called
+            case OpenApiTool():
+                await operations_of(tool, self._prompty, self._roots, set())
+            case _:
+                pass
+
+
+def _elsewhere(problem: Problem) -> Problem:
+    """A connection that is not registered here may be where the file is run."""
+    if "is registered" not in problem.message:
+        return problem
+    return Problem(problem.line, problem.field, problem.message, "warning")
