@@ -184,12 +184,14 @@ async def test_a_change_on_disk_is_picked_up_and_a_broken_file_leaves_the_others
 
     assert changed[0] == SystemTurn("Be loud and clear.")
     assert broken.status == 503
-    assert "the agent 'question' cannot be used: Invalid frontmatter YAML" in broken.error["message"]
-    assert [problem.partition(":")[0] for problem in problems] == ["agent 'question'"]
+    assert "the agent 'question' cannot be used: line 3: Invalid frontmatter YAML" in broken.error["message"]
+    assert list(problems) == ["question"]
     assert gone.status == 404
 
 
-@pytest.mark.parametrize("name", ["../secret", "support/../../secret", "/etc/passwd", "a\0b", "x" * 5000])
+@pytest.mark.parametrize(
+    "name", ["../secret", "support/../../secret", "support/../plain", "./plain", "/etc/passwd", "a\0b", "x" * 5000]
+)
 async def test_no_name_leads_out_of_the_folder(door: Door, folder: Path, name: str) -> None:
     (folder.parent / "secret.prompty").write_text(PLAIN)
     async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:

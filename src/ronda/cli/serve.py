@@ -58,8 +58,8 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
     if server.agent_files is not None:
         names = ", ".join(server.agent_files.names()) or "none yet"
         print(f"agents in {config.agents}: {names}", file=sys.stderr, flush=True)
-        for problem in server.agent_files.problems():
-            print(f"ronda: {problem}", file=sys.stderr, flush=True)
+        for name, problem in server.agent_files.problems().items():
+            print(f"ronda: the agent '{name}' cannot be used: {problem}", file=sys.stderr, flush=True)
     tools = ", ".join(server.toolbox.names) or "none of its own"
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

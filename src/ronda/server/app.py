@@ -167,7 +167,8 @@ def _everything_else(server: Server) -> Starlette:
         server.catalog.close()
 
     async def models(request: Request) -> Response:
-        listed = [_described(server, name) for name in server.models.listed]
+        broken = server.agent_files.problems() if server.agent_files is not None else {}
+        listed = [_described(server, name, is_broken=name in broken) for name in server.models.listed]
         return _json(msgspec.json.encode({"object": "list", "data": listed}), 200)
 
     async def model(request: Request) -> Response:
@@ -197,13 +198,13 @@ async def _health(request: Request) -> Response:
     return PlainTextResponse("OK")
 
 
-def _described(server: Server, name: str) -> dict[str, Any]:
+def _described(server: Server, name: str, *, is_broken: bool = False) -> dict[str, Any]:
     return {
         "id": name,
         "object": "model",
         "created": 0,
         "owned_by": "local",
-        "status": "loaded",
+        "status": "broken" if is_broken else "loaded",
         "tools_available": bool(server.toolbox.names),
     }
 
