@@ -36,8 +36,8 @@ from ronda.wire.gemini.answer import read_plain as read_gemini
 from ronda.wire.mistral.answer import Naming as MistralNaming
 from ronda.wire.mistral.answer import read_plain as read_mistral
 from ronda.wire.openai_chat import API as CHAT
-from ronda.wire.openai_chat.client import Naming as ChatNaming
 from ronda.wire.openai_chat.client import read_plain as read_chat
+from ronda.wire.openai_chat.plain import Naming as ChatNaming
 from ronda.wire.openai_responses.answers import read_plain as read_responses
 
 Json = Any
@@ -52,6 +52,7 @@ SAID = st.sampled_from(["", " ", "\n", "Hello", "Hello \n", "«ß» \U0001f600",
 WORDS = st.sampled_from(["Hello", "See: ", "«ß»", "Hello \n"])
 ARGUMENTS = st.sampled_from(["{}", '{"at":"x"}', "", "[1]", '{"at', '{"a":1e400}', '{"a":{"b":[null]}}'])
 OBJECTS = st.sampled_from([{}, {"at": "x"}, {"a": {"b": [None]}}])
+SEARCHED = {"type": "search", "query": "x"}
 PNG = "data:image/png;base64,iVBORw0KGgo="
 
 MEDIA: st.SearchStrategy[Attachment] = st.sampled_from(
@@ -176,7 +177,10 @@ def mistral_turns(draw: st.DrawFn) -> AssistantTurn:
 
 @st.composite
 def chat_turns(draw: st.DrawFn) -> AssistantTurn:
-    """Whatever speakers of the dialect add to a message: thoughts under three names, signatures, ids that hide something."""
+    """Whatever speakers of the dialect add to a message: thoughts under three names, signatures, ids that hide something.
+
+    It is some server's own word, or a caller's, who may have it from anywhere.
+    """
     message: Json = {"role": "assistant", "content": draw(WORDS | st.none())}
     message |= draw(
         st.sampled_from(
@@ -199,7 +203,7 @@ def chat_turns(draw: st.DrawFn) -> AssistantTurn:
     if calls:
         message["tool_calls"] = calls
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}]}
-    naming = ChatNaming(SERVER, run=f"run_{draw(st.integers(0, 99))}", round=1)
+    naming = ChatNaming(draw(st.sampled_from([SERVER, CHAT])), run=f"run_{draw(st.integers(0, 99))}", round=1)
     return read_chat(json.dumps(body).encode(), naming).turn
 
 
@@ -227,7 +231,7 @@ def responses_turns(draw: st.DrawFn) -> AssistantTurn:
         }
         output.append({"type": "function_call", **ids, "name": name, "arguments": json.dumps(arguments)})
     if draw(st.booleans()) and len(output) > 1:
-        output.insert(1, {"type": "web_search_call", "id": f"ws{number}", "status": "completed"})
+        output.insert(1, {"type": "web_search_call", "id": f"ws{number}", "status": "completed", "action": SEARCHED})
     body = {"status": "completed", "output": output}
     return read_responses(json.dumps(body).encode()).turn
 

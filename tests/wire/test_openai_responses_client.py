@@ -508,11 +508,15 @@ def test_what_tools_attach_is_in_their_results() -> None:
             "call_id": "c",
             "output": [
                 {"type": "input_text", "text": "see"},
-                {"type": "input_image", "image_url": "https://x/y.png"},
+                {"type": "input_image", "image_url": "https://x/y.png", "detail": "auto"},
                 {"type": "input_text", "text": "[audio was left out: this model cannot be sent it]"},
             ],
         },
-        {"type": "function_call_output", "call_id": "d", "output": [{"type": "input_image", "image_url": "data:,"}]},
+        {
+            "type": "function_call_output",
+            "call_id": "d",
+            "output": [{"type": "input_image", "image_url": "data:,", "detail": "auto"}],
+        },
     ]
 
 
@@ -533,11 +537,11 @@ def test_parts_other_than_text_are_written_as_a_list() -> None:
     assert item["content"] == [
         {"type": "input_text", "text": "look"},
         {"type": "input_image", "image_url": "https://x/y.png", "detail": "low"},
-        {"type": "input_image", "image_url": "https://x/y.png"},
+        {"type": "input_image", "image_url": "https://x/y.png", "detail": "auto"},
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"},
         {"type": "input_file", "filename": "file.pdf", "file_data": "data:application/pdf;base64,AA"},
         {"type": "input_file", "file_url": "https://x/a.pdf"},
-        {"type": "input_image", "image_url": "data:image/png;base64,AA"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "auto"},
         {"type": "input_text", "text": "[the audio file a.mp3 was left out: this model cannot be sent it]"},
         {"type": "input_file", "file_id": "file-1"},
         {"type": "input_text", "text": "[a video was left out: this model cannot be sent it]"},

@@ -6,8 +6,8 @@ parts. It knows the dialect and its many speakers' habits, not who is at the oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -29,244 +29,46 @@ from ronda.core.parts import (
     Native,
     Reasoning,
     Refusal,
-    Stop,
     Text,
     ToolCall,
     Usage,
 )
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece, FunctionPiece, text_of
+from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece
 from ronda.wire.openai_chat.errors import said_error
-from ronda.wire.openai_chat.names import NO_NAMES
+from ronda.wire.openai_chat.plain import (
+    NOBODY,
+    Delta,
+    Groq,
+    Naming,
+    Piece,
+    UsageSaid,
+    content_parts,
+    stop_of,
+    usage_of,
+)
+from ronda.wire.openai_chat.plain import read_choices as read_choices
+from ronda.wire.openai_chat.plain import read_plain as read_plain
 from ronda.wire.sse import SseReader
-from ronda.wire.surrogates import Halves, mended
-
-
-class _Details(Struct, frozen=True, gc=False):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(Struct, frozen=True, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for cached tokens
-
-
-class _Groq(Struct, frozen=True, gc=False):
-    usage: _Usage | None = None
-
-
-class _Piece(Struct, frozen=True, gc=False):
-    """One part of a content list. Mistral sends lists, with `thinking` parts that hold text parts themselves."""
-
-    type: str = "text"
-    text: str | None = None
-    thinking: list[_Piece] | str | None = None
-
-
-class _Delta(Struct, frozen=True, gc=False):
-    content: str | list[_Piece] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-    tool_calls: list[CallPiece] | None = None
-    function_call: FunctionPiece | None = None
-    reasoning_details: list[Raw] | None = None  # OpenRouter: must come back as it was
-    extra_content: Raw = NULL  # Gemini's compatible endpoint: a signature that belongs to the message
-    thought_signature: Raw = NULL
+from ronda.wire.surrogates import Halves
 
 
 class _ChunkChoice(Struct, frozen=True, gc=False):
-    delta: _Delta | None = None
+    delta: Delta | None = None
     finish_reason: str | None = None
-    index: int = 0
+    index: int | None = 0
     logprobs: Raw = NULL
 
 
 class _Chunk(Struct, frozen=True, gc=False):
     choices: list[_ChunkChoice] | None = None
-    usage: _Usage | None = None
-    x_groq: _Groq | None = None
-    error: Raw = NULL
-
-
-class _PlainChoice(Struct, frozen=True, gc=False):
-    message: Raw = NULL
-    finish_reason: str | None = None
-    index: int = 0
-    logprobs: Raw = NULL
-
-
-class _Plain(Struct, frozen=True, gc=False):
-    choices: list[_PlainChoice] | None = None
-    usage: _Usage | None = None
-    x_groq: _Groq | None = None
+    usage: UsageSaid | None = None
+    x_groq: Groq | None = None
     error: Raw = NULL
 
 
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
-_decode_plain = msgspec.json.Decoder(_Plain).decode
-_decode_message = msgspec.json.Decoder(_Delta).decode
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
-
-# Members our own writer says in the same way. Anything else that means something is kept as the upstream said it.
-_REPRODUCED = frozenset(
-    {"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call", "tool_call_id"}
-)
-_NOTHING = frozenset({b"null", b"[]", b'""', b"{}"})
-
-_STOPS: dict[str, Stop] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",  # Mistral
-    "content_filter": "content_filter",
-}
-
-
-class Naming(Struct, frozen=True):
-    """Whose answer it is: which server's JSON, what its tools' names are at home, and what calls without an id are called."""
-
-    api: str = API
-    names: Mapping[str, str] = NO_NAMES
-    run: str = ""
-    round: int = 0
-
-    def own(self, calls: Sequence[ToolCall], choice: int = 0) -> list[ToolCall]:
-        """Every call under the tool's own name and with an id of its own. Derived, not drawn: a replay must agree."""
-        seen: set[str] = set()
-        found = []
-        for at, call in enumerate(calls):
-            id = call.id
-            if self.run and (not id or id in seen):
-                id = f"call_{self.run[-12:]}_{self.round}_{at}" + (f"_{choice}" if choice else "")
-            seen.add(id)
-            name = self.names.get(call.name, call.name)
-            found.append(call if id is call.id and name is call.name else ToolCall(id, name, call.arguments))
-        return found
-
-
-NOBODY: Final = Naming()
-
-
-def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
-    """A whole answer."""
-    return read_choices(body, naming)[0]
-
-
-def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
-    """All choices of a whole answer; the usage, which is of all of them, is on the first."""
-    try:
-        answer = _decode_plain(mended(body))
-    except UNREADABLE as error:
-        raise UpstreamBroken(f"the model's answer is not a chat completion: {error}", retryable=True) from error
-    if answer.error != NULL:
-        raise said_error(bytes(answer.error))
-    if not answer.choices:
-        raise UpstreamBroken("the model's answer has no choices", retryable=True)
-    usage = _usage(answer.usage or (answer.x_groq.usage if answer.x_groq is not None else None))
-    finished = []
-    for at, choice in enumerate(sorted(answer.choices, key=lambda choice: choice.index)):
-        turn = _read_message(choice.message, choice.finish_reason, naming, at)
-        logprobs = choice.logprobs.copy() if choice.logprobs != NULL else NULL
-        finished.append(ModelFinished(turn, usage, logprobs))
-        usage = NO_USAGE
-    return finished
-
-
-def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: int) -> AssistantTurn:
-    if raw == NULL:
-        if finish_reason == "content_filter":  # Azure leaves the message out
-            return AssistantTurn((), "content_filter")
-        raise UpstreamBroken("the model's answer has no message", retryable=True)
-    try:
-        message = _decode_message(raw)
-        members = _decode_members(raw)
-    except UNREADABLE as error:
-        raise UpstreamBroken(f"the model's message cannot be read: {error}", retryable=True) from error
-    parts: list[AssistantPart] = []
-    if thought := message.reasoning_content or message.reasoning:
-        parts.append(Reasoning(thought))
-    is_list = type(message.content) is list
-    parts += _content(message.content)
-    if message.refusal:
-        parts.append(Refusal(message.refusal))
-    odd = is_list
-    said: list[ToolCall] = []
-    for call in message.tool_calls or ():
-        function = call.function or FunctionPiece()
-        odd = odd or call.extra_content != NULL or call.custom != NULL
-        said.append(ToolCall(call.id or "", function.name or "", text_of(function.arguments)))
-    calls = naming.own(said, choice)
-    parts += calls
-    if message.function_call is not None and message.function_call.name:
-        parts.append(ToolCall("", message.function_call.name, text_of(message.function_call.arguments)))
-    odd = odd or any(name not in _REPRODUCED and bytes(value) not in _NOTHING for name, value in members.items())
-    odd = odd or any(len(call.id) > LONG_ID for call in calls)
-    native = None
-    if odd and all(call.id == one.id for call, one in zip(calls, said, strict=True)):
-        # A Raw is a view that would keep the whole response body alive, hence the copy.
-        native = Native(naming.api, raw.copy())
-    elif odd:
-        native = Native(naming.api, Raw(encode({**members, "tool_calls": _with_ids(members["tool_calls"], calls)})))
-    return AssistantTurn(tuple(parts), _stop(finish_reason, parts), native)
-
-
-def _with_ids(raw: Raw, calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
-    """An upstream's own calls, those without an id under the one their results will come back with."""
-    said = msgspec.json.decode(raw, type=list[dict[str, Raw]])
-    return [{**one, "id": call.id} for one, call in zip(said, calls, strict=True)]
-
-
-def _content(content: str | list[_Piece] | None) -> list[AssistantPart]:
-    if not content:
-        return []
-    if type(content) is str:
-        return [Text(content)]
-    parts: list[AssistantPart] = []
-    for piece in content:
-        if type(piece) is not _Piece:
-            continue
-        if piece.type == "thinking" and (thought := _thought(piece)):
-            parts.append(Reasoning(thought))
-        elif piece.text:
-            parts.append(Text(piece.text))
-    return parts
-
-
-def _thought(piece: _Piece) -> str:
-    if type(piece.thinking) is list:
-        return "".join([inner.text or "" for inner in piece.thinking])
-    return piece.thinking if type(piece.thinking) is str else ""
-
-
-def _stop(finish_reason: str | None, parts: Sequence[AssistantPart]) -> Stop:
-    if finish_reason == "error":
-        raise UpstreamBroken("the model stopped with an error", retryable=True)
-    stop = _STOPS.get(finish_reason or "stop", "stop")
-    has_calls = any(type(part) is ToolCall for part in parts)
-    if stop == "stop" and has_calls:
-        return "tool_calls"  # many servers say "stop" all the same
-    return "stop" if stop == "tool_calls" and not has_calls else stop
-
-
-def _usage(usage: _Usage | None) -> Usage:
-    if usage is None:
-        return NO_USAGE
-    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
-    return Usage(
-        usage.prompt_tokens or 0,
-        usage.completion_tokens or 0,
-        (prompt.cached_tokens if prompt is not None else usage.prompt_cache_hit_tokens) or 0,
-        (completion.reasoning_tokens if completion is not None else None) or 0,
-    )
 
 
 class _ChoiceReader:
@@ -349,8 +151,8 @@ class _ChoiceReader:
                     shown = CallDelta(shown.index, shown.id, names[shown.name], shown.arguments)
                 out.append(shown)
 
-    def _add_list(self, content: list[_Piece], out: list[Preview]) -> None:
-        for part in _content(content):
+    def _add_list(self, content: list[Piece], out: list[Preview]) -> None:
+        for part in content_parts(content):
             if type(part) is Text:
                 self.said.append(part.text)
                 out.append(TextDelta(part.text))
@@ -369,7 +171,7 @@ class _ChoiceReader:
             parts.append(Refusal("".join(self.refused)))
         if self.calls is not None:
             parts += self.naming.own(self.calls.calls(), self.number)
-        turn = AssistantTurn(tuple(parts), _stop(self.finish_reason, parts))
+        turn = AssistantTurn(tuple(parts), stop_of(self.finish_reason, parts))
         if native := self._native(turn):
             turn = AssistantTurn(turn.parts, turn.stop, Native(self.naming.api, native))
         return ModelFinished(turn, usage, join_logprobs(self.logprobs))
@@ -415,7 +217,7 @@ class Reader:
         self._sse = SseReader()
         self._halves = Halves()
         self._choices = [_ChoiceReader(naming, number) for number in range(choices)]
-        self._usage: _Usage | None = None
+        self._usage: UsageSaid | None = None
         self._done = False
         self._failure: UpstreamError | None = None
         self._aside: list[list[Preview]] = [[] for _ in range(choices - 1)]
@@ -455,10 +257,11 @@ class Reader:
                 raise said_error(bytes(chunk.error))
             if chunk.choices:
                 for choice in chunk.choices:
-                    if choice.index == 0:
+                    index = choice.index or 0
+                    if index == 0:
                         self._choices[0].add(choice, out)
-                    elif choice.index < len(self._choices):
-                        self._choices[choice.index].add(choice, self._aside[choice.index - 1])
+                    elif 0 < index < len(self._choices):
+                        self._choices[index].add(choice, self._aside[index - 1])
 
     def take_aside(self) -> list[list[Preview]]:
         taken, self._aside = self._aside, [[] for _ in self._aside]
@@ -474,7 +277,7 @@ class Reader:
     def finish_all(self) -> list[ModelFinished]:
         if self._failure is not None:
             raise self._failure
-        usage = _usage(self._usage)
+        usage = usage_of(self._usage)
         finished = []
         for index, choice in enumerate(self._choices):
             if index and choice.is_empty:
