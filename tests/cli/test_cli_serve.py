@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from typing import Any
 
 import openai
 import pytest
+
+from ronda.cli.serve import read_config
 
 TOOLS = '''
 import asyncio
@@ -357,3 +360,12 @@ def test_a_bad_setting_is_named(start: Started, tmp_path: Path, text: str, named
     assert code == 2, err
     assert named in err
     assert "Traceback" not in err
+
+
+def test_a_file_of_settings_may_say_what_the_model_sees_and_which_api_it_speaks(tmp_path: Path) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text('vision = false\napi-version = "2023-06-01"\n')
+
+    config = read_config(argparse.Namespace(config=str(file)))
+
+    assert (config.vision, config.api_version) == (False, "2023-06-01")

@@ -45,6 +45,8 @@ class Agent:
     output: Any = None
     retry: Retry | None = None
     timeouts: Timeouts | None = None
+    api_version: str | None = None  # where a provider's API has several: Anthropic's, "2023-06-01"
+    vision: bool | None = None  # can the model see images? None: as far as its name tells
     name: str = "agent"
     _provider: Provider = field(init=False, repr=False)
     _tools: dict[str, Tool] = field(init=False, repr=False)
@@ -62,10 +64,19 @@ class Agent:
         return self._provider
 
     def _open(self, spec: str) -> Provider:
-        return open_provider(spec, where_is(spec, self.base_url, self.api_key, self.timeouts))
+        return open_provider(
+            spec, where_is(spec, self.base_url, self.api_key, self.timeouts, self.api_version, self.vision)
+        )
 
 
-def where_is(spec: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None) -> Where:
+def where_is(
+    spec: str,
+    base_url: str | None = None,
+    key: str | None = None,
+    timeouts: Timeouts | None = None,
+    version: str | None = None,
+    vision: bool | None = None,
+) -> Where:
     """How to reach a model: what is not said comes from the environment, under the names its vendor's SDK reads.
 
     An empty key is none at all, wherever it goes.
@@ -78,6 +89,8 @@ def where_is(spec: str, base_url: str | None = None, key: str | None = None, tim
         if key is None
         else key or None,
         timeouts,
+        version,
+        vision,
     )
 
 

@@ -110,6 +110,14 @@ def _model_options(parser: argparse.ArgumentParser) -> None:
         "--base-url", metavar="URL", help="where the model's server is, such as http://127.0.0.1:8000/v1"
     )
     parser.add_argument(
+        "--api-version", metavar="VERSION", help="the version of the provider's API (Anthropic has several)"
+    )
+    parser.add_argument(
+        "--vision",
+        action=argparse.BooleanOptionalAction,
+        help="whether the model can see images (default: as far as its name tells); one that cannot gets a note instead",
+    )
+    parser.add_argument(
         "--tools",
         metavar="FILE.py",
         action="append",

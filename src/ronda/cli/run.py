@@ -48,6 +48,8 @@ def _run_prompt(asked: argparse.Namespace, tools: list[Tool]) -> None:
     agent = Agent(
         model=asked.model or DEFAULT_MODEL,
         base_url=asked.base_url,
+        api_version=asked.api_version,
+        vision=asked.vision,
         instructions=asked.instructions,
         tools=tools,
         tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in tools]),

@@ -64,7 +64,8 @@ class Server:
         self.runs = Runs(journal)
         self.responses = Responses()
         if provider is None:
-            provider = open_provider(config.model, where_is(config.model, config.base_url, timeouts=config.timeouts))
+            where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
+            provider = open_provider(config.model, where)
         self.models = Models(config.model, provider)
         self.catalog = Catalog(catalog)
         self.agents = Agents(self.catalog)

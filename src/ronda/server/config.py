@@ -16,6 +16,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     model: str = ""
     base_url: str | None = None
+    api_version: str | None = None
+    vision: bool | None = None  # None: as far as the model's name tells
     host: str = "127.0.0.1"
     port: int = 1234
     tools: tuple[str, ...] = ()
