@@ -60,7 +60,7 @@ def test_tools_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert shown(capsys, "run", path, "--tools", str(tools), "--stream") == (
         0,
         "Found.\n",
-        "[lookup …]\n[lookup done]\n",
+        '[lookup {"q":"x"}]\n[lookup → found x]\n',
     )
 
 
@@ -166,7 +166,7 @@ def test_variables_that_the_environment_lacks_come_from_a_dotenv_file(
     path = written(folder, {**child, "tools": [tool]}, "user:\n{{set}} {{who}}", turns=turns)
 
     assert shown(capsys, "render", path) == (0, "user:\nprocess here\n", "")
-    assert shown(capsys, "run", path) == (0, "Done.\n", "")
+    assert shown(capsys, "run", path)[:2] == (0, "Done.\n")
     assert shown(capsys, "validate", path) == (0, f"{path}: no problems\n", "")
 
 

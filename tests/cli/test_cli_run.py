@@ -103,10 +103,15 @@ def test_what_is_no_command_is_exit_2_with_usage(capsys: pytest.CaptureFixture[s
 # ---- run -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_is_printed_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str) -> None:
+def test_the_answer_is_printed_and_what_was_done_beside_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tools: str
+) -> None:
     model = script(tmp_path, {"calls": [{"name": "lookup", "arguments": {"q": "x"}}]}, "It is there.")
 
-    assert shown(capsys, "run", "--model", model, "--tools", tools, "where?") == (0, "It is there.\n", "")
+    code, out, err = shown(capsys, "run", "--model", model, "--tools", tools, "where?")
+
+    assert (code, out) == (0, "It is there.\n")
+    assert err == '[lookup {"q":"x"}]\n[lookup → found x]\n'
 
 
 def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
@@ -122,7 +127,12 @@ def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
     code, out, err = shown(capsys, "run", "--model", model, "--tools", tools, "--stream", "where?")
 
     assert (code, out) == (0, "It is there.\n")
-    assert err == "[lookup …]\n[lookup done]\n[broken …]\n[broken failed]\n"
+    assert err.splitlines() == [
+        '[lookup {"q":"x"}]',
+        "[lookup → found x]",
+        "[broken {}]",
+        "[broken failed: Error: Tool 'broken' failed: no luck]",
+    ]
 
 
 def test_the_prompt_may_come_from_standard_input(

@@ -13,10 +13,13 @@ from ronda.agent import Agent, Inputs, invoke_agent, stream_agent
 from ronda.cli.files import is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
+from ronda.core.parts import ToolCall
 from ronda.core.plan import ToolChoice
 from ronda.drive import Tool
 from ronda.errors import BadConfig, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
+
+_WIDTH = 100  # characters of a tool's arguments and result that are shown
 
 
 def run(asked: argparse.Namespace) -> int:
@@ -83,20 +86,22 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
 async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace) -> None:
     options = {} if asked.max_iterations == 10 else {"max_iterations": asked.max_iterations}
     async with stream_agent(agent, inputs, tools or None, **options) as events:
-        names: dict[str, str] = {}
+        asked_for: dict[str, ToolCall] = {}
         async for event in events:
             match event:
                 case TextDelta(text=text) if asked.stream:
                     print(text, end="", flush=True)
                 case ModelFinished(turn=turn):
-                    names |= {call.id: call.name for call in turn.calls}
+                    asked_for |= {call.id: call for call in turn.calls}
+                    if turn.calls and turn.text and asked.stream:
+                        print(flush=True)
                 case ToolStarted(call_id=id):
-                    _note(f"[{names.get(id, id)} …]", asked.stream)
+                    _note(f"{asked_for[id].name} {_short(asked_for[id].arguments)}")
                 case ToolFinished(result=result):
-                    state = "failed" if result.failed else "done"
-                    _note(f"[{names.get(result.call_id, result.call_id)} {state}]", asked.stream)
+                    sign = "failed:" if result.failed else "→"
+                    _note(f"{asked_for[result.call_id].name} {sign} {_short(result.content)}")
                 case ModelRetried(reason=reason, wait=wait):
-                    _note(f"[{reason}; trying again in {wait:.0f} s]", asked.stream)
+                    _note(f"{reason}; trying again in {wait:.0f} s")
                 case Warned(message=message):
                     print(f"ronda: {message}", file=sys.stderr)
                 case _:
@@ -108,6 +113,11 @@ def _print(result: Any) -> None:
     print(result if isinstance(result, str) else msgspec.json.encode(result).decode())
 
 
-def _note(text: str, wanted: bool) -> None:
-    if wanted:
-        print(text, file=sys.stderr, flush=True)
+def _note(text: str) -> None:
+    """What happens on the way to the answer, which alone goes to standard output."""
+    print(f"[{text}]", file=sys.stderr, flush=True)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
