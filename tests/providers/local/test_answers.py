@@ -133,6 +133,25 @@ async def test_a_bias_decides_what_is_said(ask: Asking) -> None:
     assert finished.turn.parts == (Text("222"),)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 0.5, "top_p": 0.5, "seed": 7},
+        {"extra": {"top_k": b"5", "min_p": b"0.1", "typical_p": b"0.9"}},
+        {"extra": {"presence_penalty": b"1", "frequency_penalty": b"0.5"}},
+        {"extra": {"repetition_penalty": b"1.1"}},
+        {"extra": {"repeat_penalty": b"1.1"}},
+        {"extra": {"dry_multiplier": b"0.8", "dry_base": b"1.75", "dry_allowed_length": b"2"}},
+        {"extra": {"dry_multiplier": b"0.8", "dry_sequence_breakers": b'["\\n"]'}},
+        {"extra": {"ignore_eos": b"true", "logit_bias": b'{"5": -100}', "logprobs": b"true", "top_logprobs": b"2"}},
+    ],
+)
+async def test_the_engine_takes_every_option_there_is(ask: Asking, options: dict[str, Any]) -> None:
+    finished = await ask("Hello.", max_tokens=2, **options)
+
+    assert finished.usage.output > 0
+
+
 async def test_what_cannot_be_done_is_refused_by_name(ask: Asking) -> None:
     with pytest.raises(BadRequest, match="local models do not support 'prediction'"):
         await ask("Hi", extra={"prediction": b"{}"})

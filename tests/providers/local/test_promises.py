@@ -103,6 +103,19 @@ async def test_a_model_does_not_write_the_results_of_its_calls(ask: Asking) -> N
     assert (finished.turn.text.strip(), finished.turn.stop) == ("hello", "stop")
 
 
+async def test_what_a_model_was_shown_it_may_say_again_without_the_marks(ask: Asking) -> None:
+    grammar = {"grammar": Raw(b'{"type": "regex", "value": "It is <tool_response>5</tool_response>"}')}
+    turns: list[Turn] = [
+        user("What is 2 + 3?"),
+        AssistantTurn((ToolCall("call_1", "add", '{"a": 2, "b": 3}'),), "tool_calls"),
+        ToolTurn((ToolResult("call_1", "5"),)),
+    ]
+
+    finished = await ask(turns, tools=(ADD,), choice=NONE, extra=grammar)
+
+    assert finished.turn.text == "It is 5"
+
+
 async def test_a_format_binds_the_answer(ask: Asking) -> None:
     schema = Raw(
         b'{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}'

@@ -57,7 +57,7 @@ def test_every_option_has_its_word() -> None:
             "dry_sequence_breakers": ["\n"],
             "ignore_eos": True,
             "logit_bias": [[15, -100.0], [16, 2.0]],
-            "repeat_last_n": -1,
+            "repeat_last_n": 32768,
             "n_probs": 3,
         },
         {},

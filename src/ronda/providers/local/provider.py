@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
-from ronda.core.parts import NULL, AssistantTurn, ToolCall, Usage
+from ronda.core.parts import NULL, AssistantTurn, ToolCall, ToolTurn, Usage
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
@@ -45,8 +45,9 @@ SMALL = 1 << 30  # bytes of the model file
 
 LONGEST_TOKEN = 128  # characters: longer ones, of blanks, are rare
 
-# With our template a model that was not trained on it goes on and writes the result of its call, too.
-_NOT_ITS_TO_SAY = ("<tool_response>",)
+# How our template shows results. A model that was not trained on it goes on and writes those of its calls itself, which ends
+# there; or it says what it was shown, marks and all, and then the marks are dropped.
+_RESULTS = ("<tool_response>", "</tool_response>")
 
 # Families in whose text the beginning of a call cannot be told from something else, or whose texts are in channels.
 _IN_ONE_STEP = frozenset({"harmony", "llama3", "generic"})
@@ -80,7 +81,7 @@ class LocalModel:
         self._words_tools = supports_tools(template)
         self._family = family_of(template)
         if not self._words_tools:
-            self._family = structs.replace(HERMES, think=self._family.think)
+            self._family = structs.replace(HERMES, think=self._family.think, noise=_RESULTS)
         markers = set(self._family.markers)
         self._controls = {text: number for text, number in engine.header.controls.items() if text in markers}
         self.thinks = self._family.think is not None or self._family.name == "harmony"
@@ -144,8 +145,8 @@ class LocalModel:
         budget = min(options.max_tokens or self._default_budget, room)
         thinking = opens_thinking(self._family, prompt)
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
-        if request.tools and not self._words_tools:
-            body["stop"] = [*body.get("stop", ()), *_NOT_ITS_TO_SAY]
+        if request.tools and not self._words_tools and type(request.turns[-1]) is not ToolTurn:
+            body["stop"] = [*body.get("stop", ()), _RESULTS[0]]
         deadline = min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE)
         if request.choice.mode == "required":
             if budget > deadline and self._family.name not in _IN_ONE_STEP:

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import Options
 from ronda.errors import BadRequest
+from ronda.providers.local.machine import MAX_CONTEXT
 
 # Said for the caller's own books or for a vendor's: nothing a model could do differently.
 IGNORED = {
@@ -76,9 +77,8 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
         else:
             raise BadRequest(f"local models do not support '{name}'", param=name)
     if body.keys() & _PENALTIES:
-        body[
-            "repeat_last_n"
-        ] = -1  # of the whole text, as the caller's dialect means it; the engine looks back 64 tokens
+        # Of the whole text, as the caller's dialect means it; the engine looks back 64 tokens. It reserves room for as many.
+        body["repeat_last_n"] = MAX_CONTEXT
     return Settings(body, template, _read_logprobs(options, body))
 
 
