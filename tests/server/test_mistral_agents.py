@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[Any]]] = {
         {"model": "default", "name": "A", "completion_args": {"n": 2}},
         ["body", "completion_args", "n"],
     ),
-    "handoffs": ({"model": "default", "name": "A", "handoffs": ["ag_1"]}, ["body", "handoffs"]),
+    "handoffs": ({"model": "default", "name": "A", "handoffs": ["ag_1"]}, ["body", "handoffs", 0]),
     "a field": ({"model": "default", "name": "A", "colour": "red"}, ["body", "colour"]),
 }
 

@@ -156,10 +156,18 @@ def _check(server: Server, agent: AgentBody, owner: str) -> None:
     server.toolbox.offer(agent.specs(), 0)  # says if a name is taken
 
 
+def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:
+    for at, id in enumerate(handoffs or ()):
+        if server.agents.find(owner, id) is None:
+            msg = f"the agent '{id[:200]}' does not exist, so nothing can be handed over to it"
+            refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
+
+
 async def create(server: Server, request: Incoming, places: Places) -> ASGIApp:
     agent = read_create(await request.json_body(server.config.max_body))
     owner = owner_of(request)
     _check(server, agent, owner)
+    _check_handoffs(server, agent.handoffs, owner)
     id = new_id("ag")
     server.agents.create(owner, id, keep(agent), time.time())
     return _json(_shown(_row(server, request, {"agent_id": id})))
@@ -216,8 +224,13 @@ async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
 async def update(server: Server, request: Incoming, places: Places) -> ASGIApp:
     body = await request.json_body(server.config.max_body)
     row = _row(server, request, places)
-    agent, chat = read_update(body, read_kept(row.body))
+    before = read_kept(row.body)
+    agent, chat = read_update(body, before)
     _check(server, agent, owner_of(request))
+    if (
+        agent.handoffs is not before.handoffs
+    ):  # said anew: who was deleted since must not keep an agent from being changed
+        _check_handoffs(server, agent.handoffs, owner_of(request))
     server.agents.update(row.id, keep(agent), row.deployment_chat if chat is None else chat, time.time())
     return _json(_shown(_row(server, request, places)))
 

@@ -1,4 +1,4 @@
-"""POST /v1/agents/completions: the whole loop inside one request, plain or streamed."""
+"""POST /v1/agents/completions: the whole loop inside one request, plain or streamed, over all agents that hand over in it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 from starlette.types import ASGIApp
 
+from ronda.core.parts import Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
 from ronda.errors import NotFound
@@ -15,34 +16,73 @@ from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.endpoint import invalid, mistral_error
-from ronda.server.mistral.nines import Remembering, with_own_ids
-from ronda.server.mistral.upstream import fitted
+from ronda.server.mistral.handoffs import offered
+from ronda.server.mistral.nines import INSTEAD, Remembering, asked_by, with_own_ids
+from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
 from ronda.wire.mistral.completion import CompletionAnswer
+from ronda.wire.mistral.declared import raws
 from ronda.wire.mistral.details import Invalid
-from ronda.wire.mistral.server import guarded, read_completion
+from ronda.wire.mistral.handoffs import about_ways
+from ronda.wire.mistral.server import CompletionAsked, guarded, read_completion
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
+    owner = owner_of(request)
     try:
         asked = read_completion(await request.json_body(server.config.max_body))
-        served = find_agent(server, asked.model, owner_of(request))
-        if asked.chose:
-            served = structs.replace(served, choice=AUTO)
-        if asked.guarded == "no" and isinstance(served, ServedAgent):
-            asked = structs.replace(asked, guarded=guarded(served.agent.guardrails))
-        asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner_of(request)))
-        asked, told = fitted(asked, served)
+        served = find_agent(server, asked.model, owner)
+        asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
+        if isinstance(served, ServedAgent) and served.agent.handoffs:
+            by = await asked_by(server.runs, asked.turns, owner)
+            if by is not None and (there := _still_there(server, by, owner)) is not None:
+                asked, served = _instead(asked), there
+        exchange = _exchange(server, request, asked, served, 0)
     except Invalid as error:
         return invalid(error)
+    return await exchange.answer()
+
+
+def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served: Served, handed: int) -> Remembering:
+    """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
+    given = offered(server, served, owner_of(request), asked, "server")
+    served, mine = given.served, asked
+    if asked.chose and not handed:
+        served = structs.replace(served, choice=AUTO)
+    if asked.guarded == "no" and isinstance(served, ServedAgent):
+        mine = structs.replace(mine, guarded=guarded(served.agent.guardrails))
+    id = served.id if isinstance(served, ServedAgent) else None
+    mine = structs.replace(mine, about={**asked.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
+    mine, told = fitted(mine, served)
 
     def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> CompletionAnswer:
         return CompletionAnswer(runs, model, [*told, *warnings])
 
-    return await Remembering(server, request, asked, writer, mistral_error, served).answer()
+    def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Remembering:
+        following = structs.replace(
+            _instead(asked), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
+        )
+        return _exchange(server, request, following, agent, handed)
+
+    exchange = Remembering(server, request, mine, writer, mistral_error, served)
+    exchange.given, exchange.ask_next, exchange.told = given, ask_next, told
+    return exchange
+
+
+def _instead(asked: CompletionAsked) -> CompletionAsked:
+    """The request as it is put to another agent than it names. The beginning of an answer was given to that one."""
+    about = {name: value for name, value in asked.about.items() if name != "prefix"}
+    return structs.replace(asked, about=about | INSTEAD)
+
+
+def _still_there(server: Server, id: str, owner: str) -> Served | None:
+    try:
+        return server.models.find(id, owner)
+    except NotFound:
+        return None
 
 
 def find_agent(server: Server, id: str, owner: str) -> Served:

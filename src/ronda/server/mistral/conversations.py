@@ -1,14 +1,14 @@
 """Conversations that the server keeps: started with an agent or a model, continued, restarted from any entry, and read.
 
-Each answer is a run; the conversation is the list of its runs. One request at a time goes on with a conversation: another one
-meanwhile is a 409.
+Each answer is a run, or several where agents hand over; the conversation is the list of its runs, and with the agent that the
+last of them leaves it to. One request at a time goes on with a conversation: another one meanwhile is a 409.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw, structs
@@ -20,13 +20,24 @@ from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
 from ronda.errors import NotFound
-from ronda.server.door import Exchange, owner_of
+from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
 from ronda.server.mistral.endpoint import Asks, Places, matches, mistral_error
-from ronda.server.mistral.history import Busy, History, Said, joined, place_of, read_history, turns_before
-from ronda.server.mistral.upstream import fitted
+from ronda.server.mistral.handoffs import Handing, offered
+from ronda.server.mistral.history import (
+    Busy,
+    History,
+    Said,
+    agent_after,
+    joined,
+    last_said,
+    place_of,
+    read_history,
+    turns_before,
+)
+from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
 from ronda.server.runs import new_id
 from ronda.store.conversations import ConversationRow, RunRow, Taken
@@ -46,6 +57,7 @@ from ronda.wire.mistral.conversations import (
 from ronda.wire.mistral.declared import raws, read_args
 from ronda.wire.mistral.details import BODY, refuse
 from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
+from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, handoff_of
 from ronda.wire.mistral.server import CompletionAsked, guarded
 
 if TYPE_CHECKING:
@@ -55,7 +67,7 @@ if TYPE_CHECKING:
 # ---- answering --------------------------------------------------------------------------------------------------------
 
 
-class _Answering(Exchange):
+class _Answering(Handing):
     """An exchange whose run becomes part of a conversation before it is driven."""
 
     kept: Callable[[Run], None] | None = None
@@ -65,16 +77,18 @@ class _Answering(Exchange):
 
     async def _prepare(self) -> None:
         await super()._prepare()
-        live = self._lives[0]
+        self.added(self._lives[0].run)
+
+    def added(self, run: Run) -> None:
         if self.kept is None:
             return
         try:
-            self.kept(live.run)
+            self.kept(run)
         except Taken as error:
             # Its input is in the journal already: say there that nothing came of it.
             journal = self._server.runs.journal
-            journal.append(live.run.id, [RunFinished("cancelled", message="the conversation went on", at=time.time())])
-            journal.release(live.run.id)
+            journal.append(run.id, [RunFinished("cancelled", message="the conversation went on", at=time.time())])
+            journal.release(run.id)
             raise Busy(str(error), code="conversation_busy") from error
 
     def when_over(self, call: Callable[[], None]) -> None:
@@ -111,10 +125,44 @@ async def _answer(
     parent: Said | None,
     kept: Callable[[Run], None] | None,
 ) -> ASGIApp:
+    from_run = (parent.run.id, len(parent.events)) if parent is not None else None
     served = _served(server, about, owner_of(request))
+    exchange = _exchange(server, request, id, about, wish, served, turns, from_run, kept, 0)
+    claimed = (owner_of(request), id)
+    if claimed in server.conversing:
+        raise _busy(id)
+    server.conversing.add(claimed)
+    try:
+        answer = await exchange.answer()
+    except BaseException:
+        server.conversing.discard(claimed)
+        raise
+    if wish.stream:
+        exchange.when_over(lambda: server.conversing.discard(claimed))
+    else:
+        server.conversing.discard(claimed)
+    return answer
+
+
+def _exchange(
+    server: Server,
+    request: Incoming,
+    id: str,
+    about: ConversationBody,
+    wish: Wish,
+    served: Served,
+    turns: tuple[Turn, ...],
+    parent: tuple[str, int] | None,
+    kept: Callable[[Run], None] | None,
+    handed: int,
+) -> _Answering:
+    """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
     options, choice = read_args(wish.args, (*BODY, "completion_args"))
     if wish.args is not None and wish.args.tool_choice is not None:
-        served = structs.replace(served, choice=AUTO)
+        if handed:
+            choice = AUTO
+        else:
+            served = structs.replace(served, choice=AUTO)
     guards = wish.guardrails
     if guards is None and isinstance(served, ServedAgent):
         guards = served.agent.guardrails
@@ -133,33 +181,28 @@ async def _answer(
         stream=wish.stream,
         max_tool_rounds=wish.max_tool_rounds,
         session=id,
-        parent=(parent.run.id, len(parent.events)) if parent is not None else None,
+        parent=parent,
         keep="memory" if kept is None else "stored",
         about={**raws(more), "inputs": keep_inputs(wish.entries)},
         hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
         guarded=guarded(guards),
     )
+    given = offered(server, served, owner_of(request), asked, wish.execution)
+    served = given.served
+    asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
     asked, told = fitted(asked, served)
 
     def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> ConversationAnswer:
         return ConversationAnswer(runs[0], [*told, *warnings])
 
+    def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> _Answering:
+        now = structs.replace(about, agent_id=agent.id, agent_version=None)
+        rest = structs.replace(wish, entries=[])
+        return _exchange(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
+
     exchange = _Answering(server, request, asked, writer, mistral_error, served)
-    exchange.kept = kept
-    claimed = (owner_of(request), id)
-    if claimed in server.conversing:
-        raise _busy(id)
-    server.conversing.add(claimed)
-    try:
-        answer = await exchange.answer()
-    except BaseException:
-        server.conversing.discard(claimed)
-        raise
-    if wish.stream:
-        exchange.when_over(lambda: server.conversing.discard(claimed))
-    else:
-        server.conversing.discard(claimed)
-    return answer
+    exchange.kept, exchange.given, exchange.ask_next, exchange.told = kept, given, ask_next, told
+    return exchange
 
 
 def _busy(id: str) -> Busy:
@@ -182,9 +225,15 @@ async def _begin(
 ) -> ASGIApp:
     """A new conversation, with these runs before its own."""
     id, owner = new_id("conv"), owner_of(request)
+    count = len(rows)
 
     def kept(run: Run) -> None:
-        server.conversations.create(owner, id, keep_conversation(about), run.start.at, [*rows, RunRow(run.id)])
+        nonlocal count
+        if count == len(rows):
+            server.conversations.create(owner, id, keep_conversation(about), run.start.at, [*rows, RunRow(run.id)])
+        else:
+            server.conversations.add_run(id, count, run.id, run.start.at)
+        count += 1
 
     return await _answer(server, request, id, about, wish, turns, parent, kept if wish.store else None)
 
@@ -200,23 +249,28 @@ async def append(server: Server, request: Incoming, places: Places) -> ASGIApp:
         raise _busy(row.id)
     last = history.said[-1] if history.said else None
     whole = last.run if last is not None and last.row.upto is None else None
+    if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
+        refuse("missing", (*BODY, "inputs"), "Field required")
     turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
+    count = len(rows)
 
     def kept(run: Run) -> None:
-        server.conversations.add_run(row.id, len(rows), run.id, run.start.at)
+        nonlocal count
+        server.conversations.add_run(row.id, count, run.id, run.start.at)
+        count += 1
 
-    about = read_conversation(row.body)
+    about = agent_after(read_conversation(row.body), last)
     return await _answer(server, request, row.id, about, wish, turns, last, kept if wish.store else None)
 
 
 async def restart(server: Server, request: Incoming, places: Places) -> ASGIApp:
     said, wish = read_restart(await request.json_body(server.config.max_body))
     row = _row(server, request, places)
-    about = restarted(read_conversation(row.body), said)
     history = await _history(server, request, row, server.conversations.runs(row.id))
     rows = history.before(said.from_entry_id)
     shared = [Said(kept, one.run, one.events) for kept, one in zip(rows, history.said, strict=False)]
     last = shared[-1]
+    about = restarted(agent_after(read_conversation(row.body), last), said)
     whole = last.run if last.row.upto is None else None
     turns = joined(turns_before(shared), whole, turns_of(wish.entries))
     if not wish.entries and isinstance(turns[-1], AssistantTurn):
@@ -256,13 +310,20 @@ async def list_conversations(server: Server, request: Incoming, places: Places) 
     for row in server.conversations.of(owner_of(request)):
         about = read_conversation(row.body)
         if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
-            found.append(write_conversation(row.id, about, row.created, row.updated))
-    return Json(encode(found[first:last]))
+            found.append(row)
+    return Json(encode([await _shown(server, request, row) for row in found[first:last]]))
+
+
+async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dict[str, Any]:
+    about = read_conversation(row.body)
+    if about.agent_id is not None:
+        rows = server.conversations.runs(row.id)
+        about = agent_after(about, await last_said(server.runs, rows, owner_of(request)))
+    return write_conversation(row.id, about, row.created, row.updated)
 
 
 async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    row = _row(server, request, places)
-    return Json(encode(write_conversation(row.id, read_conversation(row.body), row.created, row.updated)))
+    return Json(encode(await _shown(server, request, _row(server, request, places))))
 
 
 async def delete(server: Server, request: Incoming, places: Places) -> ASGIApp:

@@ -1,6 +1,7 @@
 """What was said in a conversation, read from the journal: its runs → entries for people, turns for the model.
 
-A run that failed or was cancelled left the conversation as it was. One that is under way keeps others from going on.
+A run that failed or was cancelled left the conversation as it was, and so did those of the same request that handed over to
+it. One that is under way keeps others from going on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from ronda.server.runs import Runs
 from ronda.store.conversations import RunRow
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation import entries_of
+from ronda.wire.mistral.conversations import ConversationBody
 from ronda.wire.mistral.entries import decode_entries, turns_of
+from ronda.wire.mistral.handoffs import answers_of, handed_before, handoff_of
 
 
 class Busy(BadRequest):
@@ -77,11 +80,39 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
         if not events:
             continue
         run = rebuild(events)
-        if run.ended is None:
-            busy = busy or row.run in runs.live
-        elif run.ended.reason not in ("failed", "cancelled"):
+        if run.ended is not None and run.ended.reason not in ("failed", "cancelled"):
             found.append(Said(row, run, events))
+            continue
+        busy = busy or (run.ended is None and row.run in runs.live)
+        if led := handed_before(run):  # so many runs led to this one
+            del found[-led:]
     return History(found, busy, lost)
+
+
+async def last_said(runs: Runs, rows: Sequence[RunRow], owner: str) -> Said | None:
+    """The last run that counts, without reading those before it."""
+    leave_out = 0
+    for row in reversed(rows):
+        if leave_out:
+            leave_out -= 1
+        elif events := await runs.read(row.run, owner):
+            run = rebuild(events)
+            if run.ended is not None and run.ended.reason not in ("failed", "cancelled"):
+                return Said(row, run, events)
+            leave_out = handed_before(run)
+    return None
+
+
+def agent_after(about: ConversationBody, last: Said | None) -> ConversationBody:
+    """The conversation as it stands behind an entry: with the agent that was handed over to last, if one was."""
+    if about.agent_id is None or last is None:
+        return about
+    handoff = handoff_of(last.run) if last.row.upto is None else None
+    kept = last.run.start.about.get("agent_id")
+    now = handoff.next.id if handoff is not None else None if kept is None else msgspec.json.decode(kept, type=str)
+    if now is None or now == about.agent_id:
+        return about
+    return msgspec.structs.replace(about, agent_id=now, agent_version=None)
 
 
 def turns_before(said: Sequence[Said]) -> tuple[Turn, ...]:
@@ -90,7 +121,7 @@ def turns_before(said: Sequence[Said]) -> tuple[Turn, ...]:
         return ()
     last = said[-1]
     if last.row.upto is None:
-        return _said_in(last.run)
+        return said_in(last.run)
     return joined(turns_before(said[:-1]), said[-2].run if len(said) > 1 else None, turns_of(_read(last.entries)))
 
 
@@ -105,7 +136,7 @@ def place_of(turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw
     return {} if at is None else {"place": Raw(encode((at, count)))}
 
 
-def _said_in(run: Run) -> tuple[Turn, ...]:
+def said_in(run: Run) -> tuple[Turn, ...]:
     """The conversation as the run left it, without what its agent said around it."""
     if (place := run.start.about.get("place")) is None:
         first = next((at for at, turn in enumerate(run.turns) if type(turn) is not SystemTurn), len(run.turns))
@@ -116,7 +147,7 @@ def _said_in(run: Run) -> tuple[Turn, ...]:
 
 def joined(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """The new turns behind the old ones; our half of a turn whose other half is the caller's beside it."""
-    ours = {result.call_id: result for result in last.results} if last is not None else {}
+    ours = {result.call_id: result for result in answers_of(last)} if last is not None else {}
     asked = before[-1] if before else None
     calls = [call.id for call in asked.calls] if isinstance(asked, AssistantTurn) else []
     theirs = {}

@@ -6,26 +6,49 @@ Our half of a turn is found by the ids of the caller's calls, so those are remem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from msgspec import structs
+import msgspec
+from msgspec import Raw, structs
 
-from ronda.core.events import Event
+from ronda.core.events import Event, RunStarted
 from ronda.core.parts import AssistantTurn, ToolCall, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
-from ronda.server.door import Exchange
+from ronda.server.mistral.handoffs import Handing
 from ronda.server.runs import Runs
+from ronda.wire.mistral.handoffs import calls_for_caller, goes_on
 from ronda.wire.mistral.ids import nine
 
+# Kept with the run of an agent that another one handed over to: the caller goes on naming the first.
+INSTEAD: Final = {"instead": Raw(b"true")}
 
-class Remembering(Exchange):
+
+class Remembering(Handing):
     """An exchange whose open calls are found under both of their ids."""
 
     def _take(self, sibling: int, batch: Sequence[Event]) -> None:
         super()._take(sibling, batch)
         run: Run = self._lives[sibling].run
-        if run.ended is not None and run.ended.reason == "tool_calls" and run.runs_tools:
-            ids = [nine(call.id) for call in run.open_calls if nine(call.id) != call.id]
-            self._server.runs.journal.expect(run.start.owner, ids, run.id)
+        if run.ended is None or run.ended.reason != "tool_calls" or goes_on(run):
+            return
+        ids = [call.id for call in calls_for_caller(run)]
+        also = [nine(id) for id in ids if nine(id) != id]
+        if run.runs_tools:
+            self._server.runs.journal.expect(run.start.owner, also, run.id)
+        elif INSTEAD.keys() <= run.start.about.keys():  # so that what comes of them finds the agent that asked
+            self._server.runs.journal.expect(run.start.owner, [*ids, *also], run.id)
+
+
+async def asked_by(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:
+    """The agent whose calls the end of a conversation answers, where it is one that another agent handed over to."""
+    last = turns[-1] if turns else None
+    for result in last.results if isinstance(last, ToolTurn) else ():
+        if (name := await runs.journal.waiting(owner, result.call_id)) is not None:
+            events = await runs.read(name, owner)
+            start = events[0] if events else None
+            if isinstance(start, RunStarted) and INSTEAD.keys() <= start.about.keys():
+                return msgspec.json.decode(start.about["agent_id"], type=str)
+    return None
 
 
 async def with_own_ids(runs: Runs, turns: tuple[Turn, ...], owner: str) -> tuple[Turn, ...]:

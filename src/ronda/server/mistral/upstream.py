@@ -74,6 +74,11 @@ def fitted(asked: CompletionAsked, served: Served) -> tuple[CompletionAsked, lis
     return structs.replace(asked, turns=turns, options=options), warnings
 
 
+def without_prompt(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """A conversation before it was fitted to one upstream, so that it can be to another."""
+    return turns[1:] if turns[:1] == (SystemTurn(REASONING_PROMPT),) else turns
+
+
 def with_hints(options: Options, hints: dict[str, Raw], provider: str) -> Options:
     known = {name: value for name, value in hints.items() if provider in _KNOWN_TO[name]}
     return structs.replace(options, extra={**options.extra, **known}) if known else options

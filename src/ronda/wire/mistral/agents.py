@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.wire.json import encode
 from ronda.wire.mistral.declared import CompletionArgs, Guardrail, read_args, read_tools
-from ronda.wire.mistral.details import BODY, Loc, decoder, read_body, refuse
+from ronda.wire.mistral.details import BODY, Loc, decoder, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 
@@ -65,7 +65,7 @@ AGENT_FIELDS: Final[dict[str, str]] = {
     "completion_args": "read: they hold where a request says nothing",
     "guardrails": "read: passed on to Mistral upstreams, elsewhere 403 with block_on_error, else a warning",
     "description": "read: kept",
-    "handoffs": "refused unless empty: this server does not hand conversations over",
+    "handoffs": "read: agents of the same key, each offered as a tool; one that is deleted later is not offered any more",
     "metadata": "read: kept",
     "version_message": "read: kept with the version",
     "deployment_chat": "read: kept (updates only)",
@@ -80,9 +80,6 @@ def checked(agent: AgentBody) -> AgentBody:
     """Everything in it can be used; what cannot is refused now, and not when somebody talks to the agent."""
     agent.specs()
     agent.options()
-    if agent.handoffs:
-        msg = "'handoffs' cannot be used here: this server does not hand conversations over"
-        refuse("unavailable", (*BODY, "handoffs"), msg, agent.handoffs)
     return agent
 
 

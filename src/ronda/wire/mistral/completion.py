@@ -2,7 +2,8 @@
 
 Both are folds of the same events by the same class. `message` is the final message of the assistant; `messages` is added
 where the loop ran tools: every message of the turn, results included. In a stream a `role` begins the next message, behind a
-paragraph break for those who only join texts. What the loop does (progress, warnings, limits) rides as extra members of
+paragraph break for those who only join texts. Where an agent hands over, the next one's run goes on with the same choice; the
+call that did it is one of those the loop answered. What the loop does (progress, warnings, limits) rides as extra members of
 ordinary chunks: a named event makes Mistral's own SDK raise.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
@@ -33,17 +34,20 @@ from ronda.core.events import (
 )
 from ronda.core.output import final_text
 from ronda.core.parts import (
+    NO_USAGE,
     NULL,
     AssistantTurn,
     Reasoning,
     Text,
     ToolTurn,
+    Turn,
     Usage,
 )
 from ronda.core.run import Run
 from ronda.wire.json import encode
 from ronda.wire.mistral.calls import LiveCalls, Piece
 from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_of
 from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usage
 from ronda.wire.openai_chat.client import join_logprobs
@@ -53,9 +57,11 @@ DONE: Final = b"data: [DONE]\n\n"
 
 
 class _Choice:
-    """One run, seen as one choice: the fold of its events."""
+    """One run, and those it handed over to, seen as one choice: the fold of their events."""
 
     __slots__ = (
+        "before",
+        "first_round",
         "held",
         "index",
         "live",
@@ -65,32 +71,54 @@ class _Choice:
         "saying",
         "started",
         "tools",
+        "used",
         "warnings",
+        "ways",
     )
 
     def __init__(self, index: int, run: Run) -> None:
         self.index = index
-        self.run = run
         self.tools = OwnTools(index)
-        about = run.start.about
-        last = run.start.turns[-1] if run.start.turns else None
-        self.saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
-        self.live = LiveCalls() if not run.runs_tools and run.plan.choice.mode != "none" else None
-        self.held = run.plan.holds_text  # shown when the run is over, and only the answer
+        self.before: list[Turn] = []  # what runs that handed over have added, and what they used
+        self.used: Usage = NO_USAGE
+        self.first_round = 0  # of this run, among the rounds of all of them
         self.warnings: list[str] = []
         self.logprobs: list[Raw] = []
         self.started = False  # something of this round's message was shown …
         self.said_text = False  # … and of the last one that was, text
+        self.follow(run)
+
+    def go_on(self, run: Run) -> None:
+        self.before += [*self.run.generated, ToolTurn(answers_of(self.run))]
+        self.used = self.usage
+        self.first_round = self.tools.round + 1
+        self.started = False
+        self.follow(run)
+
+    def follow(self, run: Run) -> None:
+        self.run = run
+        self.tools.asked(())
+        about = run.start.about
+        last = run.start.turns[-1] if run.start.turns else None
+        self.saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
+        ways = ways_of(run)
+        self.ways = ways.to.keys() if ways is not None else frozenset[str]()
+        self.live = LiveCalls(self.ways) if not run.runs_tools and run.plan.choice.mode != "none" else None
+        self.held = run.plan.holds_text  # shown when the run is over, and only the answer
 
     def begin_round(self, round: int) -> None:
-        self.tools.round = round
+        self.tools.round = self.first_round + round
         self.begin_message()
         if self.live is not None:
-            self.live = LiveCalls()
+            self.live = LiveCalls(self.ways)
 
     def begin_message(self) -> None:
         self.saying.begin_round()
         self.started = False
+
+    @property
+    def usage(self) -> Usage:
+        return self.used + self.run.usage
 
     @property
     def finish_reason(self) -> str:
@@ -101,7 +129,7 @@ class _Choice:
     @property
     def ran_tools(self) -> bool:
         """The loop answered calls itself: the conversation has more messages than the last one."""
-        return bool(self.run.results) or any(isinstance(turn, ToolTurn) for turn in self.run.generated)
+        return bool(self.run.results or self.before) or any(isinstance(turn, ToolTurn) for turn in self.run.generated)
 
 
 class CompletionAnswer:
@@ -120,6 +148,11 @@ class CompletionAnswer:
     @property
     def _id(self) -> str:
         return self._start.run.removeprefix("run_")
+
+    def go_on(self, index: int, run: Run, warnings: Sequence[str] = ()) -> None:
+        """The run of this choice handed over, and this one goes on."""
+        self._warnings += [said for said in warnings if said not in self._warnings]
+        self._choices[index].go_on(run)
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -225,8 +258,14 @@ class CompletionAnswer:
         out: list[bytes] = []
         if said := _answer_at_the_end(choice, event):
             out.append(self._text(choice, said))
+        if event.reason == "tool_calls" and goes_on(choice.run):
+            for id, result in answers_to_handoffs(choice.run).items():
+                choice.tools.record(result)
+                out.append(self._progress(choice, choice.tools.progress(id)))
+                out.append(self._progress(choice, choice.tools.progress(id, result)))
+            return b"".join(out)
         if event.reason == "tool_calls" and choice.live is None:
-            for index, call in enumerate(choice.run.open_calls):
+            for index, call in enumerate(calls_for_caller(choice.run)):
                 out.append(self._piece(choice, Piece(index, call.id, call.name, call.as_written)))
         self._open -= 1
         more: dict[str, Any] = {}
@@ -268,6 +307,9 @@ class CompletionAnswer:
                     choice.tools.record(event.result)
                 case RunFinished():
                     _answer_at_the_end(choice, event)
+                    if goes_on(choice.run):
+                        for result in answers_to_handoffs(choice.run).values():
+                            choice.tools.record(result)
                 case _:
                     _fold(choice, event)
 
@@ -285,11 +327,12 @@ class CompletionAnswer:
     def _message(self, choice: _Choice) -> dict[str, Any]:
         parts = [Reasoning(said) if thought else Text(said) for thought, said in choice.saying.parts]
         message: dict[str, Any] = {"role": "assistant", "content": write_content(parts)}
-        if calls := choice.run.open_calls:
+        if calls := calls_for_caller(choice.run):
             message["tool_calls"] = [write_call(call, at) for at, call in enumerate(calls)]
         said: dict[str, Any] = {"index": choice.index, "message": message}
         if choice.ran_tools:
-            said["messages"] = write_turns(choice.run.generated, choice.run.results, held=choice.held)
+            added = [*choice.before, *choice.run.generated]
+            said["messages"] = write_turns(added, choice.run.results, held=choice.held)
         said["finish_reason"] = choice.finish_reason
         if choice.logprobs:
             said["logprobs"] = join_logprobs(choice.logprobs)
@@ -299,9 +342,9 @@ class CompletionAnswer:
 
     @property
     def usage(self) -> Usage:
-        usage = self._choices[0].run.usage
+        usage = self._choices[0].usage
         for choice in self._choices[1:]:
-            usage = usage + choice.run.usage
+            usage = usage + choice.usage
         return usage
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:

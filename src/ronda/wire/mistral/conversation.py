@@ -1,7 +1,8 @@
 """A conversation's answer, the way out: events → named SSE events, or one JSON body; and the entries of a run's log.
 
 An entry's id is made of the run, the round and what it is, so the ids a stream shows are those that the history has later.
-In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`.
+In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`. An agent that hands over ends its run: the
+answer goes on with the next one's.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.output import final_text
-from ronda.core.parts import AssistantTurn, Reasoning, Text, ToolCall, ToolResult
+from ronda.core.parts import NO_USAGE, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.calls import LiveCalls, Piece
 from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.handoffs import Handoff, calls_for_caller, goes_on, handoff_of, ways_of
 from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import write_usage
 
@@ -40,29 +42,42 @@ _FAILED: Final = {"failed": 502, "cancelled": 503}
 
 
 class ConversationAnswer:
-    """The answer of one run. `feed` gives the bytes of a stream, `body` the plain answer; `outputs` are its entries."""
+    """The answer of one run, and of those that others handed over to. `feed` gives the bytes of a stream, `body` the plain
+    answer; `outputs` are its entries."""
 
     def __init__(self, run: Run, warnings: Sequence[str] = ()) -> None:
+        self._id = _decode_text(run.start.about["conversation"])
+        self._indices: dict[str, int] = {}  # of the entries that a stream has shown
+        self._begun = False
+        self._used: Usage = NO_USAGE  # by the runs before
+        self._warnings = list(warnings)
+        self.outputs: list[dict[str, Any]] = []
+        self._follow(run)
+
+    def go_on(self, sibling: int, run: Run, warnings: Sequence[str] = ()) -> None:
+        """The run handed over, and this one goes on."""
+        self._used = self._used + self._run.usage
+        self._warnings += [said for said in warnings if said not in self._warnings]
+        self._follow(run)
+
+    def _follow(self, run: Run) -> None:
         about = run.start.about
         self._run = run
         self._key = run.id.removeprefix("run_")
-        self._id = _decode_text(about["conversation"])
         self._whose: dict[str, Any] = {
             name: _decode_text(about[name]) for name in ("model", "agent_id") if name in about
         }
         last = run.start.turns[-1] if run.start.turns else None
         self._saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
-        self._live = LiveCalls() if not run.runs_tools and run.plan.choice.mode != "none" else None
+        ways = ways_of(run)
+        self._ways = ways.to.keys() if ways is not None else frozenset[str]()
+        self._live = LiveCalls(self._ways) if not run.runs_tools and run.plan.choice.mode != "none" else None
         self._held = run.plan.holds_text
         self._round = 0
         self._at = run.start.at
         self._calls: dict[str, tuple[int, ToolCall]] = {}  # of this round, with their places
-        self._indices: dict[str, int] = {}  # of the entries that a stream has shown
         self._part = (False, -1)  # what kind of content is being shown, and its index
         self._head = b""
-        self._begun = False
-        self._warnings = list(warnings)
-        self.outputs: list[dict[str, Any]] = []
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -156,6 +171,10 @@ class ConversationAnswer:
                 shown = {name: entry[name] for name in ("id", "name", "tool_call_id", "arguments", "created_at")}
                 out.append(self._entry_event("function.call.delta", **shown, **self._whose))
         at = when(event.at)
+        if (handoff := handoff_of(self._run)) is not None:
+            self._show_handoff(handoff, at, out)
+        if goes_on(self._run):
+            return
         if event.reason in _FAILED:
             message = event.message or f"the run ended: {event.reason}"
             out.append(
@@ -165,6 +184,24 @@ class ConversationAnswer:
             out.append(
                 _event("conversation.response.done", usage=self._usage(), created_at=at, **self._extensions(event))
             )
+
+    def _show_handoff(self, handoff: Handoff, at: str, out: list[bytes]) -> None:
+        entry = self.outputs[-1]
+        id, was, next = entry["id"], handoff.previous, handoff.next
+        out.append(
+            self._entry_event(
+                "agent.handoff.started",
+                id=id,
+                previous_agent_id=was.id,
+                previous_agent_name=was.name,
+                created_at=entry["created_at"],
+            )
+        )
+        out.append(
+            self._entry_event(
+                "agent.handoff.done", id=id, next_agent_id=next.id, next_agent_name=next.name, created_at=at
+            )
+        )
 
     def broke_down(self, sibling: int) -> bytes:
         message = "the run broke down; the server's log says why"
@@ -208,7 +245,7 @@ class ConversationAnswer:
                 self._round, self._at = round, at
                 self._begin_message()
                 if self._live is not None:
-                    self._live = LiveCalls()
+                    self._live = LiveCalls(self._ways)
             case ModelInterrupted(turn=turn, at=at):
                 self._saying.rest_of_thought(turn.reasoning)  # a log without previews has it here
                 if not self._held:
@@ -217,9 +254,10 @@ class ConversationAnswer:
             case ModelFinished(turn=turn, at=at):
                 if not self._held or turn.calls:
                     self._close_message(at)
-                self._calls = {call.id: (place, call) for place, call in enumerate(turn.calls)}
+                calls = [call for call in turn.calls if call.name not in self._ways]
+                self._calls = {call.id: (place, call) for place, call in enumerate(calls)}
                 if self._live is not None:
-                    self.outputs += [self._function_call(call, at) for call in turn.calls]
+                    self.outputs += [self._function_call(call, at) for call in calls]
             case ToolStarted(call_id=id, at=at):
                 place, call = self._calls[id]
                 self._add(
@@ -239,7 +277,9 @@ class ConversationAnswer:
             case RunFinished(reason=reason, at=at):
                 self._close_message(at)
                 if reason == "tool_calls" and self._live is None:
-                    self.outputs += [self._function_call(call, at) for call in self._run.open_calls]
+                    self.outputs += [self._function_call(call, at) for call in calls_for_caller(self._run)]
+                if (handoff := handoff_of(self._run)) is not None:
+                    self.outputs.append(self._handoff(handoff, at))
             case _:
                 pass
 
@@ -281,6 +321,19 @@ class ConversationAnswer:
             **self._whose,
         }
 
+    def _handoff(self, handoff: Handoff, at: float) -> dict[str, Any]:
+        return {
+            "object": "entry",
+            "type": "agent.handoff",
+            "id": f"handoff_{self._key}",
+            "created_at": when(self._at),
+            "completed_at": when(at),
+            "previous_agent_id": handoff.previous.id,
+            "previous_agent_name": handoff.previous.name,
+            "next_agent_id": handoff.next.id,
+            "next_agent_name": handoff.next.name,
+        }
+
     def _add(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> None:
         self.outputs.append(
             {
@@ -299,7 +352,7 @@ class ConversationAnswer:
         return next(entry for entry in reversed(self.outputs) if entry["id"] == id)
 
     def _usage(self) -> dict[str, Any]:
-        usage = write_usage(self._run.usage)
+        usage = write_usage(self._used + self._run.usage)
         counts: dict[str, int] = {}
         for entry in self.outputs:
             if entry["type"] == "tool.execution":

@@ -14,8 +14,7 @@ from ronda.wire.mistral.agents import AgentBody, checked, when
 from ronda.wire.mistral.declared import CompletionArgs, Guardrail
 from ronda.wire.mistral.details import BODY, decoder, read_body, refuse
 from ronda.wire.mistral.entries import Entry, read_inputs
-
-Execution = Literal["client", "server"]
+from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
 
 
 class Confirmation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +56,10 @@ class Restart(_Body, frozen=True, kw_only=True):
     agent_version: int | str | None = None
 
 
-_HANDOFF: Final = "ignored: this server does not hand conversations over"
+_HANDOFF: Final = (
+    f"read: `server` if left out, for {MOST_HANDOFFS} handoffs in one answer at the most; after one with `client` the answer "
+    "ends, and the next append, which may be empty, goes to the next agent"
+)
 # What becomes of each field, for the compatibility table.
 START_FIELDS: Final[dict[str, str]] = {
     "inputs": "read",
@@ -117,6 +119,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     stream: bool
     store: bool
     args: CompletionArgs | None
+    execution: Execution = "server"
     guardrails: list[Guardrail] | None = None
     max_tool_rounds: int | None = None
 
@@ -127,6 +130,7 @@ def _wish(said: Start | Append | Restart) -> Wish:
         stream=bool(said.stream),
         store=said.store is not False,
         args=said.completion_args,
+        execution=said.handoff_execution or "server",
         guardrails=getattr(said, "guardrails", None),
         max_tool_rounds=said.max_tool_rounds,
     )
@@ -165,10 +169,7 @@ def read_append(body: bytes) -> Wish:
         id = said.tool_confirmations[0].tool_call_id
         msg = "no call of this conversation waits for a confirmation"
         refuse("value_error", (*BODY, "tool_confirmations", 0, "tool_call_id"), msg, id)
-    wish = _wish(said)
-    if not wish.entries:
-        refuse("missing", (*BODY, "inputs"), "Field required")
-    return wish
+    return _wish(said)
 
 
 def read_restart(body: bytes) -> tuple[Restart, Wish]:
