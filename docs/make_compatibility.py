@@ -38,7 +38,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "Items of `input`, by type": items.FIELDS,
         "Items of `tools`, by type": response_tools.FIELDS,
         "POST /v1/responses/compact": compaction.FIELDS,
-        **{route: table for route, table in responses_routes.FIELDS.items()},
+        **responses_routes.FIELDS,
         "Messages of the WebSocket at /v1/responses": responses_socket.FIELDS,
     },
     "Anthropic Messages": {
