@@ -125,6 +125,72 @@ async def test_another_key_sees_nothing_of_our_half(door: Door, stream: bool) ->
     ]
 
 
+async def test_two_conversations_with_the_same_ids_are_not_mixed_up(door: Door, stream: bool) -> None:
+    """Some models count their calls instead of making ids up, so every conversation has the same ones."""
+    asked = [Line(calls=(Call("lookup", {"q": q}, "c1"), Call("ask_user", {"question": "why?"}, "c2"))) for q in "ab"]
+    model = ScriptedModel(*asked, says("A."), says("B."))
+    async with door.serving(model, lookup) as served:
+        first = await served.ask("I am a.", stream=stream, tools=[ASK])
+        second = await served.ask("I am b.", stream=stream, tools=[ASK])
+        for who, said in (("a", first), ("b", second)):
+            await served.ask(
+                [user(f"I am {who}."), said.message, result("c2", "so")], stream=stream, tools=[ASK], max_tool_rounds=4
+            )
+
+    for who, heard in zip("ab", model.heard[2:], strict=True):
+        results = ToolTurn((ToolResult("c1", f"found {who}"), ToolResult("c2", "so")))
+        assert (heard[0], heard[2]) == (says_user(f"I am {who}."), results)
+
+
+async def test_two_turns_of_a_conversation_with_the_same_ids_are_not_mixed_up(door: Door, stream: bool) -> None:
+    asked = [Line(calls=(Call("lookup", {"q": q}, "c1"), Call("ask_user", {"question": "why?"}, "c2"))) for q in "ab"]
+    model = ScriptedModel(*asked, says("Done."))
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK])
+        before = [user("go"), first.message, result("c2", "so")]
+        second = await served.ask(before, stream=stream, tools=[ASK])
+        await served.ask([*before, second.message, result("c2", "well")], stream=stream, tools=[ASK])
+
+    results = [turn for turn in model.heard[2] if isinstance(turn, ToolTurn)]
+    assert results == [
+        ToolTurn((ToolResult("c1", "found a"), ToolResult("c2", "so"))),
+        ToolTurn((ToolResult("c1", "found b"), ToolResult("c2", "well"))),
+    ]
+
+
+async def test_results_alone_that_two_conversations_wait_for_are_refused(door: Door, stream: bool) -> None:
+    """There is nothing to tell whose they are; a guess could show one the other's conversation."""
+    asked = [Line(calls=(Call("lookup", {"q": q}, "c1"), Call("ask_user", {"question": "why?"}, "c2"))) for q in "abc"]
+    model = ScriptedModel(*asked[:2], says("A."), says("B."), asked[2], says("C."))
+    async with door.serving(model, lookup) as served:
+        first = await served.ask("I am a.", stream=stream, tools=[ASK])
+        second = await served.ask("I am b.", stream=stream, tools=[ASK])
+        with pytest.raises(openai.BadRequestError, match="c2"):
+            await served.ask([result("c2", "so")], stream=stream, tools=[ASK])
+        for who, said in (("a", first), ("b", second)):
+            await served.ask([user(f"I am {who}."), said.message, result("c2", "so")], stream=stream, tools=[ASK])
+        # Nobody else waits any more.
+        await served.ask("I am c.", stream=stream, tools=[ASK])
+        await served.ask([result("c2", "so")], stream=stream, tools=[ASK])
+
+    results = ToolTurn((ToolResult("c1", "found c"), ToolResult("c2", "so")))
+    assert (model.heard[5][0], model.heard[5][2]) == (says_user("I am c."), results)
+
+
+async def test_a_turn_that_was_the_callers_alone_finds_no_other_conversation(door: Door, stream: bool) -> None:
+    """Its ids may be those of a mixed turn that somebody else waits for."""
+    mixed = Line(calls=(Call("lookup", {"q": "b"}, "c1"), Call("ask_user", {"question": "why?"}, "c2")))
+    alone = calls(Call("ask_user", {"question": "why?"}, "c2"))
+    model = ScriptedModel(mixed, alone, says("Done."))
+    async with door.serving(model, lookup) as served:
+        await served.ask("I am b.", stream=stream, tools=[ASK])
+        said = await served.ask("I am a.", stream=stream, tools=[ASK], max_tool_rounds=0)
+        await served.ask([user("I am a."), said.message, result("c2", "so")], stream=stream, tools=[ASK])
+
+    asked = AssistantTurn((ToolCall("c2", "ask_user", '{"question":"why?"}'),), "tool_calls")
+    assert model.heard[2] == [says_user("I am a."), asked, ToolTurn((ToolResult("c2", "so"),))]
+
+
 async def test_rounds_the_caller_never_saw_are_found_too(door: Door, stream: bool) -> None:
     alone = Line("First this.", calls=(Call("lookup", {"q": "x"}, "c0"),))
     model = ScriptedModel(alone, MIXED, says("done"))

@@ -198,3 +198,16 @@ async def test_include_usage_puts_it_into_a_chunk_of_its_own(door: Door) -> None
     )
     assert [chunk.get("usage") for chunk in before] == [None] * len(before)
     assert before[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+async def test_what_an_upstream_says_over_several_lines_comes_in_one(door: Door) -> None:
+    """A line of an event's data ends at the first line break, wherever in the JSON it stands."""
+    logprobs = {"content": [{"token": "hi", "logprob": -0.5, "bytes": [104, 105], "top_logprobs": []}]}
+    hi = delta(content="hi")
+    hi["choices"][0]["logprobs"] = logprobs
+    frame = json.dumps(hi, indent=2).replace("\n", "\ndata: ")
+    async with Upstream(streams(frame, delta("stop"), "[DONE]")) as upstream, door.serving(upstream.url) as served:
+        answer = await served.post({"messages": "go", "stream": True, "logprobs": True})
+
+    said = [choice["logprobs"] for chunk in answer.chunks for choice in chunk["choices"] if choice.get("logprobs")]
+    assert said == [logprobs]

@@ -79,7 +79,16 @@ async def test_a_body_that_is_no_json_object_is_refused(door: Door, body: bytes)
     assert answer.error["message"]
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "text/plain; charset=json",  # which a page of another origin may send as freely as without the parameter
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=json",
+        "application/jsonl",
+    ],
+)
 async def test_another_content_type_is_a_415(door: Door, kind: str) -> None:
     answer = await refused(door, says(), {"content-type": kind})
 
@@ -87,10 +96,36 @@ async def test_another_content_type_is_a_415(door: Door, kind: str) -> None:
     assert kind in answer.error["message"]
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "application/vnd.api+json"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "application/json",
+        "application/json; charset=utf-8",
+        "Application/JSON;charset=UTF-8",
+        "application/vnd.api+json",
+    ],
+)
 async def test_json_by_any_name_is_read(door: Door, kind: str) -> None:
     async with door.serving(Nodding()) as served:
         assert (await served.post(says(), headers={"content-type": kind})).status == 200
+
+
+@pytest.mark.parametrize(("origin", "status"), [(None, 200), ("https://elsewhere.example", 415), ("null", 415)])
+async def test_a_body_that_does_not_say_what_it_is_is_read_but_not_from_a_page(
+    door: Door, origin: str | None, status: int
+) -> None:
+    """A page can post such a body anywhere without being asked for permission, but not without saying where it is from."""
+    model = Nodding()
+    async with door.serving(model) as served:
+        headers = {} if origin is None else {"origin": origin}
+        async with served.http.post(
+            f"{served.url}/chat/completions",
+            data=json.dumps(says()).encode(),
+            headers=headers,
+            skip_auto_headers=["content-type"],
+        ) as answer:
+            assert answer.status == status
+    assert model.asked == (status == 200)
 
 
 async def test_a_body_over_the_limit_is_a_413(door: Door) -> None:

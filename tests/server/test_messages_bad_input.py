@@ -59,6 +59,13 @@ NOT_A_REQUEST: dict[str, bytes] = {
 }
 
 
+@pytest.mark.parametrize("content", ["", []], ids=["no words", "no blocks"])
+async def test_messages_in_which_nothing_is_said_are_refused(door: Door, content: Any) -> None:
+    raw = await refused(door, {"messages": [{"role": "assistant", "content": content}]})
+
+    assert raw.json["error"]["message"] == "'messages' says nothing"
+
+
 @pytest.mark.parametrize("path", ["/messages", "/messages/count_tokens"])
 @pytest.mark.parametrize("body", NOT_A_REQUEST.values(), ids=NOT_A_REQUEST.keys())
 async def test_a_body_that_makes_no_sense_is_refused(door: Door, body: bytes, path: str) -> None:

@@ -96,6 +96,22 @@ async def test_arguments_that_are_no_json_are_an_object_all_the_same(door: Door)
     assert unreadable["content"] == [use("c2", "pick", INVALID_JSON="red!")]
 
 
+@pytest.mark.parametrize("written", ["red!", "[]", "5", '"red"', "null", " [1]"])
+@pytest.mark.parametrize("server_runs_tools", [False, True], ids=["the caller's alone", "beside ours"])
+async def test_arguments_that_cannot_become_an_object_are_one_in_a_stream_too(
+    door: Door, written: str, server_runs_tools: bool
+) -> None:
+    asked = Line(calls=(Call("pick", written, "c1"), Call("pick", {"color": "red"}, "c2")))
+    tools = [lookup] if server_runs_tools else []
+
+    async with door.serving(ScriptedModel(asked, asked), *tools), asking(door) as claude:
+        plain = await answer(claude, stream=False, tools=[PICK])
+        streamed = await answer(claude, stream=True, tools=[PICK])
+
+    assert plain["content"] == [use("c1", "pick", INVALID_JSON=written), use("c2", "pick", color="red")]
+    assert streamed["content"] == plain["content"]
+
+
 class AtOnce:
     """Writes two calls side by side, the name of the second in two pieces, and words between them."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conformance import anthropic_naive as naive
+from tests.conformance.anthropic_streams import told
 from tests.conformance.anthropic_strict import refusals
 from tests.interaction.doors import Act, Door, Exchange, Json, Upstream, answers
 from tests.server.messages_door import (
@@ -87,6 +89,30 @@ async def test_a_stream_has_each_block_in_its_place(door: Door) -> None:
         (6, "text_delta"),
         (7, "input_json_delta"),
     ]
+
+
+async def test_what_the_upstream_says_over_several_lines_comes_in_one(door: Door) -> None:
+    """A line of an event's data ends at the first line break, wherever in the JSON it stands."""
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+    cited = {**text("It is."), "citations": [{"type": "char_location", "cited_text": "is"}]}
+    called = {**use("toolu_1", "pick", color="red"), "caller": {"type": "direct"}}
+
+    async def pretty(exchange: Exchange) -> None:
+        frames = told({"content": [search, cited, called], "stop_reason": "tool_use", "usage": usage()})
+        lines = [json.dumps(frame, indent=2).replace("\n", "\ndata: ") for frame in frames]
+        body = "".join([f"event: {frame['type']}\ndata: {said}\n\n" for frame, said in zip(frames, lines, strict=True)])
+        await exchange.answer(body.encode(), kind="text/event-stream")
+
+    async with (
+        Upstream(pretty, pretty) as upstream,
+        door.serving(upstream.url, model=CLAUDE) as served,
+        asking(door) as claude,
+    ):
+        seen = events(await post(served, {"messages": [HI], "tools": [PICK], "stream": True}))
+        whole = await answer(claude, stream=True, tools=[PICK])
+
+    assert [data["type"] for _, data in seen][-1] == "message_stop"
+    assert whole["content"] == [search, cited, called]
 
 
 async def test_what_the_upstream_ran_is_shown_and_counted(door: Door, stream: bool) -> None:

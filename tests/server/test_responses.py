@@ -73,6 +73,17 @@ async def test_thoughts_come_as_a_summary_before_the_answer(door: Door, stream: 
     assert items_of(response) == [thoughts, message("Yes.")]
 
 
+async def test_a_request_written_over_several_lines_has_a_stream_of_whole_lines(door: Door) -> None:
+    """What is echoed stands in the data of an event, which ends at the first line break."""
+    async with door.serving(ScriptedModel(says("Hi."))) as served:
+        request = {"input": "go", "stream": True, "tools": [PICK]}
+        raw = await post(served, json.dumps(request, indent=2).replace("\n", "\r\n").encode())
+
+    last = json.loads(raw.frames[-2])
+    assert last["response"]["tools"] == [PICK]
+    assert [json.loads(said)["type"] for said in raw.frames[:2]] == ["response.created", "response.in_progress"]
+
+
 async def test_a_stream_says_everything_in_the_schemas_words(door: Door) -> None:
     lines = (Line(text="Let me see.", reasoning="Hm.", calls=(Call("lookup", {"q": "a"}, "c1"),)), says("It is a."))
     async with door.serving(ScriptedModel(*lines), lookup) as served:

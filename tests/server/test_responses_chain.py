@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,38 @@ async def test_a_callers_results_are_all_it_has_to_send(door: Door, stream: bool
         (ToolCall("c1", "pick", '{"color":"red"}'), ToolCall("c2", "pick", '{"color":"blue"}')), "tool_calls"
     )
     assert model.heard[1] == [user("go"), asked, ToolTurn((ToolResult("c1", "1"), ToolResult("c2", "2")))]
+
+
+ALSO: Json = {"role": "user", "content": "also"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [ALSO, output("c1", "1"), output("c2", "2")],
+        [output("c1", "1"), ALSO, output("c2", "2")],
+        [output("c2", "2"), ALSO, output("c1", "1")],
+    ],
+    ids=["words first", "words between", "words between, in another order"],
+)
+async def test_results_answer_their_calls_whatever_is_said_before_them(
+    door: Door, stream: bool, sent: list[Json]
+) -> None:
+    lines = (calls(Call("pick", {"color": "red"}, "c1"), Call("pick", {"color": "blue"}, "c2")), says("Done."))
+    chained, whole = ScriptedModel(*lines), ScriptedModel(lines[1])
+    async with door.serving(chained) as served:
+        first = await ask(served.client(), stream, tools=[PICK])
+        await ask(served.client(), stream, input=sent, tools=[PICK], previous_response_id=first.id)
+    async with door.serving(whole) as served:  # the caller keeps the conversation itself
+        made: list[Json] = [
+            {"type": "function_call", "call_id": id, "name": "pick", "arguments": json.dumps({"color": color})}
+            for id, color in (("c1", "red"), ("c2", "blue"))
+        ]
+        await ask(served.client(), stream, input=[{"role": "user", "content": "go"}, *made, *sent], tools=[PICK])
+
+    results = ToolTurn((ToolResult("c1", "1"), ToolResult("c2", "2")))
+    assert chained.heard[1][2:] == [results, user("also")]
+    assert whole.heard[0][2:] == [results, user("also")]
 
 
 async def test_our_half_of_a_mixed_turn_is_there(door: Door, stream: bool) -> None:

@@ -43,6 +43,16 @@ async def test_responses_come_one_after_the_other(door: Door) -> None:
     assert model.heard == [[user("Say first.")], [user("Say second.")]]
 
 
+async def test_a_request_written_over_several_lines_has_whole_events(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("Hi."))) as served, connected(served) as socket:
+        request = {"type": "response.create", "model": "default", "input": "x", "tools": [PICK]}
+        await socket.raw.send_str(json.dumps(request, indent=2))
+        last = (await socket.rest())[-1]
+
+    assert text(last) == "Hi."
+    assert last["response"]["tools"] == [PICK]
+
+
 async def test_events_are_those_of_a_stream(door: Door) -> None:
     lines = (Line(text="Looking.", reasoning="Hm.", calls=(Call("lookup", {"q": "a"}, "c1"),)), says("It is a."))
     async with door.serving(ScriptedModel(*lines), lookup) as served:
@@ -316,3 +326,29 @@ class Gated:
         await self.let[at].wait()
         show([TextDelta(said)])
         return ModelFinished(AssistantTurn((Text(said),)))
+
+
+# ---- who may connect -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "http://127.0.0.1:1", "null", "", "http://["])
+async def test_a_page_of_another_origin_cannot_connect(door: Door, origin: str) -> None:
+    """Browsers let a page open a WebSocket to anywhere, and leave it to the server to look where it is from."""
+    model = ScriptedModel()
+    async with door.serving(model) as served:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            async with soon(), served.http.ws_connect(f"{served.url}/responses", headers={"origin": origin}):
+                pass
+
+    assert refusal.value.status == 403
+    assert model.heard == []
+
+
+async def test_a_page_of_the_servers_own_can_connect(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("hi"))) as served:
+        own = served.url.removesuffix("/v1")
+        async with soon(), served.http.ws_connect(f"{served.url}/responses", headers={"origin": own}) as socket:
+            await socket.send_str(json.dumps({"type": "response.create", "model": "default", "input": "x"}))
+            event = json.loads(await socket.receive_str())
+
+    assert event["type"] == "response.created"

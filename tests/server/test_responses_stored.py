@@ -394,3 +394,11 @@ def _text(item: Any) -> str:
 
 def _output_text(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+@pytest.mark.parametrize("said", [{"authorization": "bearer mine"}, {"x-api-key": "mine"}])
+async def test_a_key_is_the_same_however_it_is_said(door: Door, said: dict[str, str]) -> None:
+    async with door.serving(ScriptedModel(says("Mine."))) as served:
+        made = await ask(served.client("mine"), False)
+        async with soon(), served.http.get(f"{served.url}/responses/{made.id}", headers=said) as answer:
+            assert answer.status == 200

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Raw
@@ -18,15 +18,18 @@ from ronda.core.events import Event
 from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn
 from ronda.core.plan import Plan, ToolChoice, ToolSpec
+from ronda.core.request import ModelRequest
 from ronda.core.run import Run
+from ronda.core.transcript import repair
 from ronda.drive import check_plan, enforces_format
-from ronda.errors import BadRequest, RondaError
+from ronda.errors import BadRequest, RondaError, UpstreamError
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of_run, said_of_run
 from ronda.server.follow import KEEP_ALIVE, EventStream, Watch
 from ronda.server.models import Served, beside
 from ronda.server.runs import LiveRun, Sink, new_id
 from ronda.server.toolbox import Offer
+from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import Asked
 
 if TYPE_CHECKING:
@@ -50,6 +53,9 @@ class Writer(Protocol):
 
 # The runs (one per choice), the name of the model as the answer should say it, and what the caller should be warned of.
 MakeWriter: TypeAlias = Callable[[Sequence[Run], str, Sequence[str]], Writer]
+
+
+_REPEATS = Limits().repeats
 
 
 def owner_of(request: Incoming) -> str:
@@ -170,7 +176,7 @@ class Exchange:
             turns, parent = asked.turns, asked.parent
         _check_pairs(turns)
         opened, offer = await open_for(server, served, asked, turns, rounds)
-        choice = asked.choice if asked.choice != ToolChoice() else served.choice
+        choice = _choice(asked, served)
         check_choice(choice, offer.specs)
         options = served.options_under(asked.options)
         plan = Plan(
@@ -183,7 +189,7 @@ class Exchange:
                 tool_calls=asked.max_tool_calls,
                 seconds=server.config.max_run_seconds,
                 # Whoever says how many rounds a run may have means it, even of a tool that is polled.
-                repeats=Limits().repeats if asked.max_tool_rounds is None else max(Limits().repeats, rounds + 1),
+                repeats=_REPEATS if asked.max_tool_rounds is None else max(_REPEATS, rounds + 1),
             ),
             retry=server.config.retry,
             parallel=options.parallel_tool_calls is not False,
@@ -208,6 +214,7 @@ class Exchange:
                     sibling=sibling,
                     about=self._about(turns, opened),
                     keep=asked.keep,
+                    said=turns,
                 )
             )
         warnings = [warning] if warning is not None else []
@@ -242,6 +249,29 @@ async def open_for(
     opened = await served.open(turns, asked.inputs)
     declared = (*beside(opened.declared, asked.tools), *asked.tools)
     return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
+
+
+async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...]) -> int:
+    """How many tokens the model would be sent first, if this were a request for an answer.
+
+    No model is called: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the rest
+    it is an estimate.
+    """
+    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
+    opened, offer = await open_for(server, served, asked, turns, rounds)
+    options = served.options_under(asked.options)
+    first = ModelRequest(repair(opened), offer.specs, _choice(asked, served), options, False, "", 0, 1, {})
+    ask: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
+    if ask is not None:
+        try:
+            return await ask(first)
+        except UpstreamError:  # it cannot say today, or its address knows no counting
+            pass
+    return estimate(first.turns, first.tools)
+
+
+def _choice(asked: Asked, served: Served) -> ToolChoice:
+    return asked.choice if asked.choice != ToolChoice() else served.choice
 
 
 def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:

@@ -28,7 +28,7 @@ class Incoming:
         self._scope = scope
         self.receive = receive
         self.authorization = b""
-        self.content_type = b"application/json"
+        self.content_type = b""
         self.content_length: int | None = None
         for name, value in scope["headers"]:
             if name == b"content-length":
@@ -36,7 +36,7 @@ class Incoming:
             elif name == b"content-type":
                 self.content_type = value
             elif name == b"authorization":
-                self.authorization = value
+                self.authorization = _as_bearer(value)
             elif name == b"x-api-key" and not self.authorization:  # the same key under Anthropic's older name
                 self.authorization = b"Bearer " + value
 
@@ -47,12 +47,22 @@ class Incoming:
                 return bytes(value).decode("latin-1")
         return None
 
+    @property
+    def is_of_another_page(self) -> bool:
+        """Sent by a browser, for a page that is not from here."""
+        origin = self.header(b"origin")
+        return origin is not None and origin.partition("://")[2].lower() != (self.header(b"host") or "").lower()
+
     async def json_body(self, limit: int) -> bytes:
         """The body, within bounds."""
-        # A page of another origin can post text/plain without being asked for permission, JSON it cannot.
-        if b"json" not in self.content_type:
+        # A page of another origin can post text/plain, or bytes of no type, without being asked for permission; JSON it
+        # cannot. Whoever is no browser may leave the type out.
+        kind = self.content_type.partition(b";")[0].strip().lower()
+        if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
             said = self.content_type[:100].decode("latin-1")
             raise WrongType(f"the body must be sent as application/json, not {said}")
+        if not kind and self.header(b"origin") is not None:
+            raise WrongType("the body must be sent as application/json")
         if self.content_length is not None and self.content_length > limit:
             raise TooLarge(f"the body has {self.content_length} bytes; this server takes {limit}")
         message = await self.receive()
@@ -70,6 +80,11 @@ class Incoming:
         if message["type"] == "http.disconnect":
             raise BadRequest("the body broke off")
         return b"".join(pieces)
+
+
+def _as_bearer(said: bytes) -> bytes:
+    """Schemes are the same in small letters and in capitals."""
+    return b"Bearer" + said[6:] if said[:7].lower() == b"bearer " else said
 
 
 def _within(body: bytes, limit: int) -> bytes:

@@ -1,31 +1,27 @@
 """POST /v1/messages: the whole loop inside one request, plain or streamed. POST /v1/messages/count_tokens: how long it is.
 
 A model that speaks Anthropic's dialect itself is sent the request's own fields and tools; for any other they are translated.
-Counting never calls a model: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the
-rest it is an estimate (`wire.anthropic.counting` says how).
+Counting never calls a model; where nobody can be asked it is an estimate (`wire.anthropic.counting` says how).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.core.plan import Options, Plan, ToolChoice
-from ronda.core.request import ModelRequest
+from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
-from ronda.core.transcript import repair
 from ronda.drive import check_plan
-from ronda.errors import BadRequest, RondaError, UpstreamError
-from ronda.server.door import Exchange, open_for, owner_of
+from ronda.errors import BadRequest, RondaError
+from ronda.server.door import Exchange, count, owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run, said
 from ronda.server.models import Served
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.declarations import held_here, renamed
 from ronda.wire.anthropic.message import MessageAnswer, write_error
 from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_others, read_request
@@ -35,8 +31,6 @@ if TYPE_CHECKING:
 
 # Vercel's AI SDK reports every event of a kind it does not know as an error of the stream.
 _ENDS_AT_UNKNOWN_EVENTS: Final = "ai-sdk/"
-
-_Count: TypeAlias = Callable[[ModelRequest], Awaitable[int]]
 
 
 async def messages(server: Server, request: Incoming) -> ASGIApp:
@@ -63,7 +57,8 @@ async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
         asked, served, _ = await _read(server, request)
-        tokens = await _counted(served, await _model_request(server, request, asked, served))
+        turns, _ = await server.runs.rejoin(asked.turns, owner_of(request))
+        tokens = await count(server, served, asked, turns)
     except RondaError as error:
         return known.refusal(error)
     return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
@@ -120,26 +115,3 @@ def _can_think(served: Served, asked: MessagesRequest) -> bool:
     except BadRequest:
         return False
     return True
-
-
-# ---- counting ---------------------------------------------------------------------------------------------------------
-
-
-async def _model_request(server: Server, request: Incoming, asked: MessagesRequest, served: Served) -> ModelRequest:
-    """What the model would be sent first, if this were a request for an answer."""
-    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
-    turns, _ = await server.runs.rejoin(asked.turns, owner_of(request))
-    turns, offer = await open_for(server, served, asked, turns, rounds)
-    choice = asked.choice if asked.choice != ToolChoice() else served.choice
-    options = served.options_under(asked.options)
-    return ModelRequest(repair(turns), offer.specs, choice, options, False, "", 0, 1, {})
-
-
-async def _counted(served: Served, request: ModelRequest) -> int:
-    count: _Count | None = getattr(served.provider, "count_tokens", None)
-    if count is not None:
-        try:
-            return await count(request)
-        except UpstreamError:  # it cannot say today, or its address knows no counting
-            pass
-    return estimate(request.turns, request.tools)

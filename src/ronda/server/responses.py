@@ -8,7 +8,7 @@ stand around a conversation and are not carried over.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
@@ -16,26 +16,23 @@ from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.core.parts import AssistantTurn, SystemTurn, ToolResult, ToolTurn, Turn
-from ronda.core.plan import ToolChoice
-from ronda.core.request import ModelRequest
 from ronda.core.run import Run, rebuild
-from ronda.core.transcript import repair
-from ronda.errors import BadRequest, NotFound, RondaError, UpstreamError
-from ronda.server.door import Exchange, Writer, open_for, owner_of
+from ronda.errors import BadRequest, NotFound, RondaError
+from ronda.server.door import Exchange, Writer, count, owner_of
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import Failure
 from ronda.server.models import Served
 from ronda.server.responses_tapes import Tapes
 from ronda.server.runs import LiveRun
-from ronda.wire.anthropic.counting import estimate
 from ronda.wire.openai_chat.answer import write_error
+from ronda.wire.openai_chat.fields import read_fields
 from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.listed import item_named
 from ronda.wire.openai_responses.resource import Kept, about, conversation, kept_with, run_id
 from ronda.wire.openai_responses.sealed import Sealer
-from ronda.wire.openai_responses.server import ResponseRequest, read_fields, read_request, request_of
+from ronda.wire.openai_responses.server import ResponseRequest, read_request, request_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -85,21 +82,9 @@ async def count_input(server: Server, request: Incoming) -> ASGIApp:
     asked = request_of({"input": Raw(b'""'), **fields}, server.responses.sealer(owner))
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
-    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
-    turns, offer = await open_for(server, served, asked, asked.turns, rounds)
-    choice = asked.choice if asked.choice != ToolChoice() else served.choice
-    first = ModelRequest(repair(turns), offer.specs, choice, served.options_under(asked.options), False, "", 0, 1, {})
-    return Json(b'{"object":"response.input_tokens","input_tokens":%d}' % await _counted(served, first))
-
-
-async def _counted(served: Served, request: ModelRequest) -> int:
-    count: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
-    if count is not None:
-        try:
-            return await count(request)
-        except UpstreamError:  # it cannot say today, or its address knows no counting
-            pass
-    return estimate(request.turns, request.tools)
+    return Json(
+        b'{"object":"response.input_tokens","input_tokens":%d}' % await count(server, served, asked, asked.turns)
+    )
 
 
 def responses_error(failure: Failure) -> bytes:
@@ -210,17 +195,24 @@ def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     last = said[-1] if said else None
     open_ids = {call.id for call in before.open_calls}
     results: list[ToolResult] = []
-    if turns and type(turns[0]) is ToolTurn:
-        for result in turns[0].results:
-            if result.call_id not in open_ids:
-                raise BadRequest(
-                    f"No tool call found for function call output with call_id {result.call_id[:100]}.", param="input"
-                )
-        results, turns = list(turns[0].results), turns[1:]
+    rest: list[Turn] = []
+    for at, turn in enumerate(turns):
+        if type(turn) is AssistantTurn:  # from here on the results are of its calls
+            rest += turns[at:]
+            break
+        if type(turn) is ToolTurn:
+            results += turn.results
+        else:
+            rest.append(turn)
+    for result in results:
+        if result.call_id not in open_ids:
+            raise BadRequest(
+                f"No tool call found for function call output with call_id {result.call_id[:100]}.", param="input"
+            )
     if type(last) is AssistantTurn and last.calls and (results or before.results):
         by_id = {result.call_id: result for result in (*before.results, *results)}
         said.append(ToolTurn(tuple([by_id[call.id] for call in last.calls if call.id in by_id])))
-    return (*said, *turns)
+    return (*said, *rest)
 
 
 async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:

@@ -28,8 +28,9 @@ from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run
 from ronda.server.responses import answer
 from ronda.wire.json import encode
+from ronda.wire.openai_chat.fields import field, read_fields
 from ronda.wire.openai_responses.resource import response_id
-from ronda.wire.openai_responses.server import field, read_fields, request_of
+from ronda.wire.openai_responses.server import request_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -40,7 +41,7 @@ LIFETIME: Final = 3600.0  # seconds
 REMEMBERED: Final = 8  # responses of a connection
 WAITING: Final = 16  # requests that came while one is under way
 _GOING_AWAY: Final = 1001
-_TOO_MUCH: Final = 1008
+_NOT_ALLOWED: Final = 1008
 
 # What is said by the transport itself. For docs/compatibility.md.
 FIELDS: Final[dict[str, str]] = {
@@ -75,6 +76,10 @@ class Connection:
 
     async def run(self) -> None:
         if (await self._receive())["type"] != "websocket.connect":
+            return
+        if Incoming(self._scope, self._receive).is_of_another_page:
+            # Browsers ask nobody before they connect a page to anything that listens here.
+            await self._send({"type": "websocket.close", "code": _NOT_ALLOWED})
             return
         await self._send({"type": "websocket.accept"})
         reader = asyncio.create_task(self._read())
@@ -116,7 +121,7 @@ class Connection:
             self._incoming.append(message.get("bytes") or b"" if said is None else said)
             self._news.set()
             if len(self._incoming) > WAITING:
-                await self._close(_TOO_MUCH, f"more than {WAITING} requests are waiting")
+                await self._close(_NOT_ALLOWED, f"more than {WAITING} requests are waiting")
                 self._closed.set()
                 return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec import Raw
 
 from ronda.core.events import PREVIEWS, Event, RunStarted
-from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
+from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, ToolContext, ToolOutput, drive
@@ -25,6 +27,9 @@ from ronda.server.toolbox import Offer
 if TYPE_CHECKING:
     from ronda.agent.children import Family
     from ronda.core.guardrails import Guardrails
+
+_HANDED_OUT = 4096  # calls of mixed turns that are remembered, beside what the journal knows
+_SAME_ID = 16  # conversations whose calls have the same id
 
 Sink = Callable[[int, Sequence[Event]], None]
 
@@ -43,6 +48,7 @@ class LiveRun:
         "guardrails",
         "journal",
         "run",
+        "said",
         "task",
     )
 
@@ -52,6 +58,7 @@ class LiveRun:
         self.run = run
         self.task: asyncio.Task[Any] | None = None
         self.cancel_was_asked = False  # through another request than its own
+        self.said: tuple[Turn, ...] = run.start.turns  # the conversation as the caller knows it
         self.facts = 1  # how many there are, with RunStarted: where a child goes on from
         self.family: Family | None = None
         self.guardrails: Guardrails | None = None
@@ -98,7 +105,9 @@ class LiveRun:
             self.facts += len(batch)
         if run.ended is not None and run.ended.reason == "tool_calls" and run.runs_tools:
             # Half of this turn is ours: the caller's next request must find it.
-            journal.expect(run.start.owner, [call.id for call in run.open_calls], run.id)
+            ids = [call.id for call in run.open_calls]
+            journal.expect(run.start.owner, ids, run.id)
+            self._runs.handed_out(run, ids, self.said)
         if self._sink is not None:
             self._sink(run.start.sibling, batch)
 
@@ -120,6 +129,7 @@ class Runs:
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
         self.live: dict[str, LiveRun] = {}
         self.stopping = False
+        self._handed: dict[tuple[str, str], list[_Handed]] = {}  # by owner and call, the oldest first
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def new(
@@ -136,12 +146,15 @@ class Runs:
         sibling: int = 0,
         about: dict[str, Raw] | None = None,
         keep: Literal["stored", "memory"] = "stored",
+        said: Sequence[Turn] = (),
     ) -> LiveRun:
-        """A run whose input is journaled, and which nobody drives yet."""
+        """A run whose input is journaled, and which nobody drives yet. `said`: the conversation as the caller knows it."""
         started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling, about or {})
         journal = self.journal if keep == "stored" else self.memory
         journal.append(started.run, [started])
-        return LiveRun(self, journal, Run(started), provider, offer.handlers, sink)
+        live = LiveRun(self, journal, Run(started), provider, offer.handlers, sink)
+        live.said = tuple(said) or turns
+        return live
 
     async def read(self, id: str, owner: str) -> list[Event]:
         """The events of a run that was stored; none for one that is not there, or not this owner's."""
@@ -174,17 +187,24 @@ class Runs:
         """
         joined: list[Turn] = []
         parent: tuple[str, int] | None = None
+        asker: tuple[Run, tuple[str, int]] | None = None  # whose turn stands last
         for at, turn in enumerate(turns):
             ids = _ids(turn)
             before = joined[-1] if joined else None
-            if type(turn) is AssistantTurn and ids:
-                if (found := await self._waiting(owner, ids)) is not None:
-                    run, parent = found
+            if type(turn) is AssistantTurn:
+                asker = await self._waiting(owner, ids, joined) if ids else None
+                if asker is not None:
+                    run, parent = asker
                     joined += _unsaid(run.generated, joined)
                     continue
             elif type(turn) is ToolTurn:
-                found = await self._waiting(owner, ids)
                 asked_here = type(before) is AssistantTurn and bool({call.id for call in before.calls} & ids)
+                if not asked_here:
+                    found = await self._waiting(owner, ids, joined)
+                elif asker is None:
+                    found = await self._waiting(owner, ids, joined, before=1)
+                else:
+                    found = asker if ids <= {call.id for call in asker[0].open_calls} else None
                 if found is not None and not asked_here:  # the caller sent the results alone
                     run, parent = found
                     joined += run.turns if at == 0 else run.generated
@@ -193,14 +213,42 @@ class Runs:
             joined.append(turn)
         return tuple(joined), parent
 
-    async def _waiting(self, owner: str, ids: set[str]) -> tuple[Run, tuple[str, int]] | None:
+    def handed_out(self, run: Run, ids: Sequence[str], said: Sequence[Turn]) -> None:
+        """Remember whose calls these are. Models that count their calls give the same ids in every conversation."""
+        words = _last_words(said)
         for id in ids:
+            key = (run.start.owner, id)
+            known = self._handed.pop(key, [])
+            self._handed[key] = [*known[1 - _SAME_ID :], _Handed(run.id, words, _since_user(said))]
+        while len(self._handed) > _HANDED_OUT:
+            del self._handed[next(iter(self._handed))]
+
+    async def _waiting(
+        self, owner: str, ids: set[str], said: Sequence[Turn], before: int = 0
+    ) -> tuple[Run, tuple[str, int]] | None:
+        """The run that waits for the results of these calls. `said`, without the last `before` turns: what the caller says
+        was said before them, which an id alone does not tell; one who brings nothing but results is taken at its word."""
+        for id in ids:
+            known = self._handed.get((owner, id), [])
             for journal in (self.memory, self.journal):
-                if (name := await journal.waiting(owner, id)) is None:
-                    continue
-                if events := await journal.read(name):
+                last = await journal.waiting(owner, id)
+                if last is None and not known:
+                    continue  # nearly always: the caller runs all tools itself
+                context = said[: len(said) - before]
+                words, since = _last_words(context), _since_user(context)
+                handed = [one for one in reversed(known) if words in (b"", one.words)]
+                if len({one.words for one in handed if not one.is_answered}) > 1:
+                    return None  # nothing tells them apart, and a guess could show one conversation to the other
+                handed.sort(key=partial(_fits, since))
+                by_name = {one.run: one for one in handed}
+                for name in dict.fromkeys([*by_name, *([last] if last is not None else [])]):
+                    if not (events := await journal.read(name)):
+                        continue
                     run = rebuild(events)
-                    if ids <= {call.id for call in run.open_calls}:
+                    is_its = name in by_name or words in (b"", *[_last_words([turn]) for turn in run.start.turns])
+                    if is_its and ids <= {call.id for call in run.open_calls}:
+                        if name in by_name:
+                            by_name[name].is_answered = True
                         return run, (name, len(events))
         return None
 
@@ -216,6 +264,35 @@ class Runs:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _since_user(turns: Sequence[Turn]) -> int:
+    return next((at for at, turn in enumerate(reversed(turns)) if type(turn) is UserTurn), len(turns))
+
+
+class _Handed:
+    """A run that handed a call out, and by what its conversation is known: the user's last words, and the turns since."""
+
+    __slots__ = ("is_answered", "run", "since", "words")
+
+    def __init__(self, run: str, words: bytes, since: int) -> None:
+        self.run = run
+        self.words = words
+        self.since = since
+        self.is_answered = False
+
+
+def _fits(since: int, one: _Handed) -> tuple[bool, bool]:
+    """What is sorted first is meant first."""
+    return one.since != since, one.is_answered
+
+
+def _last_words(turns: Sequence[Turn]) -> bytes:
+    """What the user said last, in few bytes. It tells conversations apart; nothing if the user has said nothing."""
+    for turn in reversed(turns):
+        if type(turn) is UserTurn:
+            return hashlib.blake2b(msgspec.msgpack.encode(turn.parts), digest_size=16).digest()
+    return b""
 
 
 def new_id(kind: str) -> str:

@@ -84,7 +84,10 @@ def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversati
     reader = _Reader(version)
     for at, message in enumerate(messages):
         reader.add(message, f"messages[{at}]")
-    return Conversation((*_read_system(fields), *reader.end()), tuple(reader.unknown))
+    turns = reader.end()
+    if not turns:
+        raise BadRequest("'messages' says nothing", param="messages")
+    return Conversation((*_read_system(fields), *turns), tuple(reader.unknown))
 
 
 class _Reader:

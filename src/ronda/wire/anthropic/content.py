@@ -14,12 +14,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.arguments import recover
 from ronda.core.events import CallDelta
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, kept
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, in_one_line
 
 Kind = Literal["text", "thinking", "tool_use", "other"]
 
@@ -130,8 +131,8 @@ class Grown:
     @property
     def start(self) -> bytes:
         if self.kind == "tool_use":
-            return encode({**self._call, "input": {}})
-        return encode(self.members) if self.kind == "other" else _EMPTY[self.kind]
+            return in_one_line(encode({**self._call, "input": {}}))
+        return in_one_line(encode(self.members)) if self.kind == "other" else _EMPTY[self.kind]
 
     @property
     def _call(self) -> dict[str, Any]:
@@ -230,7 +231,7 @@ class Content:
 
     def _announce(self, upto: int) -> None:
         """A call is announced with its first arguments, since its name may grow until then and cannot afterwards; and behind
-        those the model began before it."""
+        those the model began before it. Arguments that are no object wait until they are whole, and can be made one."""
         for index in range(len(self._calls)):
             call = self._calls.get(index)
             if call is None:
@@ -239,6 +240,8 @@ class Content:
                 continue
             is_taken = any(block.id == call.id for block in self.blocks[self._since :])
             if not call.id or not call.name or is_taken or (not call.waiting and index > upto):
+                return
+            if call.waiting and not "".join(call.waiting).lstrip().startswith("{"):
                 return
             members = self._announced.get(call.id, {})
             call.block = self._begin(Part("tool_use", id=call.id, name=call.name, members=members))
@@ -297,6 +300,8 @@ class Content:
 
     def add(self, part: Part) -> None:
         """A whole block."""
+        if part.kind == "tool_use" and part.text.strip() and _object(part.text) is None:
+            part = replace(part, text=encode(input_of(part.text)).decode())
         self._complete(self._begin(part), part)
 
     def close(self) -> None:
@@ -340,4 +345,4 @@ class Content:
     def _cite(self, block: Grown, members: dict[str, Raw]) -> None:
         citation = members.get("citation", NULL)
         block.citations.append(citation)
-        self.out.append(_DELTA % (block.index, b'citations_delta","citation"', bytes(citation)))
+        self.out.append(_DELTA % (block.index, b'citations_delta","citation"', in_one_line(bytes(citation))))

@@ -7,8 +7,7 @@ which models, tools or sessions exist.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,15 +22,21 @@ from ronda.wire.anthropic.declarations import Chosen, Declared, Hosted, read_cho
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, OWN, PASSED_ON, REFUSED, SAMPLING
 from ronda.wire.asked import Asked
 from ronda.wire.json import encode
-from ronda.wire.openai_chat.fields import bad, decode_field, must_be_schema
-
-T = TypeVar("T")
+from ronda.wire.openai_chat.fields import (
+    bad,
+    bounded,
+    decode_field,
+    field,
+    must_be_schema,
+    read_fields,
+    read_session,
+    sane,
+    whole,
+)
 
 # A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
 _LITTLE: Final = 4096
 _MIDDLING: Final = 12288
-
-_MOST: Final = 2**63
 
 
 class MessagesRequest(Asked, frozen=True, kw_only=True):
@@ -42,9 +47,6 @@ class MessagesRequest(Asked, frozen=True, kw_only=True):
     every: tuple[ToolSpec, ...] = ()  # the caller's tools and Anthropic's own
 
 
-_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-
-
 def read_request(body: bytes, version: str | None = None, betas: str | None = None) -> MessagesRequest:
     """`version` and `betas` are what the headers say."""
     if version not in (None, OLD_VERSION, VERSION):
@@ -52,31 +54,31 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         raise BadRequest(
             f"'anthropic-version' is {version[:40]!r}; this server knows {known}", param="anthropic-version"
         )
-    fields = _read_fields(body)
+    fields = read_fields(body)
     _refuse(fields, version)
     own = {name: value.copy() for name, value in fields.items() if name in OWN or name not in FIELDS}
     wanted = [
-        *_field(fields, "betas", list[str], []),
+        *field(fields, "betas", list[str], []),
         *[name.strip() for name in (betas or "").split(",") if name.strip()],
     ]
     if wanted:
         own["betas"] = Raw(encode(wanted))
     conversation = read_conversation(fields, version)
-    declared = read_tools(_field(fields, "tools", list[Raw], []))
+    declared = read_tools(field(fields, "tools", list[Raw], []))
     chosen = read_choice(fields["tool_choice"]) if "tool_choice" in fields else Chosen()
     config = _read_config(fields, own)
     effort = _read_effort(fields, config)
     _check_own(fields)
     return MessagesRequest(
-        model=_field(fields, "model", str, "default"),
+        model=field(fields, "model", str, "default"),
         turns=conversation.turns,
         tools=declared.tools,
         choice=chosen.choice,
         options=_read_options(fields, config, chosen),
-        stream=_field(fields, "stream", bool, False),
-        max_tool_rounds=_at_least(fields, "max_tool_rounds", 0),
-        session=_read_session(fields),
-        inputs=_field(fields, "inputs", dict[str, Any], {}),
+        stream=field(fields, "stream", bool, False),
+        max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        session=read_session(fields),
+        inputs=field(fields, "inputs", dict[str, Any], {}),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
         own=own,
         effort=effort,
@@ -110,25 +112,6 @@ def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declar
 # ---- the fields -------------------------------------------------------------------------------------------------------
 
 
-def _read_fields(body: bytes) -> dict[str, Raw]:
-    try:
-        if not body.isascii():
-            body.decode()  # parts that are only passed on are not read by anybody else here
-        fields = _decode_fields(body)
-    except RecursionError:
-        raise BadRequest("the body is nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadRequest(f"the body is not a JSON object: {_why_not(body, error)}") from error
-    return {name: value for name, value in fields.items() if value != NULL}
-
-
-def _why_not(body: bytes, error: Exception) -> str:
-    """msgspec calls half a surrogate pair "truncated", which sends people looking in the wrong place."""
-    if re.search(rb"\\u[dD][89abAB]", body) and "truncated" in str(error):
-        return "it has a lone surrogate (\\ud800 to \\udfff without its pair), which is no character"
-    return str(error)
-
-
 def _refuse(fields: dict[str, Raw], version: str | None) -> None:
     for name in REFUSED:
         if name in fields and bytes(fields[name]) != b"false":
@@ -141,36 +124,8 @@ def _refuse(fields: dict[str, Raw], version: str | None) -> None:
                 raise bad(
                     name, f"is not taken by the API of {VERSION}; leave it out, or ask for the API of {OLD_VERSION}"
                 )
-    if _field(fields, "on_disconnect", str, "cancel") != "cancel":
+    if field(fields, "on_disconnect", str, "cancel") != "cancel":
         raise bad("on_disconnect", 'can only be "cancel" on this server')
-
-
-def _field(fields: dict[str, Raw], name: str, kind: Any, default: T) -> T:
-    raw = fields.get(name)
-    if raw is None:
-        return default
-    return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
-
-
-def _at_least(fields: dict[str, Raw], name: str, least: int) -> int | None:
-    value: int | None = _field(fields, name, int, None)
-    if value is not None and value < least:
-        raise BadRequest(f"{name} must be at least {least}.", param=name)
-    return _sane(value, name)
-
-
-def _sane(value: int | None, path: str) -> int | None:
-    """JSON knows no end of digits; no upstream and no journal counts that far."""
-    if value is not None and not -_MOST < value < _MOST:
-        raise bad(path, "has too many digits")
-    return value
-
-
-def _read_session(fields: dict[str, Raw]) -> str | None:
-    session: str | None = _field(fields, "session_id", str, None)
-    if session is not None and not (0 < len(session) <= 256 and session.isprintable()):
-        raise bad("session_id", "must be 1 to 256 printable characters")
-    return session
 
 
 class _Metadata(Struct, frozen=True):
@@ -179,9 +134,9 @@ class _Metadata(Struct, frozen=True):
 
 def _check_own(fields: dict[str, Raw]) -> None:
     """What is passed on or ignored must make sense all the same: a mistake in it is one."""
-    _field(fields, "metadata", _Metadata, None)
-    _field(fields, "service_tier", Literal["auto", "standard_only"], None)
-    _field(fields, "speed", Literal["standard", "fast"], None)
+    field(fields, "metadata", _Metadata, None)
+    field(fields, "service_tier", Literal["auto", "standard_only"], None)
+    field(fields, "speed", Literal["standard", "fast"], None)
     for name in ("cache_control", "context_management", *IGNORED):
         if name in fields and bytes(fields[name])[:1] not in (b'"', b"{"):
             raise bad(name, "must be an object")
@@ -191,24 +146,24 @@ def _check_own(fields: dict[str, Raw]) -> None:
 
 
 def _read_options(fields: dict[str, Raw], config: _Config, chosen: Chosen) -> Options:
-    stop: list[str] = _field(fields, "stop_sequences", list[str], [])
+    stop: list[str] = field(fields, "stop_sequences", list[str], [])
     if not all(stop):
         raise bad("stop_sequences", "has an empty text in it, which would stop at once")
     return Options(
-        max_tokens=_at_least(fields, "max_tokens", 1),
+        max_tokens=bounded(fields, "max_tokens", 1),
         temperature=_number(fields, "temperature", 2),
         top_p=_number(fields, "top_p", 1),
         stop=tuple(stop),
-        seed=_sane(_field(fields, "seed", int, None), "seed"),
+        seed=whole(fields, "seed"),
         parallel_tool_calls=False if chosen.one_at_a_time else None,
-        reasoning_effort=_field(fields, "reasoning_effort", str, None),
+        reasoning_effort=field(fields, "reasoning_effort", str, None),
         response_format=_read_format(fields, config),
         extra={name: fields[name].copy() for name in PASSED_ON if name in fields},
     )
 
 
 def _number(fields: dict[str, Raw], name: str, most: float) -> float | None:
-    value: float | None = _field(fields, name, float, None)
+    value: float | None = field(fields, name, float, None)
     if value is not None and not 0 <= value <= most:
         raise bad(name, f"is {value:g}; it must be from 0 to {most:g}")
     return value
@@ -227,9 +182,9 @@ class _Config(Struct, frozen=True):
 
 def _read_config(fields: dict[str, Raw], own: dict[str, Raw]) -> _Config:
     """The format is everybody's business and taken out of what is Anthropic's own."""
-    config: _Config = _field(fields, "output_config", _Config, _Config())
+    config: _Config = field(fields, "output_config", _Config, _Config())
     if config.format != NULL:
-        rest: dict[str, Raw] = _field(fields, "output_config", dict[str, Raw], {})
+        rest: dict[str, Raw] = field(fields, "output_config", dict[str, Raw], {})
         del rest["format"]
         own["output_config"] = Raw(encode(rest))
         if not rest:
@@ -238,13 +193,13 @@ def _read_config(fields: dict[str, Raw], own: dict[str, Raw]) -> _Config:
 
 
 def _read_effort(fields: dict[str, Raw], config: _Config) -> str | None:
-    thinking: _Thinking | None = _field(fields, "thinking", _Thinking, None)
+    thinking: _Thinking | None = field(fields, "thinking", _Thinking, None)
     if thinking is not None and thinking.type == "enabled":
         if thinking.budget_tokens is None:
             raise bad("thinking.budget_tokens", "is missing")
         if thinking.budget_tokens < 1:
             raise bad("thinking.budget_tokens", "must be at least 1")
-        _sane(thinking.budget_tokens, "thinking.budget_tokens")
+        sane(thinking.budget_tokens, "thinking.budget_tokens")
     if thinking is not None and thinking.type == "disabled":
         return "none"
     if config.effort is not None:

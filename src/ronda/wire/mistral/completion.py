@@ -44,7 +44,7 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.core.run import Run
-from ronda.wire.json import encode
+from ronda.wire.json import encode, in_one_line
 from ronda.wire.mistral.calls import LiveCalls, Piece
 from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_of
@@ -186,7 +186,7 @@ class CompletionAnswer:
                     out.append(self._piece(choice, piece))
             case LogprobsDelta():
                 choice.logprobs.append(event.logprobs)
-                out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % bytes(event.logprobs)))
+                out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % in_one_line(event.logprobs)))
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
@@ -211,7 +211,7 @@ class CompletionAnswer:
                 out.append(self._text(choice, rest))
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % bytes(event.logprobs)))
+            out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % in_one_line(event.logprobs)))
         choice.tools.asked(turn.calls)
         if choice.live is not None:
             for at, call in enumerate(turn.calls):

@@ -33,6 +33,7 @@ from ronda.core.events import (
 from ronda.core.output import final_text
 from ronda.core.parts import NULL, AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
+from ronda.wire.json import in_one_line
 from ronda.wire.openai_chat.client import join_logprobs
 from ronda.wire.own_tools import OwnTools
 
@@ -215,7 +216,7 @@ class ChatAnswer:
                 out.append(self._content(choice, b"refusal", choice.refused.add(event.text)))
             case LogprobsDelta():
                 choice.logprobs.append(event.logprobs)
-                out.append(self._chunk(choice.index, b"{}", logprobs=bytes(event.logprobs)))
+                out.append(self._chunk(choice.index, b"{}", logprobs=in_one_line(bytes(event.logprobs))))
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
@@ -239,7 +240,7 @@ class ChatAnswer:
             out.append(self._content(choice, b"refusal", rest))
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, b"{}", logprobs=bytes(event.logprobs)))
+            out.append(self._chunk(choice.index, b"{}", logprobs=in_one_line(bytes(event.logprobs))))
         calls = turn.calls
         choice.tools.asked(calls)
         if choice.live_calls:

@@ -1,15 +1,81 @@
-"""Single fields of a request, decoded; what is wrong with one is said with its full path."""
+"""A request's bytes → its fields, and each of those decoded; what is wrong with one is said with its full path.
+
+For every dialect whose requests are one JSON object: what they have in common beside that is read here, too.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
 
+from ronda.core.parts import NULL
 from ronda.errors import BadRequest
 from ronda.schema.validate import check_schema
+
+T = TypeVar("T")
+
+_MOST: Final = 2**63
+
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def read_fields(body: bytes) -> dict[str, Raw]:
+    """The members of a JSON object that say something."""
+    try:
+        if not body.isascii():
+            body.decode()  # parts that are only passed on are not read by anybody else here
+        fields = _decode_fields(body)
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadRequest(f"the body is not a JSON object: {why_not(body, error)}") from error
+    return {name: value for name, value in fields.items() if value != NULL}
+
+
+def why_not(body: bytes, error: Exception) -> str:
+    """msgspec calls half a surrogate pair "truncated", which sends people looking in the wrong place."""
+    if re.search(rb"\\u[dD][89abAB]", body) and "truncated" in str(error):
+        return "it has a lone surrogate (\\ud800 to \\udfff without its pair), which is no character"
+    return str(error)
+
+
+def field(fields: Mapping[str, Raw], name: str, kind: Any, default: T) -> T:
+    raw = fields.get(name)
+    if raw is None:
+        return default
+    return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
+
+
+def bounded(fields: Mapping[str, Raw], name: str, least: int, most: int | None = None) -> int | None:
+    value = whole(fields, name)
+    if value is not None and (value < least or (most is not None and value > most)):
+        bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise BadRequest(f"{name} must be {bounds}.", param=name)
+    return value
+
+
+def whole(fields: Mapping[str, Raw], name: str) -> int | None:
+    value: int | None = field(fields, name, int, None)
+    return None if value is None else sane(value, name)
+
+
+def sane(value: int, path: str) -> int:
+    """JSON knows no end of digits; no upstream and no journal counts that far."""
+    if not -_MOST < value < _MOST:
+        raise bad(path, "has too many digits")
+    return value
+
+
+def read_session(fields: Mapping[str, Raw]) -> str | None:
+    session: str | None = field(fields, "session_id", str, None)
+    if session is not None and not (0 < len(session) <= 256 and session.isprintable()):
+        raise bad("session_id", "must be 1 to 256 printable characters")
+    return session
 
 
 def decode_field(raw: Raw, kind: Any, path: str) -> Any:

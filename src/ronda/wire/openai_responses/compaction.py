@@ -18,11 +18,12 @@ from ronda.core.plan import NONE
 from ronda.core.run import Run
 from ronda.errors import BadRequest
 from ronda.wire.json import encode
+from ronda.wire.openai_chat.fields import read_fields
 from ronda.wire.openai_responses.input import SUMMARY
 from ronda.wire.openai_responses.listed import write_part
 from ronda.wire.openai_responses.resource import response_id, said_usage
 from ronda.wire.openai_responses.sealed import Sealer, wrap_summary
-from ronda.wire.openai_responses.server import ResponseRequest, read_fields, request_of
+from ronda.wire.openai_responses.server import ResponseRequest, request_of
 
 _TASK: Final = (
     "Sum up this conversation for whoever goes on with it and has not seen it. Say what was asked for and why, what was found "

@@ -7,7 +7,7 @@ encrypted, searches it made): such a turn keeps its items for an upstream of thi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -142,7 +142,29 @@ def read_items(
     turns = _Turns(sealer)
     for at, raw in enumerate(items):
         turns.add((found or {}).get(at, raw), f"input[{at}]")
-    return turns.done()
+    return behind_their_calls(turns.done())
+
+
+def behind_their_calls(turns: Iterable[Turn]) -> list[Turn]:
+    """Results stand right behind the turn that asked for them: this API takes words of the user's before and between."""
+    placed: list[Turn] = []
+    asked_at, asked = -1, set[str]()
+    for turn in turns:
+        if type(turn) is AssistantTurn:
+            asked_at, asked = len(placed), {call.id for call in turn.calls}
+        elif (
+            type(turn) is ToolTurn
+            and 0 <= asked_at < len(placed) - 1
+            and asked >= {one.call_id for one in turn.results}
+        ):
+            first = placed[asked_at + 1]
+            if type(first) is ToolTurn:
+                placed[asked_at + 1] = ToolTurn((*first.results, *turn.results))
+            else:
+                placed.insert(asked_at + 1, turn)
+            continue
+        placed.append(turn)
+    return placed
 
 
 class _Turns:

@@ -15,7 +15,7 @@ from ronda.core.events import RunFinished
 from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
-from ronda.wire.json import encode
+from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
 
 ABOUT = "response"  # where a run keeps it
@@ -87,7 +87,7 @@ class Resource:
             encode(response_id(run.id)),
             int(run.start.at),
         )
-        self._fixed = encode(self._echo())[1:]
+        self._fixed = in_one_line(encode(self._echo())[1:])
 
     def under_way(self) -> bytes:
         return (

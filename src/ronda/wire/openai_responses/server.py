@@ -8,7 +8,7 @@ responses exist: items that are only named, and the response before this one, ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,8 +17,16 @@ from ronda.core.parts import NULL, Turn, user
 from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire.asked import Asked
-from ronda.wire.openai_chat.fields import bad, decode_field, must_be_schema
-from ronda.wire.openai_chat.server import why_not
+from ronda.wire.openai_chat.fields import (
+    bad,
+    bounded,
+    decode_field,
+    field,
+    must_be_schema,
+    read_fields,
+    read_session,
+    whole,
+)
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.input import read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
@@ -107,8 +115,6 @@ _INCLUDABLE = frozenset(
 )
 _TRUE = Raw(b"true")
 
-T = TypeVar("T")
-
 
 class ResponseRequest(Asked, frozen=True, kw_only=True):
     kept: Kept
@@ -116,22 +122,6 @@ class ResponseRequest(Asked, frozen=True, kw_only=True):
     previous: str | None = None
     items: tuple[Raw, ...] = ()  # where some of them only name others: turns are to be read when those are found
     named: tuple[tuple[int, str], ...] = ()
-
-
-_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-
-
-def read_fields(body: bytes) -> dict[str, Raw]:
-    """The members of a JSON object that say something."""
-    try:
-        if not body.isascii():
-            body.decode()  # parts that are only passed on are not read by anybody else here
-        fields = _decode_fields(body)
-    except RecursionError:
-        raise BadRequest("the body is nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadRequest(f"the body is not a JSON object: {why_not(body, error)}") from error
-    return {name: value for name, value in fields.items() if value != NULL}
 
 
 def read_request(body: bytes, sealer: Sealer | None = None) -> ResponseRequest:
@@ -176,9 +166,9 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=options,
         stream=stream,
-        max_tool_rounds=bounded(fields, "max_tool_rounds", 0, None),
-        max_tool_calls=bounded(fields, "max_tool_calls", 1, None),
-        session=_read_session(fields),
+        max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        max_tool_calls=bounded(fields, "max_tool_calls", 1),
+        session=read_session(fields),
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
         kept=kept,
@@ -202,28 +192,6 @@ def _read_input(
     if named:
         return (), tuple([item.copy() for item in items]), named
     return tuple(read_items(items, sealer)), (), {}
-
-
-def field(fields: Mapping[str, Raw], name: str, kind: Any, default: T) -> T:
-    raw = fields.get(name)
-    if raw is None:
-        return default
-    return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
-
-
-def bounded(fields: Mapping[str, Raw], name: str, least: int, most: int | None) -> int | None:
-    value: int | None = field(fields, name, int, None)
-    if value is not None and (value < least or (most is not None and value > most)):
-        bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise BadRequest(f"{name} must be {bounds}.", param=name)
-    return value
-
-
-def _read_session(fields: Mapping[str, Raw]) -> str | None:
-    session: str | None = field(fields, "session_id", str, None)
-    if session is not None and not (0 < len(session) <= 256 and session.isprintable()):
-        raise BadRequest("'session_id' must be 1 to 256 printable characters", param="session_id")
-    return session
 
 
 def _read_include(fields: Mapping[str, Raw]) -> list[str]:
@@ -290,7 +258,7 @@ def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Option
     if field(fields, "truncation", str, "disabled") == "auto":
         native["truncation"] = fields["truncation"].copy()
     if "reasoning" in fields:
-        members = _decode_fields(fields["reasoning"])
+        members: dict[str, Raw] = decode_field(fields["reasoning"], dict[str, Raw], "reasoning")
         if rest := {name: raw for name, raw in members.items() if name != "effort" and raw != NULL}:
             native["reasoning"] = Raw(msgspec.json.encode(rest))
     if text.verbosity is not None:
@@ -302,7 +270,7 @@ def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Option
             temperature=field(fields, "temperature", float, None),
             top_p=field(fields, "top_p", float, None),
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
-            seed=field(fields, "seed", int, None),
+            seed=whole(fields, "seed"),
             parallel_tool_calls=field(fields, "parallel_tool_calls", bool, None),
             reasoning_effort=reasoning.effort or field(fields, "reasoning_effort", str, None),
             response_format=_read_format(text.format, fields),
@@ -316,9 +284,7 @@ def _read_options(fields: Mapping[str, Raw], include: list[str]) -> tuple[Option
 
 
 def _read_limit(fields: Mapping[str, Raw]) -> int | None:
-    limits = {
-        name: bounded(fields, name, 1, None) for name in ("max_output_tokens", "max_tokens", "max_completion_tokens")
-    }
+    limits = {name: bounded(fields, name, 1) for name in ("max_output_tokens", "max_tokens", "max_completion_tokens")}
     said = {name: limit for name, limit in limits.items() if limit is not None}
     if len(set(said.values())) > 1:
         name = list(said)[1]
