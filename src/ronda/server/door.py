@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from ronda.core.events import Event
 from ronda.core.limits import Limits
-from ronda.core.parts import AssistantTurn, ToolTurn, Turn
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
@@ -26,7 +26,7 @@ from ronda.errors import BadRequest, RondaError, UpstreamError
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of_run, said_of_run
 from ronda.server.follow import KEEP_ALIVE, EventStream, Watch
-from ronda.server.models import Served, beside
+from ronda.server.models import Opened, Served, beside
 from ronda.server.runs import LiveRun, Sink, new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
@@ -170,10 +170,11 @@ class Exchange:
         owner = owner_of(self._request)
         served = self._served or server.models.find(asked.model, owner)
         rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
-        if asked.parent is None:
+        turns: tuple[Turn, ...] = asked.turns
+        parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together
+        # A lone question is a beginning: there is nothing to join.
+        if parent is None and not (len(turns) == 1 and type(turns[0]) is UserTurn):
             turns, parent = await server.runs.rejoin(asked.turns, owner)
-        else:  # the dialect names the run, and the door has put the conversation together
-            turns, parent = asked.turns, asked.parent
         _check_pairs(turns)
         opened, offer = await open_for(server, served, asked, turns, rounds)
         choice = _choice(asked, served)
@@ -246,7 +247,10 @@ async def open_for(
     server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...], rounds: int
 ) -> tuple[tuple[Turn, ...], Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
-    opened = await served.open(turns, asked.inputs)
+    if served.opener is None and not asked.inputs:
+        opened = Opened(served.begin(turns), served.tools, served.declared)
+    else:
+        opened = await served.open(turns, asked.inputs)
     declared = (*beside(opened.declared, asked.tools), *asked.tools)
     return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
 
