@@ -7,7 +7,7 @@ Counting never calls a model; where nobody can be asked it is an estimate (`wire
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -23,14 +23,11 @@ from ronda.server.models import Served
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.declarations import held_here, renamed
-from ronda.wire.anthropic.message import MessageAnswer, write_error
+from ronda.wire.anthropic.message import MessageAnswer, passes_over_events, write_error
 from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_others, read_request
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
-
-# Vercel's AI SDK reports every event of a kind it does not know as an error of the stream.
-_ENDS_AT_UNKNOWN_EVENTS: Final = "ai-sdk/"
 
 
 async def messages(server: Server, request: Incoming) -> ASGIApp:
@@ -45,7 +42,7 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
                 model,
                 say_failure=known.failure,
                 warnings=[*warnings, *ignored],
-                shows_tools=_ENDS_AT_UNKNOWN_EVENTS not in (request.header(b"user-agent") or ""),
+                shows_tools=passes_over_events(request.header(b"user-agent") or ""),
             )
 
         return await Exchange(server, request, asked, writer, known.error, served).answer()

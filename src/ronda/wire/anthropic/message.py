@@ -270,6 +270,11 @@ class MessageAnswer:
         return more
 
 
+def passes_over_events(user_agent: str) -> bool:
+    """Whether a client takes no harm from events it does not know. Vercel's AI SDK reports each as an error of the stream."""
+    return "ai-sdk/" not in user_agent
+
+
 def _progress(said: dict[str, Any]) -> bytes:
     # The official SDKs hand a named event they do not know to whoever reads raw events, and their accumulators pass it
     # over: it needs no other form here.
