@@ -166,7 +166,9 @@ def test_variables_that_the_environment_lacks_come_from_a_dotenv_file(
     path = written(folder, {**child, "tools": [tool]}, "user:\n{{set}} {{who}}", turns=turns)
 
     assert shown(capsys, "render", path) == (0, "user:\nprocess here\n", "")
-    assert shown(capsys, "run", path)[:2] == (0, "Done.\n")
+    # The child is started with its variables; it says what its parent says, since both have the one script.
+    once = "Error: the agent 'child' asked for 'child', but it is run with a single model call"
+    assert shown(capsys, "run", path) == (0, "Done.\n", f"[child {{}}]\n[child failed: {once}]\n")
     assert shown(capsys, "validate", path) == (0, f"{path}: no problems\n", "")
 
 
