@@ -9,8 +9,9 @@ import os
 import socket
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +20,10 @@ from ronda.cli.main import DEFAULT_MODEL
 from ronda.errors import BadConfig
 from ronda.journal import Journal
 from ronda.server.config import ServerConfig
+
+if TYPE_CHECKING:
+    from ronda.cli.process import Signals
+    from ronda.server.app import Server
 
 
 def serve(asked: argparse.Namespace) -> int:
@@ -35,8 +40,18 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(config: ServerConfig, listener: socket.socket) -> int:
+    from ronda.cli.process import Ended, Signals
+
+    signals = Signals()
+    with signals.handled(), suppress(Ended):
+        await _start(config, listener, signals)
+    return signals.exit_code
+
+
+async def _start(config: ServerConfig, listener: socket.socket, signals: Signals) -> None:
     import uvicorn
 
+    from ronda.cli.process import Process
     from ronda.server.app import Server, create_app
 
     journal = open_journal(config)
@@ -53,36 +68,32 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
         ws_max_size=config.max_body,
         proxy_headers=False,
     )
-    for line in await server.models.load():
+    signals.check()
+    for line in await signals.loaded(server.models.load()):
         print(line, file=sys.stderr, flush=True)
-    if server.agent_files is not None:
-        names = ", ".join(server.agent_files.names()) or "none yet"
-        print(f"agents in {config.agents}: {names}", file=sys.stderr, flush=True)
-        for name, problem in server.agent_files.problems().items():
-            print(f"ronda: the agent '{name}' cannot be used: {problem}", file=sys.stderr, flush=True)
-    tools = ", ".join(server.toolbox.names) or "none of its own"
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    print(
-        f"ronda {__version__} on http://{shown}:{port}  model {config.model}  tools {tools}",
-        file=sys.stderr,
-        flush=True,
-    )
     gc.collect()
     gc.freeze()  # what is loaded now stays: no need to look at it in every collection
     gc.set_threshold(
         20_000, 20, 20
     )  # requests leave no cycles; looking for some every 700 objects took a quarter of them
+    signals.process = Process(settings, up=lambda: _say_up(server, listener), before_end=server.runs.stop)
+    signals.check()
+    await signals.process.serve([listener])
 
-    class Stopping(uvicorn.Server):
-        """Runs are cancelled before their connections are waited for, so that streams end properly."""
 
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await server.runs.stop()
-            await super().shutdown(sockets)
-
-    await Stopping(settings).serve([listener])
-    return 0
+def _say_up(server: Server, listener: socket.socket) -> None:
+    config = server.config
+    said = []
+    if server.agent_files is not None:
+        names = ", ".join(server.agent_files.names()) or "none yet"
+        said.append(f"agents in {config.agents}: {names}")
+        for name, problem in server.agent_files.problems().items():
+            said.append(f"ronda: the agent '{name}' cannot be used: {problem}")
+    tools = ", ".join(server.toolbox.names) or "none of its own"
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    said.append(f"ronda {__version__} on http://{shown}:{port}  model {config.model}  tools {tools}")
+    print(*said, sep="\n", file=sys.stderr, flush=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,80 @@
+"""The server as a process: it says it is up when it is, and a signal ends it cleanly from its first moment on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+
+class Process(uvicorn.Server):
+    def __init__(self, settings: uvicorn.Config, up: Callable[[], None], before_end: Callable[[], Awaitable[None]]):
+        super().__init__(settings)
+        self._up = up
+        self._before_end = before_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._before_end()  # runs are cancelled before connections are waited for: streams end properly
+        await super().shutdown(sockets)
+
+    def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]
+        return nullcontext()  # uvicorn's own come too late: what was sent while models were loaded would be a traceback
+
+
+class Ended(Exception):
+    """A signal came before the server was up."""
+
+
+class Signals:
+    """SIGINT and SIGTERM, from before the first slow step. `process` is the server as soon as there is one."""
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self.process: Process | None = None
+        self._loading: asyncio.Task[list[str]] | None = None
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        before = {which: signal.signal(which, self._handle) for which in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for which, handler in before.items():
+                signal.signal(which, handler)
+
+    async def loaded(self, load: Coroutine[Any, Any, list[str]]) -> list[str]:
+        """The slow step of starting up; a signal ends it at once."""
+        self._loading = asyncio.create_task(load)
+        try:
+            return await self._loading
+        except asyncio.CancelledError:
+            self.check()
+            raise
+        finally:
+            self._loading = None
+
+    def check(self) -> None:
+        if self.received is not None:
+            raise Ended
+
+    @property
+    def exit_code(self) -> int:
+        """0 for who asked us to end and got it; Ctrl-C is told on, so that a script around us ends too."""
+        return 130 if self.received is signal.SIGINT else 0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.received = signal.Signals(number)
+        if self.process is not None:
+            self.process.handle_exit(number, frame)
+        elif self._loading is not None:
+            self._loading.get_loop().call_soon_threadsafe(self._loading.cancel)
