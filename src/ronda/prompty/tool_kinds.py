@@ -33,7 +33,6 @@ from ronda.prompty.handlers import (
 )
 from ronda.prompty.model import CustomTool, FunctionTool, Host, McpTool, OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.model import Tool as Declared
-from ronda.prompty.openapi import operations_of
 from ronda.prompty.registry import Handler, KindHandler, Lent, get_tool, get_tool_handler, name_of
 from ronda.prompty.tool_specs import spec_of
 from ronda.tools.function import DEFAULT_TIMEOUT, as_tool
@@ -147,6 +146,8 @@ class _Making:
         return BoundTool(tool.spec, tool, values) if values else tool
 
     async def _operations(self, declared: OpenApiTool) -> list[Tool]:
+        from ronda.prompty.openapi import operations_of  # with aiohttp behind it: only for who has such a tool
+
         made: list[Tool] = []
         for operation in await operations_of(declared, self._prompty, self._roots, self._taken - {declared.name}):
             name = operation.spec.name

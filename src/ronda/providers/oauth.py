@@ -19,7 +19,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Provider, Show, check_plan
 from ronda.errors import UpstreamError, UpstreamUnreachable
 from ronda.providers.grants import Grant
-from ronda.providers.http import session
+from ronda.providers.http.session import session
 
 EARLY: Final = 60.0  # seconds before its end a token is not used any more
 LIFETIME: Final = 3600.0  # of a token that does not say

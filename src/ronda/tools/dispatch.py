@@ -17,7 +17,7 @@ import yarl
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
-from ronda.providers.http import session
+from ronda.providers.http.session import session
 
 MAX_RESULT = 8 * 1024 * 1024
 

@@ -8,7 +8,7 @@ from typing import Final
 import aiohttp
 import yarl
 
-from ronda.providers.http import session
+from ronda.providers.http.session import session
 from ronda.tools.openapi.document import BadDocument
 
 MAX_SIZE: Final = 8_000_000

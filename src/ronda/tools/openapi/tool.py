@@ -17,7 +17,7 @@ from ronda.core.parts import Attachment, File, Image
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.providers.grants import Grant
-from ronda.providers.http import session
+from ronda.providers.http.session import session
 from ronda.providers.oauth import token_for
 from ronda.tools.openapi.auth import Key, Scheme, sign
 from ronda.tools.openapi.operations import Operation

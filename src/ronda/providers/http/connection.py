@@ -1,0 +1,221 @@
+"""One connection to a model's server: the bytes of a request go out, the head and the body of its answer come in.
+
+By hand, for speed: aiohttp's client cost more CPU in each call than the rest of a round, and its import more time than
+all of our own. What is hard is not by hand: httptools parses, asyncio does TLS, aiohappyeyeballs finds the address.
+
+Silence is bounded by one timer per connection that looks at a deadline every few seconds: one for each read would cost
+half as much again on a stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+IDLE: Final = 15.0  # seconds a connection is kept that nobody uses; servers seldom keep theirs much longer
+_TICK: Final = 15.0
+_MANY: Final = 1024 * 1024  # bytes that may wait to be read before the server is made to wait
+_LARGEST_HEAD: Final = 128 * 1024
+
+
+class ConnectionBroken(Exception):
+    """What came is no answer, or its end is missing."""
+
+
+class Connection(asyncio.Protocol):
+    """`ask`, then `head`, then `some` until it is empty. One request at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport
+        self._parser = HttpResponseParser(self)
+        # What other clients let pass, too: a model's server may be anybody's, and nothing is passed on from here.
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self._waiter: asyncio.Future[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._patience = 0.0
+        self._pieces: list[bytes] = []
+        self._waiting = 0  # bytes in them
+        self._paused = False
+        self._asked = False
+        self._lasts = False  # the answer is complete, and another may follow
+        self._broken: Exception | None = None
+        self.closed = False
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.complete = False
+
+    # ---- for whoever asks --------------------------------------------------------------------------------------------
+
+    @property
+    def all_taken(self) -> bool:
+        """The answer is here, and `some` has given it all."""
+        return self.complete and not self._pieces
+
+    @property
+    def fresh(self) -> bool:
+        """It can be asked something: nobody has ended it, and it has not been idle for too long."""
+        return not self.closed and self._loop.time() < self._deadline
+
+    def ask(self, head: bytes, body: bytes, patience: float) -> None:
+        self._asked = True
+        self.status = 0
+        self.headers = {}
+        self.complete = False
+        self._lasts = False
+        self.expect(patience)
+        if len(body) < 65536:
+            self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
+        else:
+            self._transport.write(b"%b%d\r\n\r\n" % (head, len(body)))
+            self._transport.write(body)
+
+    def expect(self, patience: float) -> None:
+        """From now on the server may be silent for so long."""
+        now = self._loop.time()
+        self._patience = patience
+        self._deadline = now + patience
+        if self._watch is not None and self._watch.when() > self._deadline:
+            self._watch.cancel()
+            self._watch = None
+        if self._watch is None:
+            self._watch = self._loop.call_at(min(self._deadline, now + _TICK), self._look)
+
+    async def head(self) -> None:
+        """Until status and headers are here."""
+        while self.status == 0:
+            await self._more()
+
+    async def some(self) -> bytes:
+        """What has arrived since the last time; empty at the end."""
+        while not self._pieces:
+            if self.complete:
+                return b""
+            await self._more()
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._pieces = []
+        self._waiting = 0
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+            self.expect(self._patience)
+        return data
+
+    def done(self) -> bool:
+        """The answer is read; may the connection be used again?"""
+        self._asked = False
+        self._pieces = []
+        self._waiting = 0
+        if not self._lasts or self.closed or self._paused or self._transport.get_write_buffer_size():
+            return False
+        self._deadline = self._loop.time() + IDLE
+        return True
+
+    def abort(self) -> None:
+        """At once, without waiting for what is under way."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        if not self.closed:
+            self.closed = True
+            self._transport.abort()
+
+    async def _more(self) -> None:
+        """Until something has come; what came before the connection broke is read first."""
+        if self._broken is not None:
+            raise self._broken
+        waiter = self._waiter = self._loop.create_future()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _break(self, why: Exception) -> None:
+        self._broken = self._broken or why
+        self._wake()
+        self.abort()
+
+    def _look(self) -> None:
+        self._watch = None
+        now = self._loop.time()
+        if now < self._deadline or self._paused:  # paused: it is we who keep the server waiting
+            self._watch = self._loop.call_at(min(max(self._deadline, now + 0.001), now + _TICK), self._look)
+        elif self._asked:
+            self._break(TimeoutError(f"nothing came for {self._patience:g} seconds"))
+        else:
+            self.abort()
+
+    # ---- what the event loop says ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, and does not say so
+
+    def data_received(self, data: bytes) -> None:
+        if not self._asked:  # an answer to nothing
+            self.abort()
+            return
+        self._deadline = self._loop.time() + self._patience
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            if not self.complete:  # else it is behind the answer, and only the connection is of no more use
+                self._break(ConnectionBroken(f"what it sent is not HTTP: {error}"))
+                return
+            self.closed = True
+            self._transport.abort()
+        self._wake()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
+        if self._asked and not self.complete:
+            if error is None and self.status and self._ends_with_connection:
+                self.complete = True
+            elif self._broken is None:
+                self._broken = error or ConnectionBroken("the connection was closed")
+        self._wake()
+        self.abort()
+
+    @property
+    def _ends_with_connection(self) -> bool:
+        return b"content-length" not in self.headers and b"transfer-encoding" not in self.headers
+
+    # ---- what the parser says ----------------------------------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.status == 0:  # else it is behind the body
+            if len(self.headers) > 256 or len(name) + len(value) > _LARGEST_HEAD:
+                raise ConnectionBroken("its headers are too large")
+            self.headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:  # "go on", "wait": the answer is yet to come
+            self.headers = {}
+        else:
+            self.status = status
+
+    def on_body(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._waiting += len(data)
+        if self._waiting > _MANY and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self.status:
+            self.complete = True
+            self._lasts = self._parser.should_keep_alive()  # it knows this now and no later

@@ -1,0 +1,247 @@
+"""One endpoint of a model's server: a body is posted, an answer comes back, whole or piece by piece.
+
+No cookies, no redirects (a key must not follow one), no proxy taken from the environment. Whatever goes wrong with the socket
+leaves as an UpstreamError that names the address.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ronda.core.events import Preview
+from ronda.core.limits import Timeouts
+from ronda.drive import Show
+from ronda.errors import UpstreamBroken, UpstreamUnreachable
+from ronda.providers.http.address import Address
+from ronda.providers.http.connection import Connection, ConnectionBroken
+from ronda.providers.http.pool import Pool, open_pool, pool_here
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+MAX_ANSWER = 64 * 1024 * 1024
+
+
+class StreamReader(Protocol):
+    """A wire's reader of one streamed answer."""
+
+    @property
+    def broken(self) -> bool: ...
+
+    def feed(self, data: bytes) -> list[Preview]: ...
+
+    def close(self) -> list[Preview]: ...
+
+
+class ManyReader(StreamReader, Protocol):
+    """… of several choices: `feed` shows the first, the others wait aside."""
+
+    def take_aside(self) -> list[list[Preview]]: ...
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """Azure-style addresses carry a query (`?api-version=…`) that belongs behind the path."""
+    address, _, query = base_url.partition("?")
+    address = address.rstrip("/")
+    if not address.endswith(path):
+        address += path
+    return f"{address}?{query}" if query else address
+
+
+def bearer(base_url: str, key: str | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    if ".azure.com" in base_url or ".azure-api.net" in base_url:
+        return {"api-key": key}  # Azure's name for it; a bearer token there means Entra ID
+    return {"Authorization": f"Bearer {key}"}
+
+
+class Http:
+    """Where it is, what is said to it, how long it may take."""
+
+    __slots__ = ("_headers", "_timeouts", "_to", "_url")
+
+    def __init__(self, url: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
+        self._url = url
+        self._headers = {"Content-Type": "application/json", "User-Agent": "ronda", **headers}
+        self._timeouts = timeouts
+        self._to: tuple[Address, bytes] | None = None
+
+    def post(self, body: bytes) -> _Post:
+        return _Post(self, body)
+
+    def _prepared(self) -> tuple[Address, bytes]:
+        if self._to is None:
+            try:
+                address = Address(self._url)
+                self._to = (address, address.head(self._headers))
+            except ValueError as error:
+                where = self._url.rpartition("@")[2]  # what is before it may be a password
+                raise UpstreamUnreachable(
+                    f"cannot reach the model's server at {where}: {error}", retryable=False, connection=True
+                ) from error
+        return self._to
+
+
+class _Post:
+    """A request under way."""
+
+    __slots__ = ("_body", "_connection", "_http", "_pool")
+
+    def __init__(self, http: Http, body: bytes) -> None:
+        self._http = http
+        self._body = body
+        self._pool: Pool
+        self._connection: Connection
+
+    async def __aenter__(self) -> Answer:
+        http = self._http
+        address, head = http._to or http._prepared()
+        origin = address.origin
+        self._pool = pool = pool_here() or await open_pool()
+        connection: Connection | None = None
+        try:
+            connection = pool.idle(origin) or await pool.connect(origin, http._timeouts.connect)
+            connection.ask(head, self._body, http._timeouts.first_byte)
+            await connection.head()
+        except (ConnectionBroken, OSError, ValueError) as error:
+            raise _unreachable(error, address, http._timeouts, connected=connection is not None) from error
+        finally:
+            if connection is not None and not connection.status:
+                connection.abort()
+        self._connection = connection
+        return Answer(connection, address, http._timeouts)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Read to its end the connection is used again; otherwise it must be closed, not drained.
+        if self._connection.done():
+            assert self._http._to is not None
+            self._pool.give_back(self._http._to[0].origin, self._connection)
+        else:
+            self._connection.abort()
+
+
+def _unreachable(error: Exception, address: Address, timeouts: Timeouts, connected: bool) -> UpstreamUnreachable:
+    if isinstance(error, TimeoutError):
+        which = (
+            f"it did not begin to answer within {timeouts.first_byte:g} seconds"
+            if connected
+            else f"no connection within {timeouts.connect:g} seconds"
+        )
+        return UpstreamUnreachable(f"no answer from {address.origin}: {which}", retryable=True, connection=True)
+    return UpstreamUnreachable(
+        f"cannot reach the model's server at {address.origin}: {error or type(error).__name__}",
+        retryable=not isinstance(error, ValueError),  # a certificate, a name: as bad the next time
+        connection=True,
+    )
+
+
+class Answer:
+    __slots__ = ("_address", "_connection", "_inflate", "_timeouts", "status")
+
+    def __init__(self, connection: Connection, address: Address, timeouts: Timeouts) -> None:
+        self._connection = connection
+        self._address = address
+        self._timeouts = timeouts
+        self.status = connection.status
+        coding = connection.headers.get(b"content-encoding")
+        self._inflate = None if coding is None else self._inflater(coding)
+
+    @property
+    def is_stream(self) -> bool:
+        return self._connection.headers.get(b"content-type", b"").lower().startswith(b"text/event-stream")
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds until the server wants to be asked again: it gives them as a number or as a date."""
+        said = self._connection.headers.get(b"retry-after", b"").decode("latin-1").strip()
+        if not said:
+            return None
+        try:
+            return max(0.0, float(said))
+        except ValueError:
+            pass
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+        except ValueError:
+            return None
+
+    async def read(self) -> bytes:
+        """The whole body, within bounds."""
+        first = await self.next()
+        if self._connection.all_taken and self._inflate is None:
+            return first
+        pieces = [first]
+        size = len(first)
+        while piece := await self.next():
+            size += len(piece)
+            if size > MAX_ANSWER:
+                raise self._too_large()
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def next(self) -> bytes:
+        """What has arrived since the last time; empty at the end."""
+        try:
+            data = await self._connection.some()
+            if self._inflate is not None:
+                data = await self._inflated(self._inflate, data)
+        except (ConnectionBroken, OSError, zlib.error) as error:
+            what = "fell silent" if isinstance(error, TimeoutError) else "broke off"
+            detail = str(error) or type(error).__name__
+            raise UpstreamBroken(
+                f"the answer of {self._address.origin} {what}: {detail}", retryable=True, connection=True
+            ) from error
+        return data
+
+    async def stream_into(self, reader: StreamReader, show: Show) -> None:
+        """Read to the end, one batch of previews per socket read."""
+        self._connection.expect(self._timeouts.silence)
+        while not reader.broken and (data := await self.next()):
+            if previews := reader.feed(data):
+                show(previews)
+        if previews := reader.close():
+            show(previews)
+
+    async def stream_many_into(self, reader: ManyReader, shows: Sequence[Show]) -> None:
+        """The same for several choices, each shown to its own."""
+
+        def show(previews: list[Preview]) -> None:
+            for one, batch in zip(shows, (previews, *reader.take_aside()), strict=True):
+                if batch:
+                    one(batch)
+
+        self._connection.expect(self._timeouts.silence)
+        while not reader.broken and (data := await self.next()):
+            show(reader.feed(data))
+        show(reader.close())
+
+    def _inflater(self, coding: bytes) -> zlib._Decompress | None:
+        """For servers and proxies that compress unasked."""
+        name = coding.strip().lower()
+        if name in (b"", b"identity"):
+            return None
+        if name not in (b"gzip", b"x-gzip", b"deflate"):
+            raise UpstreamBroken(f"the answer of {self._address.origin} is compressed as {name.decode('latin-1')!r}")
+        return zlib.decompressobj(zlib.MAX_WBITS | 32)  # either, by its first bytes
+
+    async def _inflated(self, inflate: zlib._Decompress, data: bytes) -> bytes:
+        while data:
+            plain = inflate.decompress(data, MAX_ANSWER)
+            if inflate.unconsumed_tail:
+                raise self._too_large()
+            if plain:
+                return plain
+            data = await self._connection.some()
+        if not inflate.eof:
+            raise ConnectionBroken("its compressed end is missing")
+        return b""
+
+    def _too_large(self) -> UpstreamBroken:
+        return UpstreamBroken(f"the answer of {self._address.origin} is larger than {MAX_ANSWER} bytes")

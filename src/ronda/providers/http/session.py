@@ -1,0 +1,47 @@
+"""Everything over HTTP that is no call of a model: one aiohttp session per event loop, closed with it.
+
+No cookies, no redirects unless asked for (a key must not follow one), no proxy taken from the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from weakref import WeakKeyDictionary
+
+import aiohttp
+
+
+class _LoopSession:
+    __slots__ = ("_keeper", "session")
+
+    def __init__(self, session: aiohttp.ClientSession, keeper: AsyncGenerator[None, None]) -> None:
+        self.session = session
+        self._keeper = keeper  # alive as long as the loop
+
+
+_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopSession] = WeakKeyDictionary()
+
+
+async def _close_with_the_loop(session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:
+    # An event loop closes the async generators it knows before it closes itself: the one hook every runner calls.
+    try:
+        yield
+    finally:
+        await session.close()
+
+
+async def session() -> aiohttp.ClientSession:
+    loop = asyncio.get_running_loop()
+    held = _sessions.get(loop)
+    if held is None or held.session.closed:
+        made = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            skip_auto_headers=("User-Agent",),
+        )
+        keeper = _close_with_the_loop(made)
+        await keeper.__anext__()
+        held = _sessions[loop] = _LoopSession(made, keeper)
+    return held.session
