@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.core.limits import Limits, Retry
 from ronda.core.parts import (
@@ -30,7 +31,7 @@ from ronda.core.parts import (
 )
 from ronda.core.plan import NO_OPTIONS, Options, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
-from ronda.core.run import OUTCOME_UNKNOWN, Run, rebuild
+from ronda.core.run import Run, rebuild
 from ronda.core.transcript import repair
 from ronda.drive import Show, ToolContext, ToolOutput, drive
 from ronda.providers.script import Call, Line, ScriptedModel

@@ -43,6 +43,7 @@ from ronda.core.parts import (
 )
 from ronda.core.plan import Options, Plan, ResponseFormat, ToolSpec
 from ronda.core.run import Run, rebuild
+from ronda.core.state import RunState
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
@@ -191,7 +192,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
 
 
 def state(run: Run) -> dict[str, object]:
-    return {name: getattr(run, name) for name in Run.__slots__}
+    return {name: getattr(run, name) for name in RunState.__slots__}
 
 
 @given(lives(), st.lists(st.integers(1, 3), max_size=4))

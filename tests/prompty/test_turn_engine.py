@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ronda import Agent, Cancel, GuardrailResult, Guardrails, invoke_agent
+from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import Event, Held, ModelFinished, ToolFinished
 from ronda.core.parts import AssistantTurn, Text, ToolResult, Turn, user
 from ronda.core.request import ModelRequest
-from ronda.core.run import OUTCOME_UNKNOWN
 from ronda.drive import Show
 from ronda.errors import RunEnded
 from ronda.prompty.trajectory import summary, trajectory

@@ -16,13 +16,15 @@ _SAID = frozenset({Text, Refusal})
 
 
 class Conversation:
-    __slots__ = ("_head", "_summed_up", "shown", "turns")
+    __slots__ = ("_head", "_is_fitted", "_summed_up", "is_admitted", "shown", "turns")
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.turns: list[Turn] = list(turns)
         self.shown = self.turns
         self._head: int | None = None  # instructions at the beginning, counted when it first matters
         self._summed_up = False
+        self._is_fitted = False  # cut to its budget, as it stands now
+        self.is_admitted = False  # seen by the input guardrail, as it stands now
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Conversation) and (self.turns, self.shown) == (other.turns, other.shown)
@@ -33,6 +35,7 @@ class Conversation:
         self.turns.append(turn)
         if self.shown is not self.turns:
             self.shown.append(turn)
+        self._is_fitted = self.is_admitted = False
 
     def pop(self) -> None:
         self.turns.pop()
@@ -48,7 +51,12 @@ class Conversation:
         return self._head
 
     def cut(self, budget: int) -> Compact | None:
-        return context.cut(self.shown, self.head, self.head + self._summed_up, budget)
+        """What to leave out of it; None when it fits."""
+        if self._is_fitted:
+            return None
+        compact = context.cut(self.shown, self.head, self.head + self._summed_up, budget)
+        self._is_fitted = compact is None  # nothing new would come of looking again
+        return compact
 
     def dropped(self, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
         return context.dropped(self.shown, self.head, upto, kept)
@@ -56,6 +64,8 @@ class Conversation:
     def compact(self, upto: int, kept: Sequence[int], summary: str) -> None:
         self.shown = context.compacted(self.shown, self.head, upto, kept, summary)
         self._summed_up = bool(summary)
+        self._is_fitted = True
+        self.is_admitted = False
 
     def rewrite(self, turns: Sequence[Turn]) -> None:
         self.shown = list(turns)

@@ -39,7 +39,7 @@ def sort_out(
 ) -> Sorted:
     if turn.stop != "tool_calls":
         return Sorted(_all(calls, _CUT), "cut")
-    if any(call.problem for call in calls):
+    if [call for call in calls if call.problem]:
         unread: dict[str, ToolResult] = {}
         for call in calls:
             said = f"Error: {call.problem}" if call.problem else _UNREADABLE_SIBLING

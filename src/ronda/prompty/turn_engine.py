@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import (
     Checked,
     Compacted,
@@ -33,7 +34,7 @@ from ronda.core.events import (
 )
 from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
-from ronda.core.run import OUTCOME_UNKNOWN, Run
+from ronda.core.run import Run
 from ronda.prompty.messages import count_of, messages_of
 from ronda.prompty.rich import Message
 

@@ -1,0 +1,130 @@
+"""What a run is made of, and what the outside may ask of it.
+
+All of it follows from the run's events. What changes it, and what is to be done next, is in `run`; nothing else writes here.
+"""
+
+from __future__ import annotations
+
+from ronda.core.actions import Finish
+from ronda.core.calls import NO_CALLS, OpenCalls
+from ronda.core.conversation import Conversation
+from ronda.core.events import Checked, ModelFailed, RunFinished, RunStarted
+from ronda.core.limits import LimitName
+from ronda.core.obligations import Obligations
+from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
+from ronda.core.patience import Patience
+from ronda.core.plan import Plan, ToolSpec
+
+
+class RunState:
+    __slots__ = (
+        "_answer",
+        "_calls",
+        "_end",
+        "_is_guarded",
+        "_last",
+        "_owed",
+        "_partial",
+        "_patience",
+        "_said_unseen",
+        "_steering",
+        "_talk",
+        "denied",
+        "ended",
+        "failure",
+        "id",
+        "limit",
+        "model_is_running",
+        "plan",
+        "round",
+        "runs_tools",
+        "start",
+        "steered",
+        "tool_calls",
+        "tool_rounds",
+        "tools",
+        "turns",
+        "usage",
+    )
+
+    def __init__(self, start: RunStarted) -> None:
+        plan = start.plan
+        self.start = start
+        self.id = start.run
+        self.plan: Plan = plan
+        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in plan.tools}
+        self.runs_tools = plan.runs_tools
+        self._talk = Conversation(start.turns)
+        self.turns: list[Turn] = self._talk.turns
+        self.round = 0  # of the next model call
+        self.tool_rounds = 0
+        self.tool_calls = 0
+        self.usage: Usage = NO_USAGE
+        self.limit: LimitName | None = None  # that was reached
+        self.ended: RunFinished | None = None
+        self.failure: ModelFailed | None = None
+        self.denied: Checked | None = None  # the guardrail's no that ends the run
+        self.steered = 0  # messages of people that the model has been told
+        self.model_is_running = False
+        self._last = False  # the model call under way, or the last there was, is to be the last of the run
+        self._calls: OpenCalls = NO_CALLS
+        self._owed = Obligations(plan, plan.choice.mode == "required", plan.options.response_format is not None)
+        self._patience = Patience()
+        self._answer: AssistantTurn | None = None
+        self._partial: AssistantTurn | None = None
+        self._end: Finish | None = None
+        self._steering: list[UserTurn] = []  # said, but not heard yet
+        self._is_guarded = bool(plan.guards) or plan.context_budget is not None
+        self._said_unseen = False  # the model said something that the output guardrail has not seen
+
+    # ---- what the outside may ask ------------------------------------------------------------------------------------
+
+    @property
+    def in_last_call(self) -> bool:
+        """A model call is under way whose answer must be the last: calls in it are dropped."""
+        return self.model_is_running and self._last
+
+    @property
+    def was_interrupted(self) -> bool:
+        """The last model call broke off, and there has been no other since."""
+        return self._partial is not None
+
+    @property
+    def can_be_steered(self) -> bool:
+        """Whether the model may still be called: what is said after that is not for this run."""
+        return self._end is None and self.failure is None and not (self._last and self._answer is not None)
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the last turn that have no result yet: after `Finish("tool_calls")`, the caller's."""
+        calls = self._calls
+        return tuple([call for id, call in calls.asked.items() if id not in calls.results])
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """Our half of a turn that waits for the caller's."""
+        return tuple(self._calls.answers)
+
+    @property
+    def last_results(self) -> tuple[ToolResult, ...]:
+        """What came of the calls of the last round that is complete."""
+        return next((turn.results for turn in reversed(self.turns) if type(turn) is ToolTurn), ())
+
+    @property
+    def generated(self) -> list[Turn]:
+        """What this run added to its input."""
+        return self.turns[len(self.start.turns) :]
+
+    @property
+    def shown(self) -> list[Turn]:
+        """The conversation as the model is shown it: all turns, until some are summed up or rewritten."""
+        return self._talk.shown
+
+    @property
+    def instructions(self) -> int:
+        """How many turns at the beginning are instructions, which are always shown."""
+        return self._talk.head
+
+    def dropped(self, upto: int, kept: tuple[int, ...]) -> tuple[Turn, ...]:
+        """What a compaction would take from the model's eyes."""
+        return self._talk.dropped(upto, kept)
