@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from ronda.errors import BadRequest
 from ronda.schema.grammar import Bounded, TooSmall, enforceable, fit, unsupported
-from ronda.schema.grammar_formats import PATTERNS
-from ronda.schema.grammar_plain import byte_size
-from ronda.schema.grammar_regex import Unreadable, analyse
-from ronda.schema.grammar_shape import Array, Never, Number, Object, Shape, String, Union, Values
+from ronda.schema.grammar.formats import PATTERNS
+from ronda.schema.grammar.regex import Unreadable, analyse
+from ronda.schema.grammar.shapes import Array, Never, Number, Object, Shape, String, Union, Values
+from ronda.schema.grammar.strings import byte_size
 from ronda.schema.validate import Validator
 
 BENCH: Final = Path(__file__).parents[3] / "shared" / "data" / "schemas" / "jsonschemabench.jsonl"

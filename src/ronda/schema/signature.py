@@ -187,7 +187,7 @@ def _refuses_none(hint: Any) -> bool:
 
 def _types(annotations: Mapping[str, Any], name: str) -> tuple[dict[str, JsonSchema], dict[str, Reader], JsonSchema]:
     """A schema and a reader for each parameter, and the definitions the schemas refer to."""
-    plain = {key: hint for key, hint in annotations.items() if not _is_pydantic(hint)}
+    plain = {key: hint for key, hint in annotations.items() if not is_pydantic(hint)}
     try:
         schemas, definitions = _msgspec_schemas(plain)
     except TypeError:  # one of them is not for msgspec: find out which
@@ -283,7 +283,7 @@ def _fields(hint: Any) -> frozenset[str]:
     return frozenset(one.encode_name for one in getattr(msgspec.inspect.type_info(hint), "fields", ()))
 
 
-def _is_pydantic(hint: Any) -> bool:
+def is_pydantic(hint: Any) -> bool:
     """Whether pydantic has a say anywhere in a type: as a model, a Field, or inside a plain dataclass."""
     todo, seen = [hint], set()
     while todo:
@@ -299,7 +299,7 @@ def _is_pydantic(hint: Any) -> bool:
 
 
 def _pydantic(hint: Any, key: str, taken: JsonSchema) -> _Typed:
-    if not _is_pydantic(hint):  # it might know more types, but then a schema would depend on who imported it
+    if not is_pydantic(hint):  # it might know more types, but then a schema would depend on who imported it
         msgspec.json.schema(hint)  # raises TypeError, saying why
     import pydantic
 

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from ronda.schema.grammar import Cost, schema_of
-from ronda.schema.grammar_shape import Shape
+from ronda.schema.grammar.shapes import Shape
 from ronda.wire.markup.family import FamilyName
 from ronda.wire.markup.lark import Lark, alternatives
 from ronda.wire.markup.notation import gemma, keywords, tags

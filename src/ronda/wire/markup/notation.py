@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ronda.schema.grammar import schema_of
-from ronda.schema.grammar_regex import analyse
-from ronda.schema.grammar_shape import (
+from ronda.schema.grammar.regex import analyse
+from ronda.schema.grammar.shapes import (
     Array,
     Never,
     Number,

@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ronda.schema.grammar_regex import analyse
-from ronda.schema.grammar_shape import (
+from ronda.schema.grammar.algebra import Algebra
+from ronda.schema.grammar.numbers import DIGITS, decimals, has_some
+from ronda.schema.grammar.shapes import (
     NEVER,
-    Algebra,
     Anything,
     Array,
     Never,
@@ -28,17 +28,16 @@ from ronda.schema.grammar_shape import (
     Union,
     Unsupported,
     Values,
-    array,
     decode,
+    each,
     item,
-    obj,
-    union,
+    number,
+    values,
 )
+from ronda.schema.grammar.strings import shortest
 
-_MAX_EXACT: Final = (
-    2**53 - 1
-)  # beyond it numbers are not what they seem, in llguidance and elsewhere; 1e999 is no number
-DIGITS: Final = 15  # as many as a double holds, whichever they are
+# Beyond it numbers are not what they seem, in llguidance and elsewhere; 1e999 is no number.
+_MAX_EXACT: Final = 2**53 - 1
 _MADE_UP: Final = ("key_1", "key_2", "key_3", "key_4", "key_5", "key_6", "key_7", "key_8")
 
 
@@ -58,13 +57,12 @@ class Plainer:
 
     def plain(self, shape: Shape) -> Shape:
         match shape:
-            case Union(options):
-                return union([self.plain(option) for option in options])
+            case Union():
+                return each(shape, self.plain)
             case Values(texts):
-                kept = tuple(text for text in texts if _is_exact(decode(text)))
-                return Values(kept) if kept else NEVER
+                return values(text for text in texts if _is_exact(decode(text)))
             case String():
-                return _string(shape)
+                return NEVER if shortest(shape) is None else shape
             case Number():
                 return _number(shape)
             case Array():
@@ -86,8 +84,7 @@ class Plainer:
                 return NEVER
         if shape.unique:
             shape = self._all_different(shape)
-        first = tuple(self.plain(one) for one in shape.first)
-        return array(replace(shape, first=first, rest=self.plain(shape.rest), unique=False))
+        return each(replace(shape, unique=False), self.plain)
 
     def _all_different(self, shape: Array) -> Array:
         if shape.least <= 1:
@@ -136,15 +133,7 @@ class Plainer:
             most = None
         elif most is not None and self._is_closed(shape):
             most = None
-        return obj(
-            Object(
-                tuple(Property(prop.name, self.plain(prop.shape), prop.required) for prop in properties),
-                tuple((pattern, self.plain(value)) for pattern, value in shape.patterns),
-                self.plain(shape.rest),
-                0,
-                most,
-            )
-        )
+        return each(Object(tuple(properties), shape.patterns, shape.rest, 0, most), self.plain)
 
     def _is_closed(self, shape: Object) -> bool:
         return isinstance(shape.rest, Never) and not shape.patterns
@@ -192,24 +181,6 @@ class Plainer:
         return free[:missing]
 
 
-# ---- scalars ------------------------------------------------------------------------------------------------------------
-
-
-def shortest(shape: String) -> int | None:
-    """The length of the shortest text that fits; None if there is none. Of several patterns, of each by itself."""
-    found = [analyse(pattern).shortest(shape.least, shape.most) for pattern in shape.patterns]
-    return None if None in found else max([shape.least, *(size for size in found if size is not None)])
-
-
-def byte_size(shape: String) -> int:
-    """The most bytes a character takes, as JSON: \\u0001 is the longest way to write one."""
-    return 1 if any(analyse(pattern).plain for pattern in shape.patterns) else 6
-
-
-def _string(shape: String) -> Shape:
-    return NEVER if shortest(shape) is None else shape
-
-
 def _number(shape: Number) -> Shape:
     low, high, above, below = shape.low, shape.high, shape.above, shape.below
     places = decimals(shape.step) if shape.step is not None else 0
@@ -227,29 +198,8 @@ def _number(shape: Number) -> Shape:
         low, above = Fraction(-((-low) // 1) + (above and low.denominator == 1)), False
         high, below = Fraction(high // 1 - (below and high.denominator == 1)), False
         shape = replace(shape, step=step)
-    found = Number(shape.integer, low, high, above, below, shape.step)
-    if low > high or (low == high and (above or below)) or (found.step and not _has_multiple(found)):
-        return NEVER
-    return found
-
-
-def decimals(step: Fraction) -> int:
-    """How many digits after the point every multiple can be written with."""
-    places = 0
-    while step.denominator != 1 and places < 20:
-        step *= 10
-        places += 1
-    return places
-
-
-def _has_multiple(shape: Number) -> bool:
-    assert shape.low is not None
-    assert shape.high is not None
-    assert shape.step is not None
-    lowest = -((-shape.low) // shape.step) * shape.step
-    if shape.above and lowest == shape.low:
-        lowest += shape.step
-    return lowest < shape.high or (lowest == shape.high and not shape.below)
+    found = number(Number(shape.integer, low, high, above, below, shape.step))
+    return NEVER if isinstance(found, Number) and found.step and not has_some(found) else found
 
 
 def _is_exact(value: object) -> bool:

@@ -1,7 +1,4 @@
-"""What a JSON Schema admits, in the few forms a decoder can enforce: shapes, and how they are combined.
-
-A shape may admit less than the schema it was made of (it is what will be decoded) or more (it is what must be avoided, in
-`not` and `oneOf`). Which one is up to whoever makes it; here, `intersect` and `exclude` never err to the wrong side:
+"""Two shapes → what both admit, or what one admits and the other does not. Never errs to the wrong side:
 
 - `intersect(a, b)` of two shapes that admit less admits less than both, and so on for more (`loose`);
 - `exclude(a, b)` is a part of `a` that is surely outside `b`, where `b` admits more. Often not the largest such part.
@@ -10,152 +7,42 @@ A shape may admit less than the schema it was made of (it is what will be decode
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
+from ronda.schema.grammar import numbers
+from ronda.schema.grammar.shapes import (
+    ANYTHING,
+    EVERY_TYPE,
+    NEVER,
+    Anything,
+    Array,
+    Never,
+    Number,
+    Object,
+    Property,
+    Ref,
+    Shape,
+    String,
+    Union,
+    Unsupported,
+    Values,
+    array,
+    decode,
+    item,
+    number,
+    obj,
+    string,
+    text_of,
+    tighter,
+    union,
+    values,
+)
+from ronda.schema.grammar.strings import search
 
-from ronda.schema.bounds import SchemaError
-
-MAX_OPTIONS: Final = 64  # of one union: more are combinations nobody wrote
 MAX_STEPS: Final = 20_000
 MAX_DEPTH: Final = 60
-
-
-class Unsupported(SchemaError):
-    """A schema that cannot be enforced while decoding. Says where and why."""
-
-
-class Never(Struct, frozen=True):
-    """Nothing at all."""
-
-
-class Anything(Struct, frozen=True):
-    pass
-
-
-class Values(Struct, frozen=True):
-    """These and no others, as JSON texts. Also what null and booleans are."""
-
-    texts: tuple[str, ...]
-
-
-class String(Struct, frozen=True):
-    least: int = 0
-    most: int | None = None
-    patterns: tuple[str, ...] = ()
-    room: int | None = None  # bytes it may take as JSON, quotes left out; set when it was fitted
-
-
-class Number(Struct, frozen=True):
-    integer: bool = False
-    low: Fraction | None = None
-    high: Fraction | None = None
-    above: bool = False  # more than `low`, not just as much
-    below: bool = False
-    step: Fraction | None = None
-
-
-class Array(Struct, frozen=True):
-    first: tuple[Shape, ...] = ()
-    rest: Shape = Anything()
-    least: int = 0
-    most: int | None = None
-    unique: bool = False
-    contains: tuple[Shape, ...] = ()
-
-
-class Property(Struct, frozen=True):
-    name: str
-    shape: Shape
-    required: bool = False
-
-
-class Object(Struct, frozen=True):
-    properties: tuple[Property, ...] = ()
-    patterns: tuple[tuple[str, Shape], ...] = ()
-    rest: Shape = Anything()
-    least: int = 0
-    most: int | None = None
-    names: tuple[Shape, ...] = ()  # what every name must be
-
-
-class Union(Struct, frozen=True):
-    options: tuple[Shape, ...]
-
-
-class Ref(Struct, frozen=True):
-    key: str
-
-
-Shape: TypeAlias = Never | Anything | Values | String | Number | Array | Object | Union | Ref
-
-NEVER: Final = Never()
-ANYTHING: Final = Anything()
-NULL: Final = Values(("null",))
-BOOLEAN: Final = Values(("true", "false"))
-EVERY_TYPE: Final[dict[str, Shape]] = {
-    "null": NULL,
-    "boolean": BOOLEAN,
-    "number": Number(),
-    "string": String(),
-    "array": Array(),
-    "object": Object(),
-}
-
-encode: Final = msgspec.json.encode
-decode: Final = msgspec.json.decode
-
-
-def text_of(value: Any) -> str:
-    """JSON that is the same for equal values: 1.0 is 1, keys are sorted."""
-    return encode(_canonical(value), order="sorted").decode()
-
-
-def _canonical(value: Any) -> Any:
-    match value:
-        case float() if value.is_integer() and abs(value) < 2**63:
-            return int(value)
-        case dict():
-            return {key: _canonical(item) for key, item in value.items()}
-        case list():
-            return [_canonical(item) for item in value]
-        case _:
-            return value
-
-
-def union(options: Iterable[Shape]) -> Shape:
-    found: dict[Shape, None] = {}
-    for option in options:
-        for one in option.options if isinstance(option, Union) else (option,):
-            if isinstance(one, Anything):
-                return ANYTHING
-            if not isinstance(one, Never):
-                found[one] = None
-    values = [one for one in found if isinstance(one, Values)]
-    if len(values) > 1:
-        texts = tuple(dict.fromkeys(text for one in values for text in one.texts))
-        found = dict.fromkeys([*(one for one in found if not isinstance(one, Values)), Values(texts)])
-    if len(found) > MAX_OPTIONS:
-        raise Unsupported(f"more than {MAX_OPTIONS} alternatives at one place")
-    return NEVER if not found else next(iter(found)) if len(found) == 1 else Union(tuple(found))
-
-
-def search(pattern: str, text: str) -> bool:
-    """Whether a pattern of JSON Schema finds something in a text, as near as Python comes to it."""
-    try:
-        return re.search(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern), text, re.ASCII) is not None
-    except re.error:
-        raise Unsupported(f"the pattern {pattern!r} cannot be enforced") from None
-
-
-def shape_of(shape: Object, name: str) -> Shape | None:
-    """What is said about the value of a name by itself: None where only the patterns and the rest say something."""
-    return next((one.shape for one in shape.properties if one.name == name), None)
 
 
 class Algebra:
@@ -198,14 +85,14 @@ class Algebra:
             case (_, Union(options)):
                 return union([self.intersect(one, option, loose=loose) for option in options])
             case (Values(texts), _):
-                return _values(text for text in texts if self.admits(other, decode(text)))
+                return values(text for text in texts if self.admits(other, decode(text)))
             case (_, Values(texts)):
-                return _values(text for text in texts if self.admits(one, decode(text)))
+                return values(text for text in texts if self.admits(one, decode(text)))
             case (String(), String()):
                 patterns = tuple(dict.fromkeys((*one.patterns, *other.patterns)))
-                return _string(String(max(one.least, other.least), _least(one.most, other.most), patterns))
+                return string(String(max(one.least, other.least), tighter(one.most, other.most), patterns))
             case (Number(), Number()):
-                return _number(_both_numbers(one, other))
+                return number(numbers.common(one, other))
             case (Array(), Array()):
                 return self._both_arrays(one, other, loose)
             case (Object(), Object()):
@@ -221,7 +108,7 @@ class Algebra:
             tuple(first),
             rest,
             max(one.least, other.least),
-            _least(one.most, other.most),
+            tighter(one.most, other.most),
             one.unique or other.unique,
             tuple(dict.fromkeys((*one.contains, *other.contains))),
         )
@@ -251,14 +138,14 @@ class Algebra:
             tuple(patterns.items()),
             rest,
             max(one.least, other.least),
-            _least(one.most, other.most),
+            tighter(one.most, other.most),
             tuple(dict.fromkeys((*one.names, *other.names))),
         )
         return obj(both)
 
     def value(self, shape: Object, name: str) -> Shape:
         """What the value of a name must be."""
-        if (own := shape_of(shape, name)) is not None:
+        if (own := _own(shape, name)) is not None:
             return own
         matching = [value for pattern, value in shape.patterns if search(pattern, name)]
         found: Shape = ANYTHING if matching else shape.rest
@@ -295,11 +182,11 @@ class Algebra:
             case (Anything(), _):
                 return union([self.exclude(option, other) for option in EVERY_TYPE.values()])
             case (Values(texts), _):
-                return _values(text for text in texts if not self.admits(other, decode(text)))
+                return values(text for text in texts if not self.admits(other, decode(text)))
             case (String(), Values() | String()):
                 return union(self._other_strings(one, other))
             case (Number(), Values() | Number()):
-                return union(_other_numbers(one, other))
+                return union(numbers.others(one, other))
             case (Array(), Array()):
                 return union(self._other_arrays(one, other))
             case (Object(), Object()):
@@ -373,7 +260,7 @@ class Algebra:
                 fits = isinstance(value, str) and shape.least <= len(value) <= _or(shape.most, math.inf)
                 return fits and all(search(pattern, value) for pattern in shape.patterns)
             case Number():
-                return _is_number(value) and _admits_number(shape, Fraction(str(value)))
+                return numbers.is_number(value) and numbers.admits(shape, Fraction(str(value)))
             case Array():
                 return isinstance(value, list) and self._admits_array(shape, value)
             case Object():
@@ -396,98 +283,9 @@ class Algebra:
         )
 
 
-# ---- tidying up ---------------------------------------------------------------------------------------------------------
-
-
-def item(shape: Array, index: int) -> Shape:
-    return shape.first[index] if index < len(shape.first) else shape.rest
-
-
-def array(shape: Array) -> Shape:
-    """The array, with a limit where some place can hold nothing."""
-    for index in range(len(shape.first) + 1):
-        if isinstance(item(shape, index), Never):
-            shape = replace(shape, first=shape.first[:index], rest=NEVER, most=_least(shape.most, index))
-            break
-    return NEVER if shape.most is not None and shape.least > shape.most else shape
-
-
-def obj(shape: Object) -> Shape:
-    if any(prop.required and isinstance(prop.shape, Never) for prop in shape.properties):
-        return NEVER
-    return NEVER if shape.most is not None and shape.least > shape.most else shape
-
-
-def _string(shape: String) -> Shape:
-    return NEVER if shape.most is not None and shape.least > shape.most else shape
-
-
-def _values(texts: Iterable[str]) -> Shape:
-    found = tuple(texts)
-    return Values(found) if found else NEVER
-
-
-def _number(shape: Number) -> Shape:
-    if shape.low is None or shape.high is None:
-        return shape
-    if shape.low > shape.high or (shape.low == shape.high and (shape.above or shape.below)):
-        return NEVER
-    return shape
-
-
-def _both_numbers(one: Number, other: Number) -> Number:
-    low, above = max(_low(one), _low(other))
-    high, below = max(_high(one), _high(other))
-    step = one.step or other.step
-    if one.step and other.step:
-        step = Fraction(
-            math.lcm(one.step.numerator, other.step.numerator), math.gcd(one.step.denominator, other.step.denominator)
-        )
-    return Number(
-        one.integer or other.integer,
-        None if low == -math.inf else Fraction(low),
-        None if high == -math.inf else -Fraction(high),
-        bool(above),
-        bool(below),
-        step,
-    )
-
-
-def _low(shape: Number) -> tuple[Fraction | float, bool]:
-    return (-math.inf if shape.low is None else shape.low), shape.above
-
-
-def _high(shape: Number) -> tuple[Fraction | float, bool]:
-    return (-math.inf if shape.high is None else -shape.high), shape.below
-
-
-def _other_numbers(one: Number, other: Values | Number) -> Iterator[Shape]:
-    if isinstance(other, Values):
-        values = [Fraction(str(value)) for text in other.texts if _is_number(value := decode(text))]
-        if not values:
-            yield one
-            return
-        other = Number(low=min(values), high=max(values))
-    if other.low is not None:
-        yield _number(_both_numbers(one, Number(high=other.low, below=not other.above)))
-    if other.high is not None:
-        yield _number(_both_numbers(one, Number(low=other.high, above=not other.below)))
-
-
-def _admits_number(shape: Number, value: Fraction) -> bool:
-    if shape.low is not None and (value < shape.low or (shape.above and value == shape.low)):
-        return False
-    if shape.high is not None and (value > shape.high or (shape.below and value == shape.high)):
-        return False
-    return not (shape.integer and value.denominator != 1) and not (shape.step and value % shape.step)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+def _own(shape: Object, name: str) -> Shape | None:
+    """What is said about the value of a name by itself: None where only the patterns and the rest say something."""
+    return next((one.shape for one in shape.properties if one.name == name), None)
 
 
 def _or(value: int | None, default: float) -> float:

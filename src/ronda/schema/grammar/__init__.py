@@ -1,0 +1,27 @@
+"""A JSON Schema → what a decoder enforces: a schema that llguidance follows to the letter, within a number of tokens.
+
+`enforceable` rewrites a schema: what comes out says only what the decoder understands, and whatever is decoded under it is
+valid under the original. `fit` also bounds it: strings, arrays, numbers, extra properties and recursion get limits, so that
+every instance fits in the tokens there are, whatever the model does. `unsupported` says why a schema can be neither.
+
+Separators are fixed (", " and ": ", as models were shown): blanks between tokens would be a way to fill the budget with
+nothing. Knows no engine: the text of a grammar is `wire.markup`'s.
+"""
+
+from ronda.schema.grammar.bounded import Bounded, Fitted, TooSmall, enforceable, fit, unsupported
+from ronda.schema.grammar.cost import Cost
+from ronda.schema.grammar.shapes import Unsupported
+from ronda.schema.grammar.write import SEPARATORS, schema_of
+
+__all__ = [
+    "SEPARATORS",
+    "Bounded",
+    "Cost",
+    "Fitted",
+    "TooSmall",
+    "Unsupported",
+    "enforceable",
+    "fit",
+    "schema_of",
+    "unsupported",
+]

@@ -1,0 +1,114 @@
+"""A JSON Schema → what it becomes within a number of tokens, and what it needs. Read, made plain, fitted, written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ronda.errors import BadRequest
+from ronda.schema.bounds import SchemaError, escape, measure
+from ronda.schema.grammar.cost import ENDLESS, Cost
+from ronda.schema.grammar.document import SchemaReader
+from ronda.schema.grammar.fit import Fitter
+from ronda.schema.grammar.plain import Plainer
+from ronda.schema.grammar.shapes import Never, Shape, Unsupported
+from ronda.schema.grammar.write import Writer, schema_of
+
+_JSON: Final = Cost()
+
+
+class TooSmall(BadRequest):
+    """No instance fits in the tokens there are. `needed` are enough."""
+
+    def __init__(self, message: str, needed: int) -> None:
+        super().__init__(message, param="max_tokens")
+        self.needed = needed
+
+
+class Fitted(Struct, frozen=True):
+    """A schema whose instances take at most `tokens` tokens, as JSON with our separators."""
+
+    schema: dict[str, Any]
+    tokens: int
+    shape: Shape
+
+
+class Bounded:
+    """A schema that was read: what it needs, and what it becomes within so many tokens."""
+
+    def __init__(self, schema: Any, cost: Cost = _JSON) -> None:
+        if not isinstance(schema, (dict, bool)):
+            raise SchemaError("a JSON Schema is an object or a boolean")
+        measure(schema)
+        reader = SchemaReader(schema)
+        self._plainer = Plainer(reader.expand, reader.algebra)
+        try:
+            self.shape = self._plainer.plain(reader.read())
+            self._fitter = Fitter(self._plainer.expand, cost)
+            self.needed = self._fitter.need(self.shape)
+        except Unsupported as error:
+            raise _placed(error, schema) from None
+        if self.needed >= ENDLESS:
+            raise Unsupported("/: no value is known to fit this schema")
+
+    def schema(self) -> dict[str, Any]:
+        """The schema as the decoder understands it, without limits."""
+        writer = Writer()
+        written = writer.write(self._fitter.prune(self.shape))
+        done: dict[str, Any] = {}
+        while todo := [key for key in writer.names if key not in done]:
+            for key in todo:
+                done[key] = writer.write(self._fitter.prune(self._plainer.expand(key)))
+        if done:
+            written = {**written, "$defs": {writer.names[key]: sub for key, sub in done.items()}}
+        return written
+
+    def fit(self, tokens: int) -> Fitted:
+        if tokens < self.needed:
+            raise TooSmall(f"needs at least {self.needed} tokens, and there are {tokens}", self.needed)
+        shape = self._fitter.fit(self.shape, tokens)
+        if isinstance(shape, Never):  # pragma: no cover: what is needed fits, by construction
+            raise TooSmall(f"needs more than {tokens} tokens", tokens + 1)
+        return Fitted(schema_of(shape), tokens, shape)
+
+
+def enforceable(schema: Any) -> dict[str, Any]:
+    """The schema as the decoder understands it. Raises Unsupported, naming the place."""
+    return Bounded(schema).schema()
+
+
+def fit(schema: Any, budget_tokens: int, count: Callable[[str], int] | None = None) -> Fitted:
+    """The schema with limits such that every instance fits. Raises TooSmall, with the number of tokens that are needed.
+
+    `count` tells how many tokens a literal text takes; without it, one a byte.
+    """
+    return Bounded(schema, Cost(count)).fit(budget_tokens)
+
+
+def unsupported(schema: Any) -> str | None:
+    """Why a schema cannot be enforced while decoding, with the place; None if it can."""
+    try:
+        Bounded(schema)
+    except SchemaError as error:
+        return str(error)
+    return None
+
+
+def _placed(error: Unsupported, schema: Any) -> Unsupported:
+    """Give the place of the keyword an error is about, where the error came after everything was put together."""
+    text = str(error)
+    if text.startswith("/"):
+        return error
+    keyword = text.partition(":")[0]
+    place = _find(schema, keyword, "")
+    return Unsupported(f"/: {text}" if place is None else f"{place}/{text}")
+
+
+def _find(node: Any, keyword: str, place: str) -> str | None:
+    if isinstance(node, dict) and keyword in node:
+        return place
+    members = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    found = (_find(child, keyword, f"{place}/{escape(str(name))}") for name, child in members)
+    return next((one for one in found if one is not None), None)

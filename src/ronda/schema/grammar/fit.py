@@ -1,0 +1,196 @@
+"""A plain shape and a number of tokens → a shape whose every instance fits in that many.
+
+A token is at least one byte of what is written, so the bytes of the JSON text are a bound on the tokens; a decoder that is
+forced to write a literal writes it in the tokenizer's own pieces, which `count` may tell. What is required comes first and
+gets at least what it cannot do without; then everything gets enough to say something; then come the optional properties, in
+their order, as long as there is enough for them too; what is left goes to those who can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ronda.schema.grammar.cost import ENDLESS, Cost
+from ronda.schema.grammar.digits import fit_number
+from ronda.schema.grammar.regex import analyse
+from ronda.schema.grammar.shapes import (
+    BOOLEAN,
+    NEVER,
+    NULL,
+    Anything,
+    Array,
+    Never,
+    Number,
+    Object,
+    Property,
+    Ref,
+    Shape,
+    String,
+    Union,
+    Values,
+    array,
+    each,
+    item,
+    union,
+)
+from ronda.schema.grammar.sizes import ENOUGH_TEXT, KEY_SIZE, MAX_ITEMS, Sizes, present
+from ronda.schema.grammar.strings import longest
+
+_MAX_DEPTH: Final = 40
+_MAX_PARTS: Final = 3_000  # of one fitted shape: a grammar of more takes too long to compile
+_KEY: Final = "^[A-Za-z0-9_.-]{1,24}$"  # of a property nobody named
+_FEW: Final = 4
+_SCALARS: Final = (NULL, BOOLEAN, Number(), String())
+
+
+class Fitter:
+    """Shapes of one document. `expand` gives what a reference stands for."""
+
+    def __init__(self, expand: Callable[[str], Shape], cost: Cost) -> None:
+        self._expand = expand
+        self._cost = cost
+        self._sizes = Sizes(expand, cost)
+        self._parts = 0
+
+    def need(self, shape: Shape) -> int:
+        """Tokens without which there is no instance; ENDLESS if there is none at all."""
+        self._sizes.learn(shape)
+        return self._sizes.need(shape)
+
+    def prune(self, shape: Shape) -> Shape:
+        """The shape without the references that admit nothing."""
+        if isinstance(shape, Ref):
+            return NEVER if self._sizes.need(shape) >= ENDLESS else shape
+        return each(shape, self.prune)
+
+    def fit(self, shape: Shape, room: int) -> Shape:
+        """The shape, made small enough. There must be room for what it needs."""
+        self._sizes.learn(shape)
+        self._parts = 0
+        return self._fit(shape, room, 0)
+
+    def _fit(self, shape: Shape, room: int, depth: int) -> Shape:
+        self._parts += 1
+        if self._sizes.need(shape) > room or depth > _MAX_DEPTH:
+            return NEVER
+        match shape:
+            case Values(texts):
+                return Values(tuple(text for text in texts if self._cost.value(text) <= room))
+            case String():
+                most = longest(shape)
+                left = room - self._cost.quotes
+                return shape if most is not None and most <= left else replace(shape, room=left)
+            case Number():
+                return fit_number(shape, room)
+            case Array():
+                return self._fit_array(shape, room, depth)
+            case Object():
+                return self._fit_object(shape, room, depth)
+            case Union(options):
+                return union([self._fit(option, room, depth + 1) for option in self._affordable(options)])
+            case Ref(key):
+                return self._fit(self._expand(key), room, depth + 1)
+            case Anything():
+                return self._fit_anything(room, depth)
+            case Never():
+                return NEVER
+
+    def _affordable(self, options: tuple[Shape, ...]) -> Sequence[Shape]:
+        """All of them, until the whole gets too large; then the one that needs least."""
+        return options if self._parts < _MAX_PARTS else [min(options, key=self._sizes.need)]
+
+    def _fit_anything(self, room: int, depth: int) -> Shape:
+        options: list[Shape] = [self._fit(scalar, room, depth + 1) for scalar in _SCALARS]
+        if room > 2 * ENOUGH_TEXT and self._parts < _MAX_PARTS:
+            options += [self._fit(Array(), room // 2, depth + 1), self._fit(Object(), room // 2, depth + 1)]
+        return union(options)
+
+    def _fit_array(self, shape: Array, room: int, depth: int) -> Shape:
+        most = min(MAX_ITEMS, shape.most if shape.most is not None else MAX_ITEMS)
+        most = shape.least if self._parts > _MAX_PARTS else max(most, shape.least)
+        left = room - 2
+        head = shape.first[:most]
+        needs = [self._sizes.need(item(shape, n)) + 2 for n in range(shape.least)]
+        sizes: list[int] = []
+        for n, one in enumerate(head):
+            enough = self._sizes.enough(one) + 2
+            if n >= shape.least and enough > left:
+                break
+            sizes.append(max(self._sizes.need(one) + 2, min(enough, left - sum(needs[n + 1 :]))))
+            left -= sizes[-1]
+        count = 0
+        if len(sizes) == len(shape.first) and not isinstance(shape.rest, Never):
+            count = self._how_many(shape.rest, max(0, shape.least - len(sizes)), most - len(sizes), left)
+        if not count:
+            sizes = _spread(sizes, [self._sizes.want(one) + 2 for one in head[: len(sizes)]], left)
+        first = [self._fit(one, size - 2, depth + 1) for one, size in zip(head, sizes, strict=False)]
+        rest = self._fit(shape.rest, left // count - 2, depth + 1) if count else NEVER
+        return array(Array(tuple(first), rest, shape.least, len(sizes) + count))
+
+    def _how_many(self, shape: Shape, least: int, most: int, left: int) -> int:
+        """How many items of one shape: a few if they can say something, more only if each can say more."""
+        enough = self._sizes.enough(shape)
+        fitting = [n for n in range(max(1, least), most + 1) if left // n - 2 >= enough * (1 + n // _FEW)]
+        return max(fitting, default=least)
+
+    def _fit_object(self, shape: Object, room: int, depth: int) -> Shape:
+        left = room - 2
+        required = [prop for prop in shape.properties if prop.required]
+        got = {prop.name: self._sizes.need(prop.shape) for prop in required}
+        left -= sum(self._sizes.key(prop) + got[prop.name] for prop in required)
+        # Enough for everything required; if there is not, each comes as near as the others.
+        short = {prop.name: self._sizes.enough(prop.shape) - got[prop.name] for prop in required}
+        scale = min(1.0, left / total) if (total := sum(short.values())) else 0.0
+        for name, missing in short.items():
+            got[name] += int(missing * scale)
+            left -= int(missing * scale)
+        for prop in present(shape):
+            size = self._sizes.enough(prop.shape)
+            if not prop.required and self._sizes.key(prop) + size <= left and self._parts < _MAX_PARTS:
+                got[prop.name] = size
+                left -= self._sizes.key(prop) + size
+        kept = [prop for prop in shape.properties if prop.name in got]
+        wants = [self._sizes.want(prop.shape) for prop in kept]
+        sizes = _spread([got[prop.name] for prop in kept], wants, left)
+        properties: list[Property] = []
+        for prop, size in zip(kept, sizes, strict=True):
+            fitted = self._fit(prop.shape, size, depth + 1)
+            if prop.required or not isinstance(fitted, Never):
+                properties.append(Property(prop.name, fitted, prop.required))
+        if any(prop.required and isinstance(prop.shape, Never) for prop in properties):
+            return NEVER
+        fitted_object = Object(tuple(properties), (), NEVER)
+        return self._with_others(shape, fitted_object, left, depth) if not kept else fitted_object
+
+    def _with_others(self, shape: Object, fitted: Object, left: int, depth: int) -> Object:
+        """An object whose properties have no names: as many as there is enough for."""
+        pattern, value = shape.patterns[0] if shape.patterns else (_KEY, shape.rest)
+        key = KEY_SIZE + self._cost.key
+        if shape.patterns:
+            regex = analyse(pattern)
+            if not regex.plain or regex.longest is None:
+                return fitted  # a name without an end
+            key = regex.longest + 2 + self._cost.key
+        one = key + 4 + self._sizes.enough(value)
+        most = min(left // one, 32, shape.most if shape.most is not None else 32)
+        if isinstance(value, Never) or most < 1 or self._parts > _MAX_PARTS:
+            return fitted
+        value = self._fit(value, left // most - key - 4, depth + 1)
+        return fitted if isinstance(value, Never) else replace(fitted, patterns=((pattern, value),), most=most)
+
+
+def _spread(sizes: list[int], wants: list[int], left: int) -> list[int]:
+    """Give what is left to those who can use it, the same to each."""
+    sizes = list(sizes)
+    while hungry := [n for n, want in enumerate(wants) if want > sizes[n]]:
+        share = left // len(hungry)
+        if not share:
+            break
+        for n in hungry:
+            more = min(share, wants[n] - sizes[n])
+            sizes[n] += more
+            left -= more
+    return sizes
