@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ronda.journal.memory import MemoryJournal
-from ronda.testing.journals import JournalContract, finish, start
+from ronda.testing.facts import finish, start
+from ronda.testing.journals import JournalContract
 
 
 class TestMemoryJournal(JournalContract):

@@ -24,7 +24,8 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.journal import JournalConflict, Unfinished
 from ronda.journal.sqlite import SqliteJournal
 from ronda.store import StoreError
-from ronda.testing.journals import DurableJournalContract, JournalContract, every_fact, finish, start
+from ronda.testing.facts import every_fact, finish, start
+from ronda.testing.journals import DurableJournalContract, JournalContract
 
 
 class TestSqliteJournal(DurableJournalContract):

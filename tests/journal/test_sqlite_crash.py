@@ -14,14 +14,14 @@ import pytest
 
 from ronda.core.events import Event, Warned
 from ronda.journal.sqlite import SqliteJournal
-from ronda.testing.journals import start
+from ronda.testing.facts import start
 
 # Two runs, each event large enough that checkpoints come by. A line is printed once a barrier has returned.
 CHILD = """
 import asyncio, sys
 from ronda.core.events import Warned
 from ronda.journal.sqlite import SqliteJournal
-from ronda.testing.journals import start
+from ronda.testing.facts import start
 
 async def main():
     journal = SqliteJournal(sys.argv[1], synchronous=sys.argv[2])
@@ -113,7 +113,7 @@ def test_many_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
 from ronda.journal.sqlite import SqliteJournal
-from ronda.testing.journals import finish, start
+from ronda.testing.facts import finish, start
 
 async def main():
     sys.stdin.readline()

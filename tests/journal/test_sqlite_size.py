@@ -15,7 +15,7 @@ from ronda.core.events import Event, ModelFinished, RunFinished, RunStarted, Too
 from ronda.core.parts import AssistantTurn, Image, Text, ToolResult, Turn, UserTurn, user
 from ronda.core.plan import Plan, ToolSpec
 from ronda.journal.sqlite import SqliteJournal
-from ronda.testing.journals import finish, start
+from ronda.testing.facts import finish, start
 
 END = RunFinished("stop", at=2.0)
 

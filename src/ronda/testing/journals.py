@@ -19,104 +19,22 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from msgspec import Raw
-
 from ronda.core.events import (
     PREVIEWS,
-    Checked,
-    Compacted,
     Event,
-    ModelFailed,
     ModelFinished,
     ModelInterrupted,
-    ModelRetried,
     ModelStarted,
-    RunFinished,
     RunStarted,
-    Steered,
     TextDelta,
     ToolFinished,
-    ToolStarted,
     Warned,
 )
-from ronda.core.limits import Limits, Retry
-from ronda.core.parts import (
-    AssistantTurn,
-    File,
-    Image,
-    Native,
-    Reasoning,
-    SystemTurn,
-    Text,
-    ToolCall,
-    ToolResult,
-    ToolTurn,
-    Usage,
-    UserTurn,
-    user,
-)
-from ronda.core.plan import Options, Plan, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.parts import AssistantTurn, Image, Text, ToolCall, ToolResult, Usage, UserTurn, user
+from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
 from ronda.journal import Journal, JournalConflict, Unfinished
-
-STRANGE = "NUL \x00, ESC \x1b, a newline\n, \"quotes\", \\, 𝄞, \u2028, \ufffe, עברית, ''; DROP TABLE event; --"
-
-_SCHEMA = Raw(b'{"type": "object", "properties": {"q": {"type": "string"}}}')
-
-
-def start(run: str, *said: str, owner: str = "") -> RunStarted:
-    """How a run begins in these tests."""
-    return RunStarted(run, Plan("model"), tuple([user(text) for text in said or ("hello",)]), at=1.0, owner=owner)
-
-
-def finish() -> list[Event]:
-    return [ModelFinished(AssistantTurn((Text("done"),)), Usage(3, 4), at=2.0), RunFinished("stop", at=2.0)]
-
-
-def every_fact(run: str) -> list[Event]:
-    """One of each kind, with everything in it that a store could trip over. Not a run that could happen."""
-    plan = Plan(
-        "vendor:model",
-        (
-            ToolSpec("search", STRANGE, _SCHEMA, strict=True, repeatable=True, timeout=0.1),
-            ToolSpec("theirs", kind="caller"),
-        ),
-        ToolChoice("required", ("search",)),
-        Options(
-            max_tokens=2**53 + 1,
-            temperature=0.1,
-            stop=(STRANGE,),
-            response_format=ResponseFormat("json_schema", schema=_SCHEMA),
-            extra={"seed": Raw(b"18446744073709551616"), STRANGE: Raw(b"[1.10, 1e400]")},
-        ),
-        Limits(3, seconds=1e-9),
-        Retry(tries=7),
-    )
-    call = ToolCall("call_1", "search", '{"q": "\\u0000"}', ("fenced",), STRANGE)
-    turns = (
-        SystemTurn(STRANGE, "developer"),
-        UserTurn((Text(""), Image("data:image/png;base64,AA=="), File(name=STRANGE)), name="Ada"),
-        AssistantTurn((Reasoning("hm"), Text(STRANGE), call), "tool_calls", Native("openai", Raw(b'{ "a" : 1.0 }'))),
-        ToolTurn((ToolResult("call_1", STRANGE, failed=True, attachments=(Image("https://example.org/a.png"),)),)),
-    )
-    return [
-        RunStarted(run, plan, turns, 1.5, ("another", 7), "session", STRANGE, 2),
-        ModelStarted(0, at=1.25),
-        ModelRetried(2, 3, STRANGE, 0.5, at=1e-300),
-        ModelFinished(turns[2], Usage(10**30, 2, 3, 4), Raw(b'[ {"token":"a"} ]'), at=1e300),
-        ModelInterrupted(AssistantTurn((), "interrupted"), STRANGE),
-        ModelFailed(STRANGE, 503, 3),
-        ToolStarted("call_1"),
-        ToolFinished(ToolResult("call_1", "", native=Native("mcp", Raw(b"null")))),
-        Checked(STRANGE, at=0.1),
-        Checked(STRANGE, 0.1, "tool", False, STRANGE),
-        Checked(None, 0.1, "input", rewrite=turns),
-        Checked(None, 0.1, "output", rewrite=STRANGE),
-        Steered(UserTurn((Text(STRANGE),)), at=0.2),
-        Compacted(3, STRANGE, (1, 2), STRANGE, at=0.3),
-        Warned(STRANGE, at=-1.0),
-        RunFinished("limit", "max_tokens", STRANGE, STRANGE, at=2.0),
-    ]
+from ronda.testing.facts import SCHEMA, STRANGE, every_fact, finish, start
 
 
 def _facts(events: Sequence[Event]) -> list[Event]:
@@ -166,7 +84,7 @@ class JournalContract:
             assert _facts(await journal.read("a")) == every_fact("a")
 
     async def test_03_large_things_come_back_equal(self) -> None:
-        tools = tuple([ToolSpec(f"tool_{n}", "does something useful " * 10, _SCHEMA) for n in range(50)])
+        tools = tuple([ToolSpec(f"tool_{n}", "does something useful " * 10, SCHEMA) for n in range(50)])
         turns = tuple([user(f"{n} " * 500) for n in range(100)])
         turns += (UserTurn((Text("see"), Image(f"data:image/png;base64,{'A' * 200_000}"))),)
         answer = AssistantTurn((Text("long " * 50_000), ToolCall("call_1", "tool_1", "{}")), "tool_calls")
