@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def blocking(door: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P, T]:
+    """A door for those who await → the same for those who do not: its arguments, its words, under another name."""
+
+    @functools.wraps(door)
+    def wait(*args: P.args, **kwargs: P.kwargs) -> T:
+        return wait_for(door(*args, **kwargs))
+
+    wait.__name__ = wait.__qualname__ = name
+    return wait
 
 
 def wait_for(call: Coroutine[Any, Any, T]) -> T:

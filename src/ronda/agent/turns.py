@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ronda.agent.blocking import wait_for
+from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
 from ronda.agent.join import FileJob, Source, start_job
 from ronda.agent.pipeline import ask_for_data, check_at_once
@@ -29,7 +29,7 @@ from ronda.prompty.turn_events import OnTurnEvent, TurnEvents
 from ronda.trace.spans import span
 
 
-def turn(
+async def turn_async(
     agent: AnyAgent,
     inputs: Inputs | None = None,
     tools: Tools | None = None,
@@ -66,46 +66,6 @@ def turn(
         compaction: Who sums up what the budget cuts.
         target_type: Cast the result to this type.
     """
-    return wait_for(
-        turn_async(
-            agent,
-            inputs,
-            tools,
-            max_iterations=max_iterations,
-            max_llm_retries=max_llm_retries,
-            on_event=on_event,
-            cancel=cancel,
-            context_budget=context_budget,
-            guardrails=guardrails,
-            steering=steering,
-            parallel_tool_calls=parallel_tool_calls,
-            raw=raw,
-            turn=turn,
-            compaction=compaction,
-            target_type=target_type,
-        )
-    )
-
-
-async def turn_async(
-    agent: AnyAgent,
-    inputs: Inputs | None = None,
-    tools: Tools | None = None,
-    *,
-    max_iterations: int = 10,
-    max_llm_retries: int = 3,
-    on_event: OnTurnEvent | None = None,
-    cancel: Cancel | None = None,
-    context_budget: int | None = None,
-    guardrails: Any = None,
-    steering: Any = None,
-    parallel_tool_calls: bool = False,
-    raw: bool = False,
-    turn: int | str | None = None,
-    compaction: Any = None,
-    target_type: type[Any] | None = None,
-) -> Any:
-    """See `turn`."""
     if max_llm_retries < 1:
         raise BadRequest(
             f"max_llm_retries is {max_llm_retries}; a call is tried at least once", param="max_llm_retries"
@@ -134,6 +94,9 @@ async def turn_async(
             result = cast(result, target_type)
         emit("result", result)
         return result
+
+
+turn = blocking(turn_async, "turn")
 
 
 class _Turn(Struct, frozen=True):
