@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ronda.server import responses_routes, responses_socket
+from ronda.server.responses import stored, websocket
 from ronda.wire.anthropic import blocks, declarations, fields
 from ronda.wire.mistral import agents, conversations
 from ronda.wire.mistral import server as mistral
@@ -38,8 +38,8 @@ TABLES: dict[str, dict[str, Table]] = {
         "Items of `input`, by type": items.FIELDS,
         "Items of `tools`, by type": response_tools.FIELDS,
         "POST /v1/responses/compact": compaction.FIELDS,
-        **responses_routes.FIELDS,
-        "Messages of the WebSocket at /v1/responses": responses_socket.FIELDS,
+        **stored.FIELDS,
+        "Messages of the WebSocket at /v1/responses": websocket.FIELDS,
     },
     "Anthropic Messages": {
         "POST /v1/messages and /v1/messages/count_tokens": fields.FIELDS,

@@ -34,9 +34,9 @@ from ronda.server.mistral.completions import agent_completions
 from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.mistral.routes import mistral_routes
 from ronda.server.models import Models, Served
-from ronda.server.responses import Responses, compact_response, count_input, create_response, responses_error
-from ronda.server.responses_routes import responses_routes
-from ronda.server.responses_socket import responses_socket
+from ronda.server.responses.create import Responses, compact_response, count_input, create_response, responses_error
+from ronda.server.responses.stored import responses_routes
+from ronda.server.responses.websocket import responses_socket
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
 from ronda.server.transcripts import check_transcript

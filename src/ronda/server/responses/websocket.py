@@ -26,9 +26,9 @@ from ronda.errors import BadRequest, RondaError
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run
-from ronda.server.responses import answer
+from ronda.server.responses.create import answer
+from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
-from ronda.wire.openai_chat.fields import field, read_fields
 from ronda.wire.openai_responses.resource import response_id
 from ronda.wire.openai_responses.server import request_of
 
@@ -46,7 +46,7 @@ _NOT_ALLOWED: Final = 1008
 # What is said by the transport itself. For docs/compatibility.md.
 FIELDS: Final[dict[str, str]] = {
     "type": 'read: "response.create"',
-    "stream": "refused: events are always sent one by one",
+    "stream": "refused: only true; events are always sent one by one",
     "stream_options": "refused: they are of the HTTP transport",
     "background": "refused: this server has no background runs",
 }
@@ -155,7 +155,7 @@ class Connection:
         if kind != "response.create":
             raise BadRequest(f"'type' is {kind[:60]!r}; it can be \"response.create\"", param="type")
         for name in ("stream", "stream_options", "background"):
-            if name in fields:
+            if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
         request = Incoming(self._scope, self._until_closed)
         sealer = self._server.responses.sealer(owner_of(request))

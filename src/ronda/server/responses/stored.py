@@ -16,6 +16,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.follow import EventStream
+from ronda.server.responses.query import Query
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.listed import input_items
@@ -45,7 +46,7 @@ _LONGEST_PAGE = 100
 
 def responses_routes(server: Server) -> list[Route]:
     async def retrieve(request: Request) -> Response | EventStream:
-        query = _Query(request)
+        query = Query(request)
         events, run, kept = await _found(server, request)
         after = query.whole("starting_after", None, 0, None)
         if not query.truth("stream"):
@@ -99,7 +100,7 @@ def responses_routes(server: Server) -> list[Route]:
         return _json(answer.body())
 
     async def list_input(request: Request) -> Response:
-        query = _Query(request)
+        query = Query(request)
         _, run, kept = await _found(server, request)
         items = input_items(run, kept)
         limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
@@ -159,32 +160,3 @@ def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
-
-
-class _Query:
-    """The parameters of an address, read as what they should be."""
-
-    def __init__(self, request: Request) -> None:
-        self._said = request.query_params
-
-    def text(self, name: str) -> str | None:
-        return self._said.get(name)
-
-    def truth(self, name: str) -> bool:
-        return self.word(name, "false", ("true", "false", "1", "0")) in ("true", "1")
-
-    def word(self, name: str, default: str, words: tuple[str, ...]) -> str:
-        said = self._said.get(name, default)
-        if said not in words:
-            raise BadRequest(f"'{name}' is {said[:60]!r}; it can be {', '.join(words)}", param=name)
-        return said
-
-    def whole(self, name: str, default: int | None, least: int, most: int | None) -> int | None:
-        said = self._said.get(name)
-        if said is None:
-            return default
-        number = int(said) if said.isascii() and said.isdecimal() and len(said) < 19 else -1
-        if number < least or (most is not None and number > most):
-            bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise BadRequest(f"'{name}' must be a whole number, {bounds}.", param=name)
-        return number

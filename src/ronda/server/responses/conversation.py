@@ -1,0 +1,113 @@
+"""A request → the request with its whole conversation: what it goes on from, and the items it only names.
+
+A response goes on from another (`previous_response_id`) by that one's run: the whole conversation is in the journal, tool
+rounds and the model's own JSON included, and our half of a mixed turn with it. Instructions, and what an agent says first,
+stand around a conversation and are not carried over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from ronda.core.parts import AssistantTurn, SystemTurn, ToolResult, ToolTurn, Turn
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.server.models import Served
+from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.openai_responses.input import read_items
+from ronda.wire.openai_responses.listed import item_named
+from ronda.wire.openai_responses.resource import Kept, conversation, kept_with, run_id
+from ronda.wire.openai_responses.server import ResponseRequest
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+class Local(Protocol):
+    """Responses that only one connection knows."""
+
+    def find(self, response: str) -> Run | None: ...
+
+
+async def joined(
+    server: Server, asked: ResponseRequest, served: Served, owner: str, local: Local | None = None
+) -> ResponseRequest:
+    """The request with its whole conversation: items that were only named, and what the response before it left."""
+    turns = asked.turns
+    if asked.named:
+        found = {at: await _named_item(server, id, owner, at) for at, id in asked.named}
+        turns = tuple(read_items(asked.items, server.responses.sealer(owner), found))
+    parent = None
+    if asked.previous is not None:
+        before, parent = await _previous(server, asked.previous, owner, local)
+        turns = _continued(before, turns)
+    lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
+    _, warning = server.config.rounds_for(asked.max_tool_rounds)
+    kept = replace(
+        asked.kept,
+        model=served.name,
+        instructed=bool(lead),
+        warnings=asked.kept.warnings if warning is None else (*asked.kept.warnings, warning),
+    )
+    return replace(asked, turns=(*lead, *turns), parent=parent, kept=kept)
+
+
+async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:
+    run = local.find(response) if local is not None else None
+    if run is not None:
+        return run, (run.id, len(run.turns))
+    events = await server.runs.read(run_id(response), owner)
+    run = rebuild(events) if events else None
+    if run is None or kept_with(run) is None:
+        raise NotFound(
+            f"Previous response with id '{response[:100]}' not found.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    if run.ended is None:
+        raise BadRequest(f"the response '{response}' is not finished yet", param="previous_response_id")
+    return run, (run.id, len(events))
+
+
+def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """What was said before, and what is said now: results of the caller's calls, and whatever else."""
+    said = conversation(before, kept_with(before) or Kept())
+    last = said[-1] if said else None
+    open_ids = {call.id for call in before.open_calls}
+    results: list[ToolResult] = []
+    rest: list[Turn] = []
+    for at, turn in enumerate(turns):
+        if type(turn) is AssistantTurn:  # from here on the results are of its calls
+            rest += turns[at:]
+            break
+        if type(turn) is ToolTurn:
+            results += turn.results
+        else:
+            rest.append(turn)
+    for result in results:
+        if result.call_id not in open_ids:
+            raise BadRequest(
+                f"No tool call found for function call output with call_id {result.call_id[:100]}.", param="input"
+            )
+    if type(last) is AssistantTurn and last.calls and (results or before.results):
+        by_id = {result.call_id: result for result in (*before.results, *results)}
+        said.append(ToolTurn(tuple([by_id[call.id] for call in last.calls if call.id in by_id])))
+    return (*said, *rest)
+
+
+async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
+    run = "run_" + (id.split("_")[1] if id.count("_") == 2 else "")
+    events = await server.runs.read(run, owner)
+    item = None
+    if events:
+        found = rebuild(events)
+        if (kept := kept_with(found)) is not None:
+            written = ResponseAnswer(found, kept)
+            written.fold(0, events[1:])
+            item = item_named(id, found, kept, written.items)
+    if item is None:
+        raise NotFound(f"Item with id '{id[:100]}' not found.", param=f"input[{at}].id")
+    return item

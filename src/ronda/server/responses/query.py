@@ -1,0 +1,36 @@
+"""The query of an address → the values it asks for, or a 400 that names the parameter."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from ronda.errors import BadRequest
+
+
+class Query:
+    """The parameters of an address, read as what they should be."""
+
+    def __init__(self, request: Request) -> None:
+        self._said = request.query_params
+
+    def text(self, name: str) -> str | None:
+        return self._said.get(name)
+
+    def truth(self, name: str) -> bool:
+        return self.word(name, "false", ("true", "false", "1", "0")) in ("true", "1")
+
+    def word(self, name: str, default: str, words: tuple[str, ...]) -> str:
+        said = self._said.get(name, default)
+        if said not in words:
+            raise BadRequest(f"'{name}' is {said[:60]!r}; it can be {', '.join(words)}", param=name)
+        return said
+
+    def whole(self, name: str, default: int | None, least: int, most: int | None) -> int | None:
+        said = self._said.get(name)
+        if said is None:
+            return default
+        number = int(said) if said.isascii() and said.isdecimal() and len(said) < 19 else -1
+        if number < least or (most is not None and number > most):
+            bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise BadRequest(f"'{name}' must be a whole number, {bounds}.", param=name)
+        return number
