@@ -190,7 +190,7 @@ async def test_a_compacted_conversation_begins_a_new_chain(door: Door) -> None:
         ("{}", "type"),
         ('{"type": "response.steer", "input": "x"}', "type"),
         ('{"type": 5}', "type"),
-        ('{"type": "response.create", "input": "x", "stream": true}', "stream"),
+        ('{"type": "response.create", "input": "x", "stream": false}', "stream"),
         ('{"type": "response.create", "input": "x", "background": false}', "background"),
         ('{"type": "response.create", "input": "x", "stream_options": {}}', "stream_options"),
         ('{"type": "response.create", "input": "x", "stream_id": "a"}', "stream_id"),
@@ -238,8 +238,10 @@ async def test_a_client_that_goes_away_takes_its_run_with_it(door: Door) -> None
 async def test_too_many_waiting_requests_end_the_connection(door: Door) -> None:
     model = Gated(1)
     async with door.serving(model) as served, connected(served) as socket:
-        for _ in range(WAITING + 2):
-            await socket.say(input="one")
+        await socket.say(input="one")
+        await model.asked[0].wait()
+        for _ in range(WAITING + 1):
+            await socket.say(input="more")
         while not socket.raw.closed:
             await socket.raw.receive()
         await served.all_over()

@@ -34,6 +34,7 @@ from ronda.server.mistral.completions import agent_completions
 from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.mistral.routes import mistral_routes
 from ronda.server.models import Models, Served
+from ronda.server.pages import Pages, refusal
 from ronda.server.responses.create import Responses, compact_response, count_input, create_response, responses_error
 from ronda.server.responses.stored import responses_routes
 from ronda.server.responses.websocket import responses_socket
@@ -131,7 +132,8 @@ DIALECTS: list[tuple[str, ErrorWriter]] = [
 
 def create_app(server: Server) -> ASGIApp:
     """The doors in front, everything else behind them."""
-    return FrontDoors(server, DOORS, _everything_else(server))
+    doors = FrontDoors(server, DOORS, _everything_else(server))
+    return Pages(doors, _refused_page, server.config.host, server.config.allow_origins)
 
 
 class FrontDoors:
@@ -218,9 +220,15 @@ def _json(body: bytes, status: int) -> Response:
 
 
 def _said(request: Request, failure: Failure) -> Response:
-    path = request.url.path
-    write = next(write for prefix, write in DIALECTS if path.startswith(prefix))
-    return _json(write(failure), failure.status)
+    return _json(_writer(request.url.path)(failure), failure.status)
+
+
+def _writer(path: str) -> ErrorWriter:
+    return next(write for prefix, write in DIALECTS if path.startswith(prefix))
+
+
+async def _refused_page(scope: Scope, receive: Receive, send: Send) -> None:
+    await said(refusal(scope), _writer(scope["path"]))(scope, receive, send)
 
 
 async def _ronda_error(request: Request, error: Exception) -> Response:

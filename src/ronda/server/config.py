@@ -20,6 +20,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     vision: bool | None = None  # None: as far as the model's name tells
     host: str = "127.0.0.1"
     port: int = 1234
+    allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any
     tools: tuple[str, ...] = ()
     agents: str | None = None  # a folder of .prompty files
     tool_dispatch_url: str | None = None

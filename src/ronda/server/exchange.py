@@ -47,22 +47,12 @@ class Incoming:
                 return bytes(value).decode("latin-1")
         return None
 
-    @property
-    def is_of_another_page(self) -> bool:
-        """Sent by a browser, for a page that is not from here."""
-        origin = self.header(b"origin")
-        return origin is not None and origin.partition("://")[2].lower() != (self.header(b"host") or "").lower()
-
     async def json_body(self, limit: int) -> bytes:
         """The body, within bounds."""
-        # A page of another origin can post text/plain, or bytes of no type, without being asked for permission; JSON it
-        # cannot. Whoever is no browser may leave the type out.
         kind = self.content_type.partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
             said = self.content_type[:100].decode("latin-1")
             raise WrongType(f"the body must be sent as application/json, not {said}")
-        if not kind and self.header(b"origin") is not None:
-            raise WrongType("the body must be sent as application/json")
         if self.content_length is not None and self.content_length > limit:
             raise TooLarge(f"the body has {self.content_length} bytes; this server takes {limit}")
         message = await self.receive()

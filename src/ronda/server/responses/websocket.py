@@ -77,10 +77,6 @@ class Connection:
     async def run(self) -> None:
         if (await self._receive())["type"] != "websocket.connect":
             return
-        if Incoming(self._scope, self._receive).is_of_another_page:
-            # Browsers ask nobody before they connect a page to anything that listens here.
-            await self._send({"type": "websocket.close", "code": _NOT_ALLOWED})
-            return
         await self._send({"type": "websocket.accept"})
         reader = asyncio.create_task(self._read())
         timer = asyncio.get_running_loop().call_later(self._lifetime, self.end_of_time)
