@@ -6,6 +6,10 @@ import io
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +135,7 @@ def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
         '[lookup {"q":"x"}]',
         "[lookup → found x]",
         "[broken {}]",
-        "[broken failed: Error: Tool 'broken' failed: no luck]",
+        "[broken failed: no luck]",
     ]
 
 
@@ -211,3 +215,39 @@ def test_a_limit_is_exit_1_and_says_which(capsys: pytest.CaptureFixture[str], tm
 
 def test_instructions_are_heard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert shown(capsys, "run", "--model", script(tmp_path, "Yes."), "--instructions", "Be brief.", "hi")[0] == 0
+
+
+@contextmanager
+def answering() -> Iterator[tuple[str, list[Any]]]:
+    """A server that says yes to everything, and keeps what it was asked."""
+    bodies: list[Any] = []
+
+    class Yes(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            said = {"choices": [{"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]}
+            answer = json.dumps(said).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Yes) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1", bodies
+        server.shutdown()
+        thread.join()
+
+
+def test_the_tokens_of_an_answer_can_be_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering() as (address, bodies):
+        code, out, _ = shown(
+            capsys, "run", "hi", "--model", "openai-chat:m", "--base-url", address, "--max-tokens", "7"
+        )
+
+    assert (code, out, bodies[0]["max_tokens"]) == (0, "Yes.\n", 7)

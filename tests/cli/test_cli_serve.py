@@ -19,7 +19,7 @@ from typing import Any
 import openai
 import pytest
 
-from ronda.cli.serve import read_config
+from ronda.cli.settings import read_config
 
 TOOLS = '''
 import asyncio

@@ -213,3 +213,16 @@ async def test_in_the_client_side_flow_a_cut_turn_says_length(door: Door, stream
         said = await served.ask(stream=stream, tools=[declared("ask", q="string")])
 
     assert (said.calls, said.finish_reason) == ([("c1", "ask", '{"q": "y')], "length")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_depth_of_arguments_breaks_an_answer(door: Door, stream: bool) -> None:
+    """How deep is too deep depends on who reads: the loop may take what a writer then cannot."""
+    depths = [100, *range(900, 1000, 4), 100_000]
+    lines: list[Line] = []
+    for depth in depths:
+        lines += [calls(Call("find", '{"q":' + "[" * depth + "]" * depth + "}", "c1")), says("sorry")]
+    async with door.serving(ScriptedModel(*lines), find) as served:
+        said = [await served.ask(stream=stream) for _ in depths]
+
+    assert [one.content for one in said] == ["sorry"] * len(depths)

@@ -110,7 +110,7 @@ async def test_json_by_any_name_is_read(door: Door, kind: str) -> None:
         assert (await served.post(says(), headers={"content-type": kind})).status == 200
 
 
-@pytest.mark.parametrize(("origin", "status"), [(None, 200), ("https://elsewhere.example", 415), ("null", 415)])
+@pytest.mark.parametrize(("origin", "status"), [(None, 200), ("https://elsewhere.example", 403), ("null", 403)])
 async def test_a_body_that_does_not_say_what_it_is_is_read_but_not_from_a_page(
     door: Door, origin: str | None, status: int
 ) -> None:
@@ -464,6 +464,28 @@ async def test_another_method_is_a_405_in_openais_shape(door: Door, method: str,
     assert answer.status == 405
     assert sorted(body["error"]) == ["code", "message", "param", "type"]
     assert method in body["error"]["message"]
+    assert answer.headers["allow"] in body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "said"),
+    [
+        ("POST", "/chat/completions", "there is nothing at POST /chat/completions; did you mean /v1/chat/completions?"),
+        ("POST", "/v1/v1/messages", "there is nothing at POST /v1/v1/messages; did you mean /v1/messages?"),
+        ("GET", "/models", "there is nothing at GET /models; did you mean /v1/models?"),
+        ("POST", "/v1/embeddings", "there is nothing at POST /v1/embeddings"),
+        ("GET", "/v1/chat/completions", "/v1/chat/completions does not take GET; it takes POST"),
+        ("POST", "/v1/models", "/v1/models does not take POST; it takes GET, HEAD"),
+    ],
+)
+async def test_an_address_that_is_almost_right_is_told_the_right_one(
+    door: Door, method: str, path: str, said: str
+) -> None:
+    async with (
+        door.serving(Nodding()) as served,
+        served.http.request(method, served.url.removesuffix("/v1") + path) as answer,
+    ):
+        assert (await answer.json())["error"]["message"] == said
 
 
 async def test_an_unknown_model_is_a_404_that_names_it(door: Door) -> None:

@@ -94,15 +94,20 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         self._args = (agent, inputs, tools, True, checked_options(options))
         self._batches: deque[Event] = deque()
         self._wake: asyncio.Future[None] | None = None
-        self._start: Start
-        self._task: asyncio.Task[None]
+        self._entered: tuple[Start, asyncio.Task[None]] | None = None
 
     async def __aenter__(self) -> Self:
-        self._start = await _start(*self._args)
-        self._batches.append(self._start.run.start)
-        self._task = asyncio.create_task(self._start.drive(self._take))
-        self._task.add_done_callback(self._ring)
+        start = await _start(*self._args)
+        self._batches.append(start.run.start)
+        task = asyncio.create_task(start.drive(self._take))
+        task.add_done_callback(self._ring)
+        self._entered = start, task
         return self
+
+    def _inside(self) -> tuple[Start, asyncio.Task[None]]:
+        if self._entered is None:
+            raise RuntimeError("write `async with stream_agent(…) as events:` around what reads the events")
+        return self._entered
 
     def _take(self, batch: list[Event]) -> None:
         self._batches.extend(batch)
@@ -117,10 +122,11 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         return self
 
     async def __anext__(self) -> Event:
+        start, task = self._inside()
         while not self._batches:
-            if self._task.done():
-                self._task.result()
-                self._start.result()  # a run without an answer ends the iteration with its error
+            if task.done():
+                task.result()
+                start.result()  # a run without an answer ends the iteration with its error
                 raise StopAsyncIteration
             self._wake = asyncio.get_running_loop().create_future()
             try:
@@ -131,20 +137,22 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
 
     @property
     def run(self) -> Run:
-        return self._start.run
+        return self._inside()[0].run
 
     @property
     def result(self) -> Any:
         """The answer. Asked for before the run is over, it says so."""
-        if self._start.run.ended is None:
+        start, _ = self._inside()
+        if start.run.ended is None:
             raise RuntimeError("the run is not over yet; read its events to the end first")
-        return self._start.result()
+        return start.result()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._task.done():
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        if not self._task.cancelled() and error is None:
-            self._task.exception()  # seen by whoever read the events; nothing more to say of it here
+        _, task = self._inside()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled() and error is None:
+            task.exception()  # seen by whoever read the events; nothing more to say of it here

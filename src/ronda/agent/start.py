@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
-import msgspec
 from msgspec.structs import replace
 
 from ronda.agent.cancel import Cancel, Stop
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tool_table
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_table
 from ronda.core.events import PREVIEWS, Event, RunStarted
 from ronda.core.guardrails import Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
@@ -72,6 +71,9 @@ def checked_options(options: dict[str, Any]) -> RunOptions:
     if unknown:
         known = ", ".join(sorted(RunOptions.__annotations__))
         raise TypeError(f"unknown option {min(unknown)!r}; there is {known}")
+    for name, allowed in (("on_limit", ("error", "answer")), ("on_unknown_tool", ("raise", "tell"))):
+        if options.get(name, allowed[0]) not in allowed:
+            raise BadRequest(f"{name} is {options[name]!r}; it can be '{allowed[0]}' or '{allowed[1]}'", param=name)
     return options  # type: ignore[return-value]  # its keys were just checked
 
 
@@ -256,12 +258,9 @@ class Start:
         return text if self.agent.output is None else self._structured(text)
 
     def _structured(self, text: str) -> Any:
-        output = self.agent.output
         try:
-            if isinstance(output, Mapping):
-                return msgspec.json.decode(text)
-            return msgspec.json.decode(text, type=output)
-        except msgspec.DecodeError as error:
+            return read_output(self.agent.output, text)
+        except ValueError as error:
             message = f"the model's answer is not what `output` asks for: {error}"
             raise RunEnded(message, self.run.turns, run=self.run.id) from error
 
@@ -319,6 +318,10 @@ def _to_nobody(batch: list[Event]) -> None:
 
 def _limits(options: RunOptions) -> Limits:
     rounds = options.get("max_iterations", LIBRARY_ROUNDS)
+    for name in ("max_iterations", "max_tool_calls", "max_tokens", "max_seconds"):
+        limit = options.get(name)
+        if limit is not None and (not isinstance(limit, (int, float)) or limit < 0):
+            raise BadRequest(f"{name} is {limit!r}; it is a number, and not below 0", param=name)
     if rounds < 1:
         raise BadRequest(f"max_iterations is {rounds}; a run needs at least 1", param="max_iterations")
     return Limits(
@@ -371,8 +374,10 @@ def _turns(agent: Agent, inputs: Inputs) -> tuple[Turn, ...]:
                 "inputs need the user's message under 'input' when the agent is made in code", param="input"
             )
         return (*instructions, user(text))
-    turns = tuple(inputs)
+    turns = tuple(inputs) if isinstance(inputs, Iterable) else ()
     if not turns or not all(isinstance(turn, Turn) for turn in turns):
-        raise BadRequest("inputs are the user's message, a mapping with 'input', or the turns of a conversation")
+        raise BadRequest(
+            "inputs are the user's message, a mapping with 'input', or turns such as ronda.core.parts.user('…')"
+        )
     # A conversation that was saved brings its own instructions.
     return turns if not isinstance(turns[0], UserTurn) else (*instructions, *turns)

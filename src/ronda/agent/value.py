@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +17,7 @@ from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolChoic
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig
 from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_spec
+from ronda.schema.signature import is_pydantic
 from ronda.tools.function import as_tool
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Agent:
     """Instructions, a model, tools and limits: a value, made in code. Sharing one between threads and loops is fine.
 
     `model` is a spec such as `"openai-chat:gpt-5"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
-    JSON: a JSON Schema (the result is the decoded value) or a type msgspec can read (the result is an instance of it).
+    JSON: a JSON Schema (the result is the decoded value) or a type msgspec or pydantic can read (the result is an instance
+    of it).
     """
 
     model: str | Provider
@@ -53,6 +55,11 @@ class Agent:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
+        if not isinstance(self.model, str) and not hasattr(self.model, "call"):
+            raise BadConfig(
+                f"{self.model!r} is no model; give a spec such as 'openai-chat:gpt-5', or an object with "
+                "`async def call(request, show)`"
+            )
         keep(self, "_tools", tool_table(self.tools))
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
         if self.output is not None:
@@ -95,6 +102,9 @@ def where_is(
 
 
 def tool_table(tools: Sequence[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        name = getattr(tools, "__name__", None)
+        raise BadConfig(f"tools are a list of functions{f'; write tools=[{name}]' if name else f', not {tools!r}'}")
     table: dict[str, Tool] = {}
     for item in tools:
         tool = as_tool(item)
@@ -105,6 +115,24 @@ def tool_table(tools: Sequence[Tool | Callable[..., Any]]) -> dict[str, Tool]:
 
 
 def output_format(output: Any) -> ResponseFormat:
-    schema = output if isinstance(output, Mapping) else msgspec.json.schema(output)
+    if isinstance(output, Mapping):
+        schema: Mapping[str, Any] = output
+    elif is_pydantic(output):
+        schema = _adapter(output).json_schema()
+    else:
+        schema = msgspec.json.schema(output)
     name = "answer" if isinstance(output, Mapping) else getattr(output, "__name__", "answer")
     return ResponseFormat("json_schema", name, Raw(msgspec.json.encode(schema)))
+
+
+def read_output(output: Any, text: str) -> Any:
+    """An answer as `output` asked for it. Raises `ValueError` where it does not fit."""
+    if isinstance(output, Mapping):
+        return msgspec.json.decode(text)
+    return _adapter(output).validate_json(text) if is_pydantic(output) else msgspec.json.decode(text, type=output)
+
+
+def _adapter(output: Any) -> Any:
+    import pydantic  # the user's: ours does not need it
+
+    return pydantic.TypeAdapter(output)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import mimetypes
 import os
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ronda.cli.terminal import as_utf8
 from ronda.errors import BadConfig, BadRequest
+from ronda.prompty.check import check
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.inputs import read_input
 from ronda.prompty.load import load
@@ -27,13 +31,18 @@ MAX_INPUT = 64_000_000
 
 def is_file(prompt: str | None) -> bool:
     """A prompt that can only be meant as the name of a prompty file, whether it is there or not."""
-    return prompt is not None and prompt.endswith(".prompty") and (len(prompt.split()) == 1 or Path(prompt).is_file())
+    return prompt is not None and prompt.endswith(".prompty") and (len(prompt.split()) == 1 or os.path.isfile(prompt))
 
 
 def load_file(path: str, model: str | None = None, base_url: str | None = None, default: str | None = None) -> Prompty:
     """A file, with another model if one is asked for; `default` is the model of a file that names none."""
-    prompty = load(path, env=environment(path))
-    if prompty.model is None and model is None:
+    env = environment(path)
+    prompty = load(path, env=env)
+    for problem in check(path, env=env):
+        place = path if problem.line is None else f"{path}:{problem.line}"
+        _warn(": ".join(part for part in (place, problem.field, problem.message) if part))
+    if prompty.model is None and model is None and default is not None:
+        _warn(f"the file names no model; {default} is asked")
         model = default
     if model is not None:
         options = prompty.model.options if prompty.model is not None else None
@@ -59,8 +68,21 @@ def read_inputs(prompty: Prompty, said: Sequence[str]) -> dict[str, Any]:
             raise BadConfig(f"-i {one!r} is not NAME=VALUE")
         if name in inputs:
             raise BadConfig(f"the input '{name}' is given twice")
-        inputs[name] = _value(prompty, name, value)
+        if not _is_known(prompty, name):
+            has = ", ".join(f"'{declared.name}'" for declared in prompty.inputs) or "none"
+            _warn(f"the file has no input '{name}'; it has {has}")
+        inputs[name] = _value(prompty, name, as_utf8(value, f"the input '{name}'"))
     return inputs
+
+
+def _is_known(prompty: Prompty, name: str) -> bool:
+    """A template may use what the file does not declare."""
+    declared = any(one.name == name for one in prompty.inputs)
+    return declared or re.search(rf"\b{re.escape(name)}\b", prompty.instructions) is not None
+
+
+def _warn(message: str) -> None:
+    print(f"ronda: {message}", file=sys.stderr)
 
 
 def _value(prompty: Prompty, name: str, value: str) -> Any:
@@ -78,6 +100,8 @@ def _value(prompty: Prompty, name: str, value: str) -> Any:
     kind = next((declared.kind for declared in prompty.inputs if declared.name == name), "string")
     if kind in _MEDIA:
         media_type = mimetypes.guess_type(path.name)[0]
+        if kind != "file" and media_type is not None and not media_type.startswith(f"{kind}/"):
+            raise BadConfig(f"the input '{name}' is of kind '{kind}', and {path} is {media_type}")
         return {"data": data, "name": path.name, **({"mediaType": media_type} if media_type else {})}
     try:
         return read_input(prompty, name, decode_text(data, str(path)))

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import re
 import sys
 
 from ronda._version import __version__
+from ronda.cli.terminal import leave_quietly, prepare_streams
 from ronda.errors import BadConfig, BadRequest
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = _parser()
-    asked = parser.parse_args(arguments)
+    asked = parse(arguments)
+    if asked.command is None:
+        _parser()[0].print_help(sys.stderr)
+        return 2
+    prepare_streams()
     try:
-        return _run(asked)
+        code = _run(asked)
+        sys.stdout.flush()  # here, where it may still fail
+        return code
+    except BrokenPipeError:
+        return leave_quietly()
     except (BadConfig, BadRequest) as error:
         where = getattr(error, "where", "")  # of a prompty file: its name, line and field
         where = "" if where in str(error) else where
@@ -21,6 +31,26 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser, commands = _parser()
+    asked, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        command = commands.get(asked.command, parser)
+        command.error(_not_understood(asked.command or "", command, unknown[0]))
+    return asked
+
+
+def _not_understood(command: str, parser: argparse.ArgumentParser, said: str) -> str:
+    if not said.startswith("-"):
+        quotes = "; put quotes around a prompt of several words" if command == "run" else ""
+        return f"'{said}' is one argument too many{quotes}"
+    flag = said.partition("=")[0]
+    close = difflib.get_close_matches(flag, re.findall(r"--[a-z-]+", parser.format_help()), 1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    help = f"ronda {command} --help" if command else "ronda --help"
+    return f"there is no flag '{flag}'; {hint}'{help}' lists them"
 
 
 def _run(asked: argparse.Namespace) -> int:
@@ -49,7 +79,7 @@ def _run(asked: argparse.Namespace) -> int:
     return run(asked)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     parser = argparse.ArgumentParser(
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
@@ -57,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (says what the file says).",
     )
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _serve_parser(commands.add_parser("serve", help="serve agents over HTTP", description="Serve the loop over HTTP."))
     _run_parser(
         commands.add_parser(
@@ -66,7 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     _validate_parser(
         commands.add_parser(
-            "validate", help="list what is wrong with prompty files", description="Every problem, with its line."
+            "validate",
+            help="list what is wrong with prompty files",
+            description="Every problem, with its line. Ends with 2 if there is one.",
         )
     )
     _render_parser(
@@ -88,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
             "models", help="list local models, or fetch the default one", description="Models on this machine."
         )
     )
-    return parser
+    return parser, commands.choices
 
 
 def _models_parser(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +161,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
     _model_options(parser)
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
+    parser.add_argument(
+        "--allow-origin",
+        dest="allow_origins",
+        metavar="ORIGIN",
+        action="append",
+        help="let pages from here use the server, such as http://localhost:3000, or '*' for any; may be repeated",
+    )
     parser.add_argument(
         "--agents",
         metavar="DIR",
@@ -171,6 +210,7 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="'auto', 'none', 'required' (the first turn must call a tool), or the name of one tool",
     )
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens the model may write at once")
     parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
     _input_option(parser)
     parser.add_argument(

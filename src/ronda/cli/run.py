@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from typing import Any
 
 import msgspec
 
 from ronda.agent import Agent, Inputs, invoke_agent, stream_agent
-from ronda.cli.files import is_file, load_file, read_inputs
+from ronda.cli.files import environment, is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
+from ronda.cli.model import check_file_model, check_model
+from ronda.cli.terminal import as_utf8
 from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
 from ronda.core.parts import ToolCall
-from ronda.core.plan import ToolChoice
+from ronda.core.plan import Options, ToolChoice
 from ronda.drive import Tool
-from ronda.errors import BadConfig, RunEnded, ToolMissing, UpstreamError
+from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
 
 _WIDTH = 100  # characters of a tool's arguments and result that are shown
 
 
 def run(asked: argparse.Namespace) -> int:
-    tools: list[Tool] = []
-    if asked.tools:
-        from ronda.server.toolbox import load_tools
-
-        tools = [tool for path in asked.tools for tool in load_tools(path)[0]]
+    tools = _tools(asked.tools or [])
     try:
         if is_file(asked.prompt):
             _run_file(asked, tools)
@@ -36,28 +35,61 @@ def run(asked: argparse.Namespace) -> int:
     except ToolMissing as error:
         print(f"ronda: {error}; give a file that has it with --tools", file=sys.stderr)
         return 2
+    except LimitExceeded as error:
+        print(f"ronda: {error}; --max-iterations allows more", file=sys.stderr)
+        return 1
     except (RunEnded, UpstreamError) as error:
         print(f"ronda: {error}", file=sys.stderr)
         return 1
     return 0
 
 
+def _tools(paths: list[str]) -> list[Tool]:
+    from ronda.server.toolbox import load_tools
+
+    tools: list[Tool] = []
+    for path in paths:
+        found, _ = load_tools(path)
+        if not found:
+            raise BadConfig(f"the tools file {path!r} has only callbacks, which need a server; make tools with @tool")
+        tools += found
+    return tools
+
+
 def _run_prompt(asked: argparse.Namespace, tools: list[Tool]) -> None:
     if asked.inputs:
         raise BadConfig("-i gives an input to a prompty file, and the prompt is none")
-    prompt = asked.prompt if asked.prompt is not None else sys.stdin.read()
-    if not prompt.strip():
-        raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
+    prompt = _prompt(asked.prompt)
+    if asked.max_tokens is not None and asked.max_tokens < 1:
+        raise BadConfig(f"--max-tokens is {asked.max_tokens}; it must be at least 1")
+    model = DEFAULT_MODEL if asked.model is None else asked.model
+    check_model(model, asked.base_url)
     agent = Agent(
-        model=asked.model or DEFAULT_MODEL,
+        model=model,
         base_url=asked.base_url,
         api_version=asked.api_version,
         vision=asked.vision,
         instructions=asked.instructions,
         tools=tools,
+        options=Options(max_tokens=asked.max_tokens),
         tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in tools]),
     )
     asyncio.run(_run(agent, prompt, [], asked))
+
+
+def _prompt(said: str | None) -> str:
+    if said is None:
+        if sys.stdin.isatty():
+            print("What do you want to ask? (Ctrl-D ends it)", file=sys.stderr)
+        said = sys.stdin.read()
+    elif "." in said or "/" in said:  # what is nothing but the name of a file is hardly meant as a prompt
+        if os.path.isdir(said):
+            raise BadConfig(f"{said} is a folder; name a .prompty file in it, or a prompt")
+        if os.path.isfile(said):
+            raise BadConfig(f"{said} is a file, but no .prompty file; 'ronda run < {said}' asks what it says")
+    if not said.strip():
+        raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
+    return as_utf8(said, "the prompt")
 
 
 def _run_file(asked: argparse.Namespace, tools: list[Tool]) -> None:
@@ -65,8 +97,11 @@ def _run_file(asked: argparse.Namespace, tools: list[Tool]) -> None:
         raise BadConfig("--instructions belong to a prompt; a prompty file brings its own")
     if asked.tool_choice != "auto":
         raise BadConfig("--tool-choice belongs to a prompt; a prompty file decides by itself")
+    if asked.max_tokens is not None:
+        raise BadConfig("--max-tokens belongs to a prompt; a prompty file says maxOutputTokens in its model's options")
     prompty = load_file(asked.prompt, asked.model, asked.base_url, DEFAULT_MODEL)
     inputs = read_inputs(prompty, asked.inputs)
+    check_file_model(prompty, environment(asked.prompt))
     if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
         _print(invoke_agent(prompty, inputs))
     else:
@@ -98,8 +133,12 @@ async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked:
                 case ToolStarted(call_id=id):
                     _note(f"{asked_for[id].name} {_short(asked_for[id].arguments)}")
                 case ToolFinished(result=result):
-                    sign = "failed:" if result.failed else "→"
-                    _note(f"{asked_for[result.call_id].name} {sign} {_short(result.content)}")
+                    name = asked_for[result.call_id].name
+                    _note(
+                        f"{name} failed: {_why(name, result.content)}"
+                        if result.failed
+                        else f"{name} → {_short(result.content)}"
+                    )
                 case ModelRetried(reason=reason, wait=wait):
                     _note(f"{reason}; trying again in {wait:.0f} s")
                 case Warned(message=message):
@@ -116,6 +155,11 @@ def _print(result: Any) -> None:
 def _note(text: str) -> None:
     """What happens on the way to the answer, which alone goes to standard output."""
     print(f"[{text}]", file=sys.stderr, flush=True)
+
+
+def _why(name: str, content: str) -> str:
+    """Why a tool failed, to the end: the reason is what somebody looks for here."""
+    return " ".join(content.removeprefix(f"Error: Tool '{name}' failed: ").split())
 
 
 def _short(text: str) -> str:

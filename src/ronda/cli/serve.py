@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import os
 import socket
 import sys
-import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from ronda._version import __version__
-from ronda.cli.main import DEFAULT_MODEL
+from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 from ronda.journal import Journal
 from ronda.server.config import ServerConfig
+from ronda.store import StoreError
 
 if TYPE_CHECKING:
     from ronda.cli.process import Signals
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
 def serve(asked: argparse.Namespace) -> int:
     config = read_config(asked)
-    listener = _listen(config.host, config.port)
-    with asyncio.Runner(loop_factory=_loop) as runner:
+    with _listen(config.host, config.port) as listener, asyncio.Runner(loop_factory=_loop) as runner:
         return runner.run(_serve(config, listener))
 
 
@@ -98,6 +96,7 @@ def _say_up(server: Server, listener: socket.socket) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     """Bound before anything else is opened: a port that is taken is the commonest thing to go wrong."""
+    listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -107,7 +106,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen(2048)  # from here on nobody is refused: who comes before the server is up waits
     except OSError as error:
-        raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
+        if listener is not None:
+            listener.close()
+        other = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror}; choose another with {other}") from error
     listener.set_inheritable(True)
     return listener
 
@@ -126,12 +128,15 @@ def open_journal(config: ServerConfig) -> Journal:
         raise BadConfig(
             f"cannot make the data folder {folder}: {error.strerror}; choose another with --data-dir"
         ) from error
-    return SqliteJournal(
-        str(folder / "journal.db"),
-        synchronous="FULL" if config.journal_sync == "full" else "NORMAL",
-        max_age=config.journal_max_days * 86400,
-        max_bytes=config.journal_max_bytes,
-    )
+    try:
+        return SqliteJournal(
+            str(folder / "journal.db"),
+            synchronous="FULL" if config.journal_sync == "full" else "NORMAL",
+            max_age=config.journal_max_days * 86400,
+            max_bytes=config.journal_max_bytes,
+        )
+    except StoreError as error:
+        raise BadConfig(f"{error} (--data-dir says where)") from error
 
 
 def catalog_file(config: ServerConfig) -> str:
@@ -145,41 +150,3 @@ def state_folder() -> Path:
     """Where programs keep what should survive a restart: never the working directory."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(base).expanduser() / "ronda"
-
-
-def read_config(asked: argparse.Namespace) -> ServerConfig:
-    settings: dict[str, Any] = {}
-    if asked.config is not None:
-        settings = _read_toml(asked.config)
-    for name in ServerConfig.__struct_fields__:
-        value = getattr(asked, name, None)
-        if value is not None:
-            settings[name] = value
-    try:
-        config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
-    except msgspec.ValidationError as error:
-        raise BadConfig(f"the settings do not fit: {error}") from error
-    if config.tool_dispatch_url is not None and not config.tool_dispatch_url.startswith(("http://", "https://")):
-        raise BadConfig(f"--tool-dispatch-url is {config.tool_dispatch_url!r}; it must begin with http:// or https://")
-    for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
-        value = getattr(config, name)
-        if value is not None and value < 0:
-            raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
-    return config
-
-
-def _read_toml(path: str) -> dict[str, Any]:
-    try:
-        said = tomllib.loads(Path(path).read_text())
-    except OSError as error:
-        raise BadConfig(f"cannot read the settings file {path!r}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadConfig(f"the settings file {path!r} is not TOML: {error}") from error
-    settings = {name.replace("-", "_"): value for name, value in said.items()}
-    if isinstance(settings.get("tools"), str):
-        settings["tools"] = [settings["tools"]]
-    folder = Path(path).parent  # paths in a file are meant from where the file is
-    if isinstance(settings.get("agents"), str):
-        settings["agents"] = str(folder / settings["agents"])
-    settings["tools"] = [str(folder / tool) for tool in settings.get("tools", [])]
-    return settings

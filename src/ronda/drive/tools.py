@@ -39,6 +39,8 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
             raise
         # Nobody cancelled us: the tool awaited something that was cancelled, which is its own failure.
         return failed(call, "it was cancelled")
+    except SystemExit as error:  # a tool that was a program once, and still ends as one
+        return failed(call, f"it tried to end the program: {error!r}")
     except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
         return failed(call, said_by(error))
     result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments)

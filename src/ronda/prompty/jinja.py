@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2.meta import find_undeclared_variables
 from msgspec import Struct
 
 from ronda.prompty.jinja_expressions import Expressions, Function, Namespace, Scope, counted, fail, names_in, sources
@@ -57,6 +58,17 @@ def render(template: str, inputs: Mapping[str, Any], out: Out, budget: Budget) -
 def names(template: str) -> frozenset[str]:
     """Every name the template mentions."""
     return frozenset(names_in(read(template)))
+
+
+def free_names(template: str) -> dict[str, int]:
+    """What the template takes from its inputs, with the line where it does so first."""
+    tree = read(template)
+    free = find_undeclared_variables(tree)
+    found: dict[str, int] = {}
+    for node in tree.find_all(nodes.Name):
+        if node.name in free and node.lineno < found.get(node.name, node.lineno + 1):
+            found[node.name] = node.lineno
+    return found
 
 
 def faults(template: str) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, cast
 
 from ronda.prompty.at import At, listed
@@ -66,6 +67,8 @@ def _tool(at: At, name: str) -> Tool | None:
             mode = at["mode"].one_of(MODES, "single")
             return PromptyTool(**common, path=at["path"].text(), mode="agentic" if mode == "agentic" else "single")
         case _:
+            if close := difflib.get_close_matches(kind[:60], TOOLS, 1):
+                at["kind"].warn(f"unknown kind '{kind[:60]}'; did you mean '{close[0]}'?")
             connection = read_connection(at["connection"])
             return CustomTool(**common, kind=kind, connection=connection, options=at["options"].mapping())
 

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+from msgspec.structs import replace
 
 from ronda.errors import RondaError
 from ronda.prompty.check import look, place_of
@@ -52,7 +55,7 @@ class _Validation:
         self._env = env
 
     def problems(self) -> list[Problem]:
-        found = [*self._template(), *self._components()]
+        found = [*self._template(), *self._components(), *self._prompt()]
         said = self._report.tree.value if self._report.tree is not None else None
         if self._prompty.model is None and "model" not in (said or {}):
             found.append(Problem(None, "model", "the file names no model", "warning"))
@@ -76,15 +79,35 @@ class _Validation:
                     mustache.read(prompty.instructions)
                 case "jinja2" | "" | "*":
                     faults = jinja.faults(prompty.instructions)
-                    return [self._in_template(line, message) for line, message in faults]
+                    found = [self._in_template(line, message) for line, message in faults]
+                    return found or self._misspelt(jinja.free_names(prompty.instructions))
         except TemplateError as error:
             error.locate(prompty.path, prompty.body_line)
             return [Problem(error.line or prompty.body_line or None, "", str(error))]
         return []
 
+    def _misspelt(self, names: Mapping[str, int]) -> list[Problem]:
+        """A template may use what the file does not declare; but hardly what is almost the name of something it does."""
+        inputs = [one.name for one in self._prompty.inputs]
+        problems: list[Problem] = []
+        for name, line in names.items():
+            if name not in inputs and (close := difflib.get_close_matches(name, inputs, 1, 0.75)):
+                message = f"the template uses '{name}', which is no input; did you mean '{close[0]}'?"
+                problems.append(replace(self._in_template(line, message), severity="warning"))
+        return problems
+
     def _in_template(self, line: int, message: str) -> Problem:
         begins = self._prompty.body_line
         return Problem(begins + line - 1, "", message) if begins else Problem(None, "", f"{message} (line {line})")
+
+    def _prompt(self) -> list[Problem]:
+        prompty = self._prompty
+        if prompty.body_line == 1:
+            said = "the file has no front matter, which stands between two lines of ---"
+            return [Problem(1, "", said, "warning")]
+        if not prompty.instructions.strip():
+            return [Problem(prompty.body_line or None, "", "there is no prompt below the front matter", "warning")]
+        return []
 
     def _components(self) -> list[Problem]:
         template = self._prompty.template

@@ -7,6 +7,7 @@ every provider from here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -111,8 +112,20 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 def open_provider(spec: str, where: Where) -> Provider:
     provider, name = split_spec(spec)
+    if where.base_url is not None:
+        _check_address(where.base_url)
     opened = PROVIDERS[provider](name, where)
     from ronda.providers.vision import Sightless, sees
 
     can_see = where.vision if where.vision is not None else sees(provider, name)
     return opened if can_see else Sightless(opened)
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return
+    except ValueError:  # brackets that enclose no address
+        pass
+    raise BadConfig(f"the model's address is {url!r}; it must begin with http:// or https:// and name a host")

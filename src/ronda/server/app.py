@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -238,11 +239,24 @@ async def _ronda_error(request: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = {
-        404: f"there is nothing at {request.method} {request.url.path}",
-        405: f"{request.url.path} does not take {request.method}",
-    }.get(error.status_code, str(error.detail))
-    return _said(request, Failure(error.status_code, "invalid_request_error", message))
+    method, path, takes = request.method, request.url.path, ""
+    match error.status_code:
+        case 404:
+            # A client whose base address lacks the /v1, or has it twice, is the commonest way to get here.
+            close = difflib.get_close_matches(
+                path[:100], (*DOORS, "/v1/models", "/v1/agents", "/v1/conversations"), 1, 0.7
+            )
+            message = f"there is nothing at {method} {path}" + (f"; did you mean {close[0]}?" if close else "")
+        case 405:
+            allowed = {"Allow": "POST"} if path in DOORS else error.headers or {}
+            takes = ", ".join(sorted(allowed.get("Allow", "").split(", ")))
+            message = f"{path} does not take {method}" + (f"; it takes {takes}" if takes else "")
+        case _:
+            message = str(error.detail)
+    answer = _said(request, Failure(error.status_code, "invalid_request_error", message))
+    if error.status_code == 405 and takes:
+        answer.headers["Allow"] = takes
+    return answer
 
 
 async def _broken(request: Request, error: Exception) -> Response:

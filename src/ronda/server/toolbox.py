@@ -104,7 +104,7 @@ def load_tools(path: str) -> tuple[list[Tool], dict[str, Callable[..., Any]]]:
     sys.modules[name] = module  # annotations of the file's functions are looked up there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadConfig(f"the tools file {path!r} cannot be loaded: {type(error).__name__}: {error}") from error
     tools: list[Tool] = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
     callbacks = getattr(module, "tool_callbacks", {})

@@ -1,0 +1,41 @@
+"""What can be told of a model before it is called: that its key is missing, or that its address is not for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ronda.agent import where_is
+from ronda.errors import BadConfig
+from ronda.prompty.model import Prompty
+from ronda.prompty.upstream import upstream_of
+from ronda.providers import KEY_NAMES, split_spec
+
+
+def check_model(spec: str, base_url: str | None) -> None:
+    provider, _ = split_spec(spec)
+    names = KEY_NAMES.get(provider)
+    if names is None:
+        if base_url is not None:
+            raise BadConfig(f"--base-url is for models on a server, and {spec} is in this process")
+        return
+    where = where_is(spec, base_url)
+    if where.key is None and where.base_url is None:  # a vendor's own address takes nobody without one
+        raise BadConfig(f"{spec} needs a key: set {names[0]}, or name a server of your own with --base-url")
+
+
+def check_file_model(prompty: Prompty, env: Mapping[str, str] | None) -> None:
+    """The same for the model of a file. `env` is what its references are looked up in."""
+    upstream = upstream_of(prompty)
+    names = KEY_NAMES.get(upstream.kind)
+    if names is None or upstream.provider is not None or upstream.grant is not None or upstream.key is not None:
+        return
+    held = next((name for name in names if (env or {}).get(name)), None)
+    try:
+        check_model(upstream.spec, upstream.base_url)
+    except BadConfig:
+        if held is None:
+            raise
+        raise BadConfig(
+            f"{upstream.spec} needs a key: the .env file has {held}, but is read for references of the file alone; "
+            f"write `connection: {{kind: key, apiKey: '${{env:{held}}}'}}` below its model, or set the variable"
+        ) from None

@@ -1,0 +1,99 @@
+"""Flags and a TOML file → ServerConfig: flags win, paths in the file are meant from where the file is."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ronda.cli.main import DEFAULT_MODEL
+from ronda.cli.model import check_model
+from ronda.errors import BadConfig
+from ronda.server.config import ServerConfig
+
+_NAMES = ServerConfig.__struct_fields__
+
+
+def read_config(asked: argparse.Namespace) -> ServerConfig:
+    settings: dict[str, Any] = {}
+    if asked.config is not None:
+        settings = _read_toml(asked.config)
+    for name in _NAMES:
+        value = getattr(asked, name, None)
+        if value is not None:
+            settings[name] = value
+    try:
+        config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"the settings do not fit: {_plainly(error)}") from error
+    _check(config)
+    return config
+
+
+def _check(config: ServerConfig) -> None:
+    if not 0 <= config.port <= 65535:
+        raise BadConfig(f"--port is {config.port}; it can be 1 to 65535, or 0 for any that is free")
+    for origin in config.allow_origins:
+        if origin not in ("*", "null") and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s?#@]+/?", origin):
+            raise BadConfig(
+                f"--allow-origin is {origin!r}; it must be like http://localhost:3000, without a path, or '*'"
+            )
+    if config.tool_dispatch_url is not None and not config.tool_dispatch_url.startswith(("http://", "https://")):
+        raise BadConfig(f"--tool-dispatch-url is {config.tool_dispatch_url!r}; it must begin with http:// or https://")
+    for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
+        value = getattr(config, name)
+        if value is not None and value < 0:
+            raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
+    for name in ("tool_dispatch_timeout", "max_run_seconds"):
+        seconds = getattr(config, name)
+        if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+            raise BadConfig(f"--{name.replace('_', '-')} is {seconds:g}; it must be more than 0 seconds")
+    check_model(config.model, config.base_url)
+
+
+def _read_toml(path: str) -> dict[str, Any]:
+    try:
+        said = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadConfig(f"cannot read the settings file {path!r}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfig(f"the settings file {path!r} is not TOML: {error}") from error
+    settings = {name.replace("-", "_"): value for name, value in said.items()}
+    for name in settings:
+        if name not in _NAMES:
+            close = difflib.get_close_matches(name, _NAMES, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(_NAMES)}"
+            raise BadConfig(f"the settings file {path!r} has no use for '{name}'; {hint}")
+    return settings | _from(Path(path).parent, settings)
+
+
+def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that name files, and lists of one. What is no path is left for `convert` to refuse."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        match name, value:
+            case "tools", str():
+                found[name] = [str(folder / value)]
+            case "allow_origins", str():
+                found[name] = [value]
+            case "tools", list():
+                found[name] = [str(folder / tool) if isinstance(tool, str) else tool for tool in value]
+            case ("agents", str()) | ("data_dir", str()) if value != ":memory:":
+                found[name] = str(folder / value)
+            case "model", str() if value.startswith("script:"):
+                found[name] = f"script:{folder / value.removeprefix('script:')}"
+            case "model", str() if value.startswith("local:") and value.endswith(".gguf"):
+                found[name] = f"local:{folder / value.removeprefix('local:')}"
+    return found
+
+
+def _plainly(error: msgspec.ValidationError) -> str:
+    """Without the marks of whoever reads: "Expected `int`, got `str` - at `$.port`" → "port: Expected int, got str"."""
+    said, _, place = str(error).replace("`", "").partition(" - at $.")
+    return f"{place}: {said}" if re.fullmatch(r"[\w.\[\]…]+", place) else said

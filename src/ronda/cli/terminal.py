@@ -1,0 +1,39 @@
+"""The standard streams: any text can be read and written, whatever the locale, and a reader may go away.
+
+What the terminal cannot show is written as an escape, as Python does on standard error; the answer was paid for.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from ronda.errors import BadConfig
+
+READER_GONE = 141  # what a shell shows for a program that SIGPIPE ended, as it does others in front of `head`
+
+
+def prepare_streams() -> None:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def leave_quietly() -> int:
+    """Nobody reads standard output any more: what is still buffered must not fail when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
+
+
+def as_utf8(said: str, what: str) -> str:
+    """Text from outside, whatever Python took its bytes for. Lone surrogates are bytes that it could not read."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        try:
+            return os.fsencode(said).decode()
+        except UnicodeError as error:
+            raise BadConfig(f"{what} is not UTF-8 text") from error
+    return said

@@ -1,0 +1,39 @@
+"""Every `ronda` command and every file of settings in the README and the docs is one that could be given."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ronda.cli.main import parse
+from ronda.cli.settings import read_config
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+COMMAND = re.compile(r"^    (?:\w+=\S+ )*ronda (.*?)(?:   .*| +#.*)?$", re.MULTILINE)
+SETTINGS = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def found(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    return [(page.name, one) for page in PAGES for one in pattern.findall(page.read_text())]
+
+
+def test_there_are_some() -> None:
+    assert len(found(COMMAND)) > 10
+    assert found(SETTINGS)
+
+
+@pytest.mark.parametrize(("page", "command"), found(COMMAND))
+def test_the_command_is_understood(page: str, command: str) -> None:
+    assert parse(shlex.split(command)).command is not None
+
+
+@pytest.mark.parametrize(("page", "text"), found(SETTINGS))
+def test_the_settings_are_understood(page: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text(text)
+    assert read_config(argparse.Namespace(config=str(file))).tools == (str(tmp_path / "my_tools.py"),)
