@@ -65,11 +65,13 @@ class UpstreamError(RondaError):
         retryable: bool = False,
         retry_after: float | None = None,
         connection: bool = False,
+        too_long: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
+        self.too_long = too_long  # what was sent is more than the model can take
         self.connection = connection  # no HTTP answer at all: a policy may treat these apart
 
 

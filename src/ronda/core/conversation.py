@@ -16,9 +16,10 @@ _SAID = frozenset({Text, Refusal})
 
 
 class Conversation:
-    __slots__ = ("_head", "_is_fitted", "_summed_up", "is_admitted", "shown", "turns")
+    __slots__ = ("_head", "_is_fitted", "_summed_up", "budget", "is_admitted", "shown", "turns")
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
+    def __init__(self, turns: Sequence[Turn], budget: int | None = None) -> None:
+        self.budget = budget  # characters the model is shown at the most, as `context` counts them
         self.turns: list[Turn] = list(turns)
         self.shown = self.turns
         self._head: int | None = None  # instructions at the beginning, counted when it first matters
@@ -50,13 +51,19 @@ class Conversation:
             self._head = context.leading(self.shown)
         return self._head
 
-    def cut(self, budget: int) -> Compact | None:
+    def cut(self) -> Compact | None:
         """What to leave out of it; None when it fits."""
-        if self._is_fitted:
+        if self._is_fitted or self.budget is None:
             return None
-        compact = context.cut(self.shown, self.head, self.head + self._summed_up, budget)
+        compact = context.cut(self.shown, self.head, self.head + self._summed_up, self.budget)
         self._is_fitted = compact is None  # nothing new would come of looking again
         return compact
+
+    def tighten(self) -> bool:
+        """The model says it is too much: a quarter less from now on. False when nothing more can go."""
+        self.budget = context.estimate(self.shown) * 3 // 4
+        self._is_fitted = False
+        return self.cut() is not None
 
     def dropped(self, upto: int, kept: Sequence[int]) -> tuple[Turn, ...]:
         return context.dropped(self.shown, self.head, upto, kept)

@@ -117,6 +117,7 @@ class ModelFailed(Struct, frozen=True, gc=False, tag="model_failed", omit_defaul
     status: int | None = None
     tries: int = 1
     at: float = 0.0
+    too_long: bool = False  # the conversation is more than the model can take
 
 
 class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaults=True):

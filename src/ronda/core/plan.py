@@ -96,6 +96,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     tool_calls: Literal["all", "first"] = "all"
     asks_again: bool = True  # an answer that breaks an obligation is asked for once more before the run fails
     context_budget: int | None = None  # characters the model is shown at the most, as `core.context` counts them
+    truncates: bool = False  # what the model says is too long for it is cut, and asked again
     guards: tuple[Literal["input", "output", "tool"], ...] = ()  # what a guardrail looks at; who asks it is elsewhere
 
     @property

@@ -26,7 +26,7 @@ One round is one model call and the tools it asked for:
          │                               │ all in: one ToolTurn, in the model's order
          └───────────────────────────────┘
     ModelInterrupted: the answer broke off after part of it was shown; asked again, three times in a row at the most
-    ModelFailed:      no answer to be had; the run fails
+    ModelFailed:      no answer to be had; the run fails, or is shortened and asked again where that was the reason
 
 Where the plan says so, a model call is preceded by Compact (the conversation outgrew its budget) and Check (a guardrail looks
 at what goes in); what the model said, and each call before it is run, are looked at too. What people say meanwhile (Steered)
@@ -94,8 +94,7 @@ class Run(RunState):
             case ModelInterrupted():
                 self._model_interrupted(event)
             case ModelFailed():
-                self.model_is_running = False
-                self.failure = event
+                self._model_failed(event)
             case RunFinished():
                 self._finish(event)
             case Checked():
@@ -181,6 +180,14 @@ class Run(RunState):
             self._end = Finish("failed", message=event.reason)
         if self._steering:
             self._take_steering()
+
+    def _model_failed(self, event: ModelFailed) -> None:
+        self.model_is_running = False
+        if event.too_long and self.plan.truncates and self._talk.tighten():
+            self.round -= 1  # the same round, with less: what its answer owes it still owes
+            self._is_guarded = True
+        else:
+            self.failure = event
 
     def _take_steering(self) -> None:
         """Let the model hear what people said, if it may be called again: an answer that would have ended the run does not."""
@@ -277,7 +284,7 @@ class Run(RunState):
     def _before_the_call(self) -> Action | None:
         """What has to be done before the model may see the conversation as it stands."""
         plan = self.plan
-        if plan.context_budget is not None and (compact := self._talk.cut(plan.context_budget)) is not None:
+        if (compact := self._talk.cut()) is not None:
             return compact
         return Check("input") if "input" in plan.guards and not self._talk.is_admitted else None
 

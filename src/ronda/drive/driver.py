@@ -214,7 +214,7 @@ class Driver:
             self.record(ModelInterrupted(fold(self.shown), broken.reason, self.now()))
             self.record(Warned(f"the model's answer broke off: {broken.reason}", self.now()))
         except _GaveUp as failed:
-            self.record(ModelFailed(failed.reason, failed.status, failed.tries, self.now()))
+            self.record(ModelFailed(failed.reason, failed.status, failed.tries, self.now(), failed.too_long))
         else:
             told = [warning for warning in finished.warnings if warning not in self.warned]
             self.warned.update(told)
@@ -260,7 +260,7 @@ class Driver:
                 if retry.max_elapsed_time is not None and self.now() + wait - began > retry.max_elapsed_time:
                     again = False
                 if not again:
-                    raise _GaveUp(reason, error.status, tries) from error
+                    raise _GaveUp(reason, error.status, tries, error.too_long) from error
             request.attempt += 1
             self.record(ModelRetried(request.attempt, retry.tries, reason, wait, self.now()))
             self.flush()
@@ -331,7 +331,8 @@ class _Interrupted(Exception):
 
 
 class _GaveUp(Exception):
-    def __init__(self, reason: str, status: int | None, tries: int) -> None:
+    def __init__(self, reason: str, status: int | None, tries: int, too_long: bool = False) -> None:
         self.reason = reason
         self.status = status
         self.tries = tries
+        self.too_long = too_long

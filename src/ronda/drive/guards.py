@@ -79,7 +79,15 @@ async def compact(driver: Driver, action: Compact) -> None:
             summary = as_text(said).strip()[:room]
         except Exception as error:  # the run goes on with less than it could have had
             failure = said_by(error)
-    driver.record(Compacted(action.upto, summary or excerpt(gone, room), action.kept, failure, driver.now()))
+    was_budgeted = (
+        run.plan.context_budget is not None
+    )  # else it was the model that found it too long, and nobody's words help
+    if was_budgeted and not summary:
+        summary = excerpt(gone, room)
+    driver.record(Compacted(action.upto, summary, action.kept, failure, driver.now()))
+    if not was_budgeted:
+        what = "1 turn was" if len(gone) == 1 else f"{len(gone)} turns were"
+        driver.record(Warned(f"the conversation is too long for the model: {what} left out", driver.now()))
     if failure is not None:
         driver.record(Warned(f"the conversation could not be summed up ({failure}); an excerpt was made", driver.now()))
     driver.scratch.clear()

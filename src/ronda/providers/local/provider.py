@@ -199,7 +199,9 @@ class LocalModel:
 
 def _too_long(size: str, context: int) -> UpstreamError:
     return UpstreamError(
-        f"the conversation has {size}, and a slot of this local model holds {context} tokens; shorten it", status=400
+        f"the conversation has {size}, and a slot of this local model holds {context} tokens; shorten it",
+        status=400,
+        too_long=True,
     )
 
 
