@@ -20,6 +20,7 @@ from tests.conformance import loop
 from tests.conformance.anthropic_answers import read as read_answer
 from tests.conformance.anthropic_naive import Said
 from tests.conformance.anthropic_requests import read, read_messages
+from tests.conformance.followups import result_of
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import Excepted, PartResult, Tally, absent, same
 
@@ -30,8 +31,6 @@ from ronda.core.run import Run
 from ronda.core.transcript import settle
 from ronda.wire.anthropic import OLD_VERSION
 from ronda.wire.anthropic.client import Body
-
-EXCEPTIONS_IN_100 = 3
 
 # Members of an answer that clients do not know of, and leave out.
 LEFT_OUT = {"caller", "citations"}
@@ -60,13 +59,7 @@ def run(data: Path) -> PartResult:
             kind += " after thinking"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
-    for why, count in others.items():
-        tally.note(f"not follow-ups: {count} {why}")
-    result = tally.result()
-    allowed = -(-len(followups) * EXCEPTIONS_IN_100 // 100)
-    if result.skipped > allowed:
-        tally.failed("exceptions", f"{result.skipped} of {len(followups)}", f"at most {allowed} are allowed")
-    return tally.result()
+    return result_of(tally, len(followups), others)
 
 
 def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:

@@ -17,6 +17,7 @@ from tests.conformance import anthropic_naive as naive
 from tests.conformance.openai_chat_streams import _bytes_of, _cut_at_random, _in_two, fold
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import PartResult, Tally, absent, same
+from tests.conformance.streams import count
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
@@ -39,12 +40,7 @@ def run(data: Path) -> PartResult:
         return absent("a recorded stream of a message")
     tally = Tally()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(_check_stream, streams):
-            for kind, who, problem in found:
-                if problem is None:
-                    tally.passed(kind)
-                else:
-                    tally.failed(kind, who, problem)
+        count(tally, pool.map(_check_stream, streams))
     for exchange in answers:
         if exchange.sse is None:
             tally.check("plain, told as a stream", exchange.id, lambda exchange=exchange: _told(exchange))  # type: ignore[misc]

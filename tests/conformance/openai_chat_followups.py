@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance import loop, meaning, naive
+from tests.conformance.followups import result_of
 from tests.conformance.naive import Said
 from tests.conformance.openai_chat_answers import read as read_answer
 from tests.conformance.openai_chat_requests import acceptable, model_request, read
@@ -29,8 +30,6 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.transcript import settle
 from ronda.wire.openai_chat.requests import Body
-
-EXCEPTIONS_IN_100 = 3
 
 
 class FollowUp(Struct):
@@ -55,13 +54,7 @@ def run(data: Path) -> PartResult:
         kind = "tool rounds" if followup.is_tool_round else "further questions"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
-    for why, count in others.items():
-        tally.note(f"not follow-ups: {count} {why}")
-    result = tally.result()
-    allowed = -(-len(followups) * EXCEPTIONS_IN_100 // 100)
-    if result.skipped > allowed:
-        tally.failed("exceptions", f"{result.skipped} of {len(followups)}", f"at most {allowed} are allowed")
-    return tally.result()
+    return result_of(tally, len(followups), others)
 
 
 def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:

@@ -5,17 +5,16 @@ Previews are compared one by one, and folded they must come to the finished turn
 
 from __future__ import annotations
 
-import os
 import random
 import zlib
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance import naive
 from tests.conformance.recordings import Exchange, chat_exchanges
-from tests.conformance.report import PartResult, Tally, absent
+from tests.conformance.report import PartResult, absent
+from tests.conformance.streams import Found, check_streams
 
 from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import AssistantTurn
@@ -23,8 +22,7 @@ from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.openai_chat.client import Reader
 
 SMALLEST = 40  # of these every byte is tried …
-EVERY = 10  # … and of every tenth of the rest, ordered by size,
-LARGEST = 16 * 1024  # unless it is larger than this: the work grows with the square of the size
+EVERY = 10  # … and of every tenth of the rest
 RANDOM_CUTS = 5
 
 
@@ -40,25 +38,10 @@ def run(data: Path) -> PartResult:
     streams = [exchange for exchange in chat_exchanges(data) if exchange.sse is not None and exchange.status < 400]
     if not streams:
         return absent("a recorded stream of a chat completion")
-    streams.sort(key=lambda exchange: (len(exchange.raw), exchange.id))
-    distinct = list({stream.raw: stream for stream in streams}.values())
-    thorough = distinct[:SMALLEST] + [stream for stream in distinct[SMALLEST::EVERY] if len(stream.raw) <= LARGEST]
-    chosen = {stream.id for stream in thorough}
-    # The largest first, so that no core is left with one at the end.
-    jobs = sorted(streams, key=lambda stream: (stream.id in chosen) * len(stream.raw) ** 2 + len(stream.raw))[::-1]
-    tally = Tally()
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(_check_stream, jobs, [stream.id in chosen for stream in jobs]):
-            for kind, who, problem in found:
-                if problem is None:
-                    tally.passed(kind)
-                else:
-                    tally.failed(kind, who, problem)
-    tally.note(f"{len(streams)} streams, {len(chosen)} of them cut at every byte")
-    return tally.result()
+    return check_streams(streams, _check_stream, SMALLEST, EVERY)
 
 
-def _check_stream(exchange: Exchange, thorough: bool) -> list[tuple[str, str, str | None]]:
+def _check_stream(exchange: Exchange, thorough: bool) -> Found:
     found: list[tuple[str, str, str | None]] = []
     stream = exchange.raw
     try:

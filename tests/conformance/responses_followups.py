@@ -21,6 +21,7 @@ from msgspec import Struct
 from tests.conformance import loop
 from tests.conformance import responses_recorded as recorded
 from tests.conformance import responses_turns as turns_of
+from tests.conformance.followups import result_of
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import PartResult, Tally, absent, same
 from tests.conformance.responses_answers import read, sent_back
@@ -30,7 +31,6 @@ from ronda.core.plan import AUTO, NO_OPTIONS
 from ronda.core.request import ModelRequest
 from ronda.wire.openai_responses.client import Body
 
-EXCEPTIONS_IN_100 = 3
 WORDS = ("message", "function_call", "custom_tool_call")
 
 
@@ -60,13 +60,7 @@ def run(data: Path) -> PartResult:
     for followup in followups:
         tally.check(followup.kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
-    for why, count in others.items():
-        tally.note(f"not follow-ups: {count} {why}")
-    result = tally.result()
-    allowed = -(-len(followups) * EXCEPTIONS_IN_100 // 100)
-    if result.skipped > allowed:
-        tally.failed("exceptions", f"{result.skipped} of {len(followups)}", f"at most {allowed} are allowed")
-    return tally.result()
+    return result_of(tally, len(followups), others)
 
 
 def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:

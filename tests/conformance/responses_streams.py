@@ -5,11 +5,9 @@ never half a turn. What a server shows by deltas alone, it must show as well whe
 from __future__ import annotations
 
 import json
-import os
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,15 +15,15 @@ from tests.conformance import responses_recorded as recorded
 from tests.conformance.naive import chunks
 from tests.conformance.openai_chat_streams import fold
 from tests.conformance.recordings import Exchange
-from tests.conformance.report import PartResult, Tally, absent
+from tests.conformance.report import PartResult, absent
+from tests.conformance.streams import Found, check_streams
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.openai_responses.client import Reader, read_plain
 
 SMALLEST = 4  # of these every byte is tried …
-EVERY = 40  # … and of every fortieth of the rest, ordered by size,
-LARGEST = 16 * 1024  # unless it is larger than this: the work grows with the square of the size
+EVERY = 40  # … and of every fortieth of the rest
 RANDOM_CUTS = 5
 
 
@@ -39,25 +37,10 @@ def run(data: Path) -> PartResult:
     streams = [one for one in recorded.exchanges(data) if one.sse is not None and one.status < 400]
     if not streams:
         return absent("a recorded stream of the Responses API")
-    streams.sort(key=lambda exchange: (len(exchange.raw), exchange.id))
-    distinct = list({stream.raw: stream for stream in streams}.values())
-    thorough = distinct[:SMALLEST] + [stream for stream in distinct[SMALLEST::EVERY] if len(stream.raw) <= LARGEST]
-    chosen = {stream.id for stream in thorough}
-    # The largest first, so that no core is left with one at the end.
-    jobs = sorted(streams, key=lambda stream: (stream.id in chosen) * len(stream.raw) ** 2 + len(stream.raw))[::-1]
-    tally = Tally()
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(_check_stream, jobs, [stream.id in chosen for stream in jobs]):
-            for kind, who, problem in found:
-                if problem is None:
-                    tally.passed(kind)
-                else:
-                    tally.failed(kind, who, problem)
-    tally.note(f"{len(streams)} streams, {len(chosen)} of them cut at every byte")
-    return tally.result()
+    return check_streams(streams, _check_stream, SMALLEST, EVERY)
 
 
-def _check_stream(exchange: Exchange, thorough: bool) -> list[tuple[str, str, str | None]]:
+def _check_stream(exchange: Exchange, thorough: bool) -> Found:
     stream = exchange.raw
     whole = _read([stream])
     dice = random.Random(zlib.crc32(exchange.id.encode()))

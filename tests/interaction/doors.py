@@ -217,7 +217,7 @@ class Served:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_NOT_OF_THE_SDK = {"max_tool_rounds", "session_id", "on_disconnect", "tool_dispatch_url", "top_k"}
+_NOT_OF_THE_SDK = {"max_tool_rounds", "session_id", "on_disconnect", "tool_dispatch_url", "top_k", "truncate_sequence"}
 
 
 @dataclass(frozen=True)

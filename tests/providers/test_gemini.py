@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `tests.…` is found however pytest is started
-
 from tests.conformance.gemini_strict import refusals
 
 from ronda.agent import Agent, invoke_agent_async

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `tests.…` is found however pytest is started
-
 from tests.conformance.mistral_strict import refusals
 from tests.interaction.doors import Act, Upstream, answers, refuses, streams
 

@@ -354,7 +354,6 @@ async def test_settings_of_a_tool_that_ours_would_not_keep_to_are_refused(door: 
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ({"defer_loading": True}, "tools[0].defer_loading"),
         ({"input_examples": [{"color": "red"}]}, "tools[0].input_examples"),
         ({"allowed_callers": ["code_execution_20260120"]}, "tools[0].allowed_callers"),
     ],
@@ -369,7 +368,12 @@ async def test_what_a_tool_asks_of_anthropic_alone_is_refused_elsewhere(door: Do
 
 async def test_what_a_tool_says_that_changes_nothing_elsewhere_is_taken(door: Door) -> None:
     model = ScriptedModel("ok")
-    more = {"cache_control": {"type": "ephemeral"}, "eager_input_streaming": True, "allowed_callers": ["direct"]}
+    more = {
+        "cache_control": {"type": "ephemeral"},
+        "eager_input_streaming": True,
+        "allowed_callers": ["direct"],
+        "defer_loading": True,
+    }
 
     async with door.serving(model) as served:
         raw = await post(served, {"messages": [HI], "tools": [{**PICK, **more}]})

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from tests.conformance.anthropic_streams import told
 from tests.conformance.anthropic_strict import refusals
+from tests.wire.exchanges import request, watched
 
 from ronda.core.events import CallDelta, ModelFinished, NativeDelta, Preview, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import (
@@ -30,8 +31,7 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
-from ronda.core.request import ModelRequest
+from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.transcript import repair
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.anthropic import API, OLD_VERSION, VERSION
@@ -79,10 +79,7 @@ def events(*said: Any) -> bytes:
 
 
 def watch(*pieces: bytes, **how: Any) -> tuple[list[Preview], ModelFinished]:
-    reader = Reader(**how)
-    previews = [preview for piece in pieces for preview in reader.feed(piece)]
-    previews += reader.close()
-    return previews, reader.finish()
+    return watched(Reader(**how), *pieces)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -97,13 +94,8 @@ def thinking(said: str, signature: str = "sig") -> dict[str, Any]:
     return {"type": "thinking", "thinking": said, "signature": signature}
 
 
-def asked(*turns: Turn, **how: Any) -> ModelRequest:
-    members: dict[str, Any] = {"tools": (), "choice": AUTO, "options": NO_OPTIONS, "stream": False} | how
-    return ModelRequest(turns, **members, run="run", round=0, attempt=1, scratch={})
-
-
 def written(*turns: Turn, model: str = "claude-sonnet-4-5", version: str = VERSION, **how: Any) -> dict[str, Any]:
-    body = write_request(model, asked(*turns, **how), version)
+    body = write_request(model, request(*turns, **how), version)
     said: dict[str, Any] = json.loads(body)
     return said
 
@@ -297,7 +289,7 @@ def test_pieces_of_a_paused_turn_are_one_turn() -> None:
 
 def test_a_paused_turn_goes_back_unchanged_behind_the_conversation() -> None:
     paused = read_answer(plain(thinking("a"), stop="pause_turn", container={"id": "box"}))
-    said = json.loads(Body().write("claude-opus-4-8", asked(user("go")), VERSION, [paused]))
+    said = json.loads(Body().write("claude-opus-4-8", request(user("go")), VERSION, [paused]))
 
     assert said["messages"] == [
         {"role": "user", "content": [text("go")]},
@@ -708,7 +700,7 @@ def test_what_the_api_said_goes_back_byte_for_byte(content: list[Any], stop: str
     finished = read_plain(plain(*content, stop=stop))
     kept = [block for block in content if block["type"] != "text" or block["text"]]
     results = ToolTurn(tuple(ToolResult(call.id, "ok") for call in finished.turn.calls))
-    body = write_request("claude-sonnet-4-5", asked(finished.turn, results, user("on"), tools=(LOOK,)))
+    body = write_request("claude-sonnet-4-5", request(finished.turn, results, user("on"), tools=(LOOK,)))
 
     assert (dumps(kept)[1:-1] in body) or finished.turn.native is None
     if kept:
@@ -802,7 +794,7 @@ def test_the_api_accepts_every_history(
         max_tokens=max_tokens, reasoning_effort=effort, response_format=format, extra={"user": Raw(b'"u"')}
     )
     chosen = choice if tools else AUTO
-    body = write_request(model, asked(*repair(turns), tools=tools, choice=chosen, options=options))
+    body = write_request(model, request(*repair(turns), tools=tools, choice=chosen, options=options))
 
     assert refusals(body) == []
 
@@ -819,5 +811,5 @@ def test_writing_what_is_new_is_writing_all_of_it(
         if data.draw(st.booleans()):
             tools = data.draw(TOOLS)
         size = data.draw(st.integers(0, len(history)))
-        request = asked(*history[:size], tools=tools, options=Options(reasoning_effort=data.draw(EFFORTS)))
-        assert body.write(model, request) == Body().write(model, request)
+        asked = request(*history[:size], tools=tools, options=Options(reasoning_effort=data.draw(EFFORTS)))
+        assert body.write(model, asked) == Body().write(model, asked)

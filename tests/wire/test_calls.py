@@ -250,6 +250,14 @@ def test_arguments_may_be_missing() -> None:
     assert assemble({"id": "call_look", "function": {"name": "look"}}) == [ToolCall("call_look", "look", "")]
 
 
+def test_arguments_nested_beyond_all_reason_are_not_whole() -> None:
+    deep = '{"at":' + "[" * 100_000
+
+    assert assemble(piece(deep, name="look", index=0), piece("]", name="look", index=0)) == [
+        ToolCall("", "look", deep + "]")
+    ]
+
+
 def test_the_deprecated_function_call_is_a_call_without_an_id() -> None:
     deltas = [{"name": "look", "arguments": ""}, {"arguments": '{"at":'}, {"arguments": '"sky"}'}]
     reader = Reader()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from tests.wire.exchanges import request
 
 from ronda.core.events import CallDelta, ModelFinished, Preview
 from ronda.core.parts import (
@@ -25,8 +26,7 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
-from ronda.core.request import ModelRequest
+from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.providers import Where, open_provider
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client import Reader, read_plain
@@ -36,17 +36,9 @@ from ronda.wire.openai_responses import API as RESPONSES
 OPENAI, ELSEWHERE = Where(), Where("https://models.example/v1")
 
 
-def sent(
-    spec: str,
-    *turns: Turn,
-    where: Where = OPENAI,
-    tools: tuple[ToolSpec, ...] = (),
-    choice: ToolChoice = AUTO,
-    options: Options = NO_OPTIONS,
-) -> Any:
+def sent(spec: str, *turns: Turn, where: Where = OPENAI, **more: Any) -> Any:
     provider: Any = open_provider(spec, where)
-    request = ModelRequest(turns, tools, choice, options, False, "run", 0, 1, scratch={})
-    return json.loads(provider.project(request).body)
+    return json.loads(provider.project(request(*turns, **more)).body)
 
 
 def chat(*turns: Turn, **more: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from tests.wire.exchanges import request
 
 from ronda.core.parts import (
     AssistantTurn,
@@ -22,7 +23,7 @@ from ronda.core.parts import (
     UserTurn,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
 from ronda.providers import Where, open_provider
@@ -40,10 +41,8 @@ ALL = [
 ]
 
 
-def request_of(
-    *turns: Turn, tools: tuple[ToolSpec, ...] = (LOOK,), choice: ToolChoice = AUTO, options: Options = NO_OPTIONS
-) -> ModelRequest:
-    return ModelRequest(repair(turns), tools, choice, options, False, "run", 0, 1, scratch={})
+def request_of(*turns: Turn, tools: tuple[ToolSpec, ...] = (LOOK,), **more: Any) -> ModelRequest:
+    return request(*repair(turns), tools=tools, **more)
 
 
 def sent(spec: str, *turns: Turn, **more: Any) -> Any:
@@ -170,10 +169,10 @@ def test_the_next_round_says_what_the_last_one_said_and_more_so_that_caches_hold
     provider: Any = open_provider(spec, Where())
     tools = tuple([ToolSpec(name, f"Does {name}.") for name in ("zeta", "alpha", "files.read", "beta")])
     turns: list[Turn] = [SystemTurn("Be brief."), user("a")]
-    request = ModelRequest(turns, tools, AUTO, NO_OPTIONS, False, "run", 0, 1, scratch={})
-    first: bytes = provider.project(request).body
-    request.turns = [*turns, call("abcdefghi"), ToolTurn((ToolResult("abcdefghi", "ok"),))]
-    second: bytes = provider.project(request).body
+    asked = request(*turns, tools=tools)
+    first: bytes = provider.project(asked).body
+    asked.turns = [*turns, call("abcdefghi"), ToolTurn((ToolResult("abcdefghi", "ok"),))]
+    second: bytes = provider.project(asked).body
 
     said = first[: first.index(b'"a"') + 3]
     assert second.startswith(said)

@@ -2,18 +2,14 @@
 
 import base64
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `tests.…` is found however pytest is started
-
 from tests.conformance.gemini_strict import refusals
+from tests.wire.exchanges import native_of, request, watched
 
 from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RunStarted, TextDelta
 from ronda.core.parts import (
@@ -36,8 +32,7 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, Plan, ResponseFormat, ToolChoice, ToolSpec
-from ronda.core.request import ModelRequest
+from ronda.core.plan import AUTO, Options, Plan, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.run import Run
 from ronda.core.transcript import repair, settle
 from ronda.errors import UpstreamBroken, UpstreamError
@@ -78,15 +73,7 @@ def plain(
 
 
 def watch(*pieces: bytes) -> tuple[list[Preview], ModelFinished]:
-    reader = Reader(Naming(MODEL, run="run", round=2))
-    previews = [preview for piece in pieces for preview in reader.feed(piece)]
-    previews += reader.close()
-    return previews, reader.finish()
-
-
-def native_of(finished: ModelFinished) -> Any:
-    native = finished.turn.native
-    return None if native is None else json.loads(bytes(native.payload))
+    return watched(Reader(Naming(MODEL, run="run", round=2)), *pieces)
 
 
 def call(name: str, args: Any = None, id: str | None = None) -> dict[str, Any]:
@@ -324,12 +311,6 @@ LOOK = ToolSpec("look", "Look at something.", Raw(b'{"type":"object","properties
 RING = ToolSpec("ring")
 ASKED = AssistantTurn((Text("Let me look."), ToolCall("c1", "look", '{"at":"sky"}')), "tool_calls")
 FOUND = ToolTurn((ToolResult("c1", "blue"),))
-
-
-def request(
-    *turns: Turn, tools: tuple[ToolSpec, ...] = (), choice: ToolChoice = AUTO, options: Options = NO_OPTIONS
-) -> ModelRequest:
-    return ModelRequest(turns, tools, choice, options, False, "run", 0, 1, scratch={})
 
 
 def written(*turns: Turn, model: str = MODEL, **how: Any) -> Any:

@@ -3,18 +3,14 @@
 import contextlib
 import json
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `tests.…` is found however pytest is started
-
 from tests.conformance.mistral_strict import refusals
+from tests.wire.exchanges import native_of, request, watched
 
 from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RunStarted, TextDelta
 from ronda.core.parts import (
@@ -37,8 +33,7 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, Plan, ResponseFormat, ToolChoice, ToolSpec
-from ronda.core.request import ModelRequest
+from ronda.core.plan import AUTO, Options, Plan, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.run import Run
 from ronda.core.transcript import repair, settle
 from ronda.errors import UpstreamBroken, UpstreamError
@@ -68,15 +63,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def watch(*pieces: bytes) -> tuple[list[Preview], ModelFinished]:
-    reader = Reader(NAMING)
-    previews = [preview for piece in pieces for preview in reader.feed(piece)]
-    previews += reader.close()
-    return previews, reader.finish()
-
-
-def native_of(finished: ModelFinished) -> Any:
-    native = finished.turn.native
-    return None if native is None else json.loads(bytes(native.payload))
+    return watched(Reader(NAMING), *pieces)
 
 
 def call(id: str | None, name: str, arguments: Any, **members: Any) -> dict[str, Any]:
@@ -247,16 +234,6 @@ ASKED = AssistantTurn(
     (Reasoning("Hm"), Text("Let me look."), ToolCall("call_1|fc_2", "look", '{"at":"sky"}')), "tool_calls"
 )
 FOUND = ToolTurn((ToolResult("call_1|fc_2", "blue"),))
-
-
-def request(
-    *turns: Turn,
-    tools: tuple[ToolSpec, ...] = (),
-    choice: ToolChoice = AUTO,
-    options: Options = NO_OPTIONS,
-    stream: bool = False,
-) -> ModelRequest:
-    return ModelRequest(turns, tools, choice, options, stream, "run", 0, 1, scratch={})
 
 
 def written(*turns: Turn, model: str = MODEL, **how: Any) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, Struct
+from tests.wire.exchanges import native_of, request, watched
 
 from ronda.core.events import (
     CallDelta,
@@ -38,12 +39,11 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
-from ronda.core.request import ModelRequest
+from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.errors import error_of
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
-from ronda.wire.openai_chat.errors import error_of
 from ronda.wire.openai_chat.requests import Body, write_request, write_turn
 
 # ---- helpers ----------------------------------------------------------------------------------------------------------
@@ -69,15 +69,7 @@ def read(*pieces: bytes) -> ModelFinished:
 
 
 def watch(*pieces: bytes) -> tuple[list[Preview], ModelFinished]:
-    reader = Reader()
-    previews = [preview for piece in pieces for preview in reader.feed(piece)]
-    previews += reader.close()
-    return previews, reader.finish()
-
-
-def native_of(finished: ModelFinished) -> Any:
-    native = finished.turn.native
-    return None if native is None else json.loads(bytes(native.payload))
+    return watched(Reader(), *pieces)
 
 
 def said_again(finished: ModelFinished) -> Any:
@@ -571,16 +563,6 @@ def test_a_stream_that_cannot_be_read_is_broken(frame: bytes) -> None:
 LOOK = ToolSpec("look", "Look at something.", Raw(b'{"type":"object","properties":{"at":{"type":"string"}}}'))
 ASKED = AssistantTurn((Text("Let me look."), ToolCall("c1", "look", '{"at":"sky"}')), "tool_calls")
 FOUND = ToolTurn((ToolResult("c1", "blue"),))
-
-
-def request(
-    *turns: Turn,
-    tools: tuple[ToolSpec, ...] = (),
-    choice: ToolChoice = AUTO,
-    options: Options = NO_OPTIONS,
-    stream: bool = False,
-) -> ModelRequest:
-    return ModelRequest(turns, tools, choice, options, stream, "run", 0, 1, scratch={})
 
 
 def written(*turns: Turn, **how: Any) -> Any:

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from tests.conformance.openai_chat_streams import fold
+from tests.wire.exchanges import native_of, watched
+from tests.wire.exchanges import request as request_of
 
 from ronda.core.events import (
     CallDelta,
@@ -15,7 +18,6 @@ from ronda.core.events import (
     ModelFinished,
     Preview,
     ReasoningDelta,
-    RefusalDelta,
     TextDelta,
 )
 from ronda.core.parts import (
@@ -39,7 +41,7 @@ from ronda.core.parts import (
     Video,
     user,
 )
-from ronda.core.plan import AUTO, NO_OPTIONS, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest, UpstreamBroken, UpstreamError
 from ronda.wire.openai_responses import API
@@ -132,35 +134,12 @@ def completed(*output: Json, **members: Json) -> Json:
 
 
 def watch(*said: Json) -> tuple[list[Preview], ModelFinished]:
-    reader = Reader()
-    previews = [preview for event in said for preview in reader.feed(frame(event))]
-    return previews + reader.close(), reader.finish()
-
-
-def native_of(finished: ModelFinished) -> Json:
-    native = finished.turn.native
-    return None if native is None else json.loads(bytes(native.payload))
+    return watched(Reader(), *map(frame, said))
 
 
 def said_again(*turns: Turn, names: dict[str, str] | None = None) -> list[Json]:
     items = Items(names or {})
     return json.loads(b"[" + b",".join(filter(None, map(items.write, turns))) + b"]")  # type: ignore[no-any-return]
-
-
-def fold(previews: list[Preview]) -> tuple[object, ...]:
-    text, thought, refused = "", "", ""
-    calls: dict[int, tuple[str, str, str]] = {}
-    for preview in previews:
-        match preview:
-            case TextDelta(text=more):
-                text += more
-            case ReasoningDelta(text=more):
-                thought += more
-            case RefusalDelta(text=more):
-                refused += more
-            case CallDelta(index=index, id=id, name=name, arguments=arguments):
-                calls[index] = (id, name, calls.get(index, ("", "", ""))[2] + arguments)
-    return text, thought, refused, list(calls.values())
 
 
 def told(turn: AssistantTurn) -> tuple[object, ...]:
@@ -556,14 +535,8 @@ def test_items_the_core_has_no_words_for_go_out_as_they_are() -> None:
 # ---- requests ---------------------------------------------------------------------------------------------------------
 
 
-def request(
-    *turns: Turn,
-    tools: tuple[ToolSpec, ...] = (),
-    choice: ToolChoice = AUTO,
-    options: Options = NO_OPTIONS,
-    stream: bool = False,
-) -> ModelRequest:
-    return ModelRequest(turns or (user("hi"),), tools, choice, options, stream, "run", 0, 1, scratch={})
+def request(*turns: Turn, **how: Any) -> ModelRequest:
+    return request_of(*turns or (user("hi"),), **how)
 
 
 def written(*turns: Turn, model: str = "gpt-5", **how: Json) -> Json:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `tests.…` is found however pytest is started
-
 from tests.conformance import (
     anthropic_strict,
     gemini_strict,
@@ -23,10 +18,11 @@ from tests.conformance import (
     responses_strict,
 )
 from tests.wire.any_history import GEMINI, MISTRAL, SPOKEN, histories
+from tests.wire.exchanges import request
 
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn, user
-from ronda.core.plan import AUTO, NO_OPTIONS, Plan, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import rebuild
 from ronda.core.transcript import repair
@@ -60,7 +56,7 @@ TARGETS: dict[str, tuple[str, Strict]] = {
 
 
 def request_of(turns: tuple[Turn, ...], tools: tuple[ToolSpec, ...], choice: ToolChoice = AUTO) -> ModelRequest:
-    return ModelRequest(repair(turns), tools, choice, NO_OPTIONS, False, "run", 0, 1, scratch={})
+    return request(*repair(turns), tools=tools, choice=choice)
 
 
 def send(spec: str, turns: tuple[Turn, ...], tools: tuple[ToolSpec, ...] = TOOLS) -> bytes:

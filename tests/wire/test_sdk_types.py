@@ -6,21 +6,16 @@ Histories are random ones of every origin; each provider's request is given to i
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # so that `tests.…` is found however pytest is started
-
 from tests.wire.any_history import GEMINI, MISTRAL, SPOKEN, histories
+from tests.wire.exchanges import request
 
 from ronda.core.parts import AssistantTurn, Turn
-from ronda.core.plan import AUTO, Options, ToolSpec
-from ronda.core.request import ModelRequest
+from ronda.core.plan import Options, ToolSpec
 from ronda.core.transcript import repair
 from ronda.providers import Where, open_provider
 
@@ -36,8 +31,7 @@ OPTIONS = Options(max_tokens=100, temperature=0.5, top_p=0.9)
 
 def written(spec: str, turns: tuple[Turn, ...], options: Options = OPTIONS) -> Json:
     provider: Any = open_provider(spec, Where())
-    request = ModelRequest(repair(turns), TOOLS, AUTO, options, False, "run", 0, 1, scratch={})
-    return json.loads(provider.project(request).body)
+    return json.loads(provider.project(request(*repair(turns), tools=TOOLS, options=options)).body)
 
 
 anything = histories(*SPOKEN)

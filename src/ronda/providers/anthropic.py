@@ -29,8 +29,8 @@ from ronda.wire.anthropic.client import (
     refusal,
     under_own_names,
 )
-from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.models import facts
+from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.anthropic.com"

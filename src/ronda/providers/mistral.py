@@ -12,9 +12,9 @@ from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.http import Http
+from ronda.wire.errors import error_of
 from ronda.wire.mistral.answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client import body_of
-from ronda.wire.openai_chat.errors import error_of
 from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.mistral.ai/v1"

@@ -12,8 +12,8 @@ from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.http import Http, bearer, endpoint
+from ronda.wire.errors import error_of
 from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
-from ronda.wire.openai_chat.errors import error_of
 from ronda.wire.openai_chat.plain import Naming
 from ronda.wire.openai_chat.requests import Body, body_of
 from ronda.wire.openai_chat.speakers import native_api, speaker_at

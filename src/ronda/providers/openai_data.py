@@ -14,7 +14,7 @@ from ronda.core.limits import Timeouts
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.providers.http.session import session
-from ronda.wire.openai_chat.errors import error_of
+from ronda.wire.errors import error_of
 
 DEFAULT_URL = "https://api.openai.com/v1"
 MAX_LIST = 16 * 1024 * 1024

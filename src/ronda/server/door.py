@@ -198,6 +198,7 @@ class Exchange:
             # A provider that decodes under the format says so; others are checked when they are done.
             format_is_enforced=enforces_format(served.provider, options),
             tool_calls=server.config.tool_calls,
+            truncates=asked.truncates,
         )
         check_plan(served.provider, plan)
         session = asked.session or new_id("sess")

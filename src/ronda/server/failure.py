@@ -10,6 +10,7 @@ from msgspec import Struct
 from ronda.core.run import Run
 from ronda.errors import BadRequest, RondaError
 from ronda.server.exchange import Header, Json
+from ronda.wire.endings import TOO_LONG
 
 FailureType: TypeAlias = Literal["invalid_request_error", "rate_limit_error", "server_error"]
 
@@ -47,6 +48,8 @@ def failure_of_run(run: Run) -> Failure | None:
         return None
     message = end.message or "the run failed"
     status = run.failure.status if run.failure is not None else None
+    if run.failure is not None and run.failure.too_long:  # clients shorten the conversation when they read this code
+        return Failure(400, "invalid_request_error", message, code=TOO_LONG)
     if status in (400, 404, 413, 422):  # the upstream's word on what the caller sent
         return Failure(400, "invalid_request_error", message, code="upstream_error")
     if status == 429:

@@ -25,6 +25,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     n: int = 1
     max_tool_rounds: int | None = None
     max_tool_calls: int | None = None
+    truncates: bool = False  # what is too long for the model may be cut
     session: str | None = None
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import Raw
 
 encode = msgspec.json.Encoder().encode
 
@@ -14,3 +15,12 @@ def in_one_line(json: bytes) -> bytes:
     """JSON that somebody else wrote, fit to stand in an event's data. A string has its line breaks escaped; the rest are
     only there to look at."""
     return json.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in json or b"\r" in json else json
+
+
+def text_of(arguments: str | dict[str, Raw] | None) -> str:
+    """A call's arguments as JSON text, whatever form its speaker chose."""
+    if arguments is None:
+        return ""
+    if type(arguments) is str:
+        return arguments
+    return encode(arguments).decode()

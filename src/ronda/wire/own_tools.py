@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from ronda.core.parts import Image, ToolCall, ToolResult
+from ronda.wire.json import UNREADABLE, encode
 
 
 class OwnTools:
@@ -76,8 +78,9 @@ def _base64(attachment: object) -> str | None:
     return None
 
 
-def _parsed(arguments: str) -> Any:
+def _parsed(arguments: str) -> Raw | str:
     try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, ValueError):
+        # Written at once, since what can just be read at this depth of the stack may not be written at another.
+        return Raw(encode(msgspec.json.decode(arguments)))
+    except UNREADABLE:
         return arguments

@@ -29,7 +29,7 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class SseReader:
-    """Feed it what the socket gave, with `feed` or with `feed_data`, and `close` it when the stream has ended.
+    """Feed it what the socket gave, with `feed` or with `feed_data`, and `close` it likewise when the stream has ended.
 
     `limit` is for one frame, in bytes, give or take the line ends around it: without it a stream that never sends a
     blank line fills the memory.
@@ -72,6 +72,10 @@ class SseReader:
         text = bytes(self._rest)
         self._rest.clear()
         return _frames(text)
+
+    def close_data(self) -> list[bytes]:
+        """`close`, as `feed_data` is to `feed`."""
+        return [frame.data for frame in self.close()]
 
     def _completed(self, data: bytes) -> bytes:
         """All frames that end in this read, with LF as the only line end and without the last blank line."""

@@ -29,11 +29,11 @@ from ronda.core.parts import (
 from ronda.errors import UpstreamBroken
 from ronda.schema.lower import Lowered
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.errors import UNREADABLE, said_error
+from ronda.wire.anthropic.errors import said_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.stops import stop_with
 from ronda.wire.surrogates import mended
-
-encode = msgspec.json.Encoder().encode
 
 
 class UsageSaid(Struct, frozen=True, gc=False):
@@ -183,7 +183,7 @@ def finish(
         else:
             as_written = False
         back.append(block.members)
-    stop = _stop(stop_reason, parts)
+    stop = stop_with(_STOPS.get(stop_reason or "end_turn", "stop"), parts)
     if stop == "content_filter" and explanation:
         parts.append(Refusal(explanation))
         as_written = False
@@ -208,14 +208,6 @@ def _call(block: Block, names: Names) -> tuple[ToolCall, bool]:
     if bytes(block.members.get("input", b""))[:1] != b"{":
         is_plain = False
     return ToolCall(block.text("id"), names.tool(wire), restored), is_plain
-
-
-def _stop(stop_reason: str | None, parts: Sequence[AssistantPart]) -> Stop:
-    stop = _STOPS.get(stop_reason or "end_turn", "stop")
-    has_calls = any(type(part) is ToolCall for part in parts)
-    if stop == "stop" and has_calls:
-        return "tool_calls"
-    return "stop" if stop == "tool_calls" and not has_calls else stop
 
 
 def under_own_names(finished: ModelFinished, form: Lowered | None) -> ModelFinished:

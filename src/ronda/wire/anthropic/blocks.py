@@ -30,8 +30,8 @@ from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.answer import Block, finish
 from ronda.wire.anthropic.heard import READ, Said, is_plain, need, read_result
 from ronda.wire.anthropic.names import NO_NAMES
+from ronda.wire.fields import bad, decode_field
 from ronda.wire.json import encode
-from ronda.wire.openai_chat.fields import bad, decode_field
 
 
 class _Message(Struct, frozen=True):

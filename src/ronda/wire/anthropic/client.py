@@ -17,10 +17,10 @@ from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.answer import Answer, joined, read_answer, read_plain, under_own_names
-from ronda.wire.anthropic.errors import error_of, is_about_grammar
+from ronda.wire.anthropic.errors import is_about_grammar
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import NO_NAMES, Ids, Names, names_of
-from ronda.wire.anthropic.options import Said, Tail, betas, encode, form_of, refusal, write_tail
+from ronda.wire.anthropic.options import Said, Tail, betas, form_of, refusal, write_tail
 from ronda.wire.anthropic.stream import Reader
 from ronda.wire.anthropic.turns import (
     begins_with_thought,
@@ -33,6 +33,8 @@ from ronda.wire.anthropic.turns import (
     write_system,
     write_user,
 )
+from ronda.wire.errors import error_of
+from ronda.wire.json import encode
 from ronda.wire.projection import Changes
 
 __all__ = [

@@ -16,8 +16,8 @@ from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
+from ronda.wire.fields import bad, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
-from ronda.wire.openai_chat.fields import bad, decode_field, must_be_schema
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _DATED: Final = re.compile(r"(?P<kind>[a-z0-9_]+?)_20\d{6}")
@@ -49,7 +49,7 @@ TOOL_FIELDS: Final[dict[str, str]] = {
     "cache_control": "passed on to Anthropic; elsewhere ignored: caches are the upstream's own business",
     "eager_input_streaming": "passed on to Anthropic; elsewhere ignored: arguments are streamed as they come",
     "input_examples": "passed on to Anthropic; elsewhere refused: the model would not see them",
-    "defer_loading": "passed on to Anthropic; elsewhere refused: every tool is shown from the start",
+    "defer_loading": "passed on to Anthropic; elsewhere ignored: every tool is shown from the start",
     "allowed_callers": "passed on to Anthropic; elsewhere refused: tools are called by the model alone",
 }
 CHOICE_FIELDS: Final[dict[str, str]] = {"type": "read", "name": "read", "disable_parallel_tool_use": "read"}
@@ -154,7 +154,6 @@ def _is_plain(raw: Raw) -> bool:
 def _elsewhere(said: _Tool, path: str) -> list[tuple[str, str]]:
     asked = {
         "input_examples": bool(said.input_examples),
-        "defer_loading": bool(said.defer_loading),
         "allowed_callers": said.allowed_callers not in (None, ["direct"]),
     }
     return [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ronda.wire.fields import NOT_HERE
+
 _CACHES: Final = "ignored: caches are the upstream's own business"
 
 # Anthropic's own → what is done with it where the model speaks another dialect.
@@ -29,12 +31,13 @@ OWN: Final[dict[str, str]] = {
 PASSED_ON: Final = (
     "top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "ignore_eos",
     "dry_multiplier", "dry_base", "dry_allowed_length", "dry_sequence_breakers", "grammar", "enable_thinking",
-    "chat_template_kwargs", "truncate_sequence",
+    "chat_template_kwargs",
 )  # fmt: skip
 
 READ: Final = (
     "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
     "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "session_id", "inputs", "on_disconnect",
+    "truncate_sequence",
 )  # fmt: skip
 
 IGNORED: Final[dict[str, str]] = {
@@ -51,13 +54,7 @@ REFUSED: Final[dict[str, str]] = {
     "fallback_credit_token": "one model answers a request",
     "logprobs": "a message has no place for them",
     "top_logprobs": "a message has no place for them",
-    "tool_dispatch_url": "it is the operator's to set, with --tool-dispatch-url",
-    "web_search_options": "this server has no web search",
-    "files": "this server captures no files",
-    "agent_permission": "this server has no approvals",
-    "code_execution_permission": "this server has no approvals",
-    "enable_code_execution": "this server has no code execution",
-    "enable_shell": "this server has no shell",
+    **NOT_HERE,
 }
 
 # The API of 2026-10-21 answers 400 to them.

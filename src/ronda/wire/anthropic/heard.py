@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL, Attachment, File, Image, Native, Text, ToolResult, UserPart
 from ronda.wire.anthropic import API
+from ronda.wire.fields import bad, decode_field
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.openai_chat.fields import bad, decode_field
 
 
 class _Source(Struct, frozen=True):

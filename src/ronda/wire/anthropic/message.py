@@ -34,6 +34,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.endings import TOO_LONG, extensions, has_answer
 from ronda.wire.json import encode
 from ronda.wire.own_tools import OwnTools
 
@@ -54,8 +55,14 @@ _TYPES: Final = {
 }
 
 
+# The API has no code for it, so its clients look for these words.
+_TOO_LONG: Final = "prompt is too long"
+
+
 def write_error(status: int, message: str, code: str | None = None, request_id: str | None = None) -> bytes:
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    if code == TOO_LONG and _TOO_LONG not in message:
+        message = f"{_TOO_LONG}: {message}"
     error: dict[str, Any] = {"type": kind, "message": message}
     if code is not None:
         error["details"] = {"error_code": code}
@@ -211,7 +218,7 @@ class MessageAnswer:
             return
         # Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked.
         answer = event.answer
-        if answer is None and self._held and event.reason != "tool_calls":
+        if answer is None and self._held and has_answer(event):
             answer = final_text(self._run)
             if answer == self._turn.refusal:  # said in its own place
                 answer = None
@@ -259,15 +266,7 @@ class MessageAnswer:
 
     @property
     def _extensions(self) -> dict[str, Any]:
-        """What a loop adds to the dialect."""
-        more: dict[str, Any] = {}
-        if self._run.start.session:
-            more["session_id"] = self._run.start.session
-        if self._run.ended is not None and self._run.ended.limit is not None:
-            more["limit"] = self._run.ended.limit
-        if self._warnings:
-            more["warnings"] = self._warnings
-        return more
+        return extensions(self._run.start.session, (self._run.ended,), self._warnings)
 
 
 def passes_over_events(user_agent: str) -> bool:

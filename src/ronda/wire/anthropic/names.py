@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.schema.lower import ANTHROPIC, Lowered, lower_names, lowered
-from ronda.wire.anthropic.errors import UNREADABLE
+from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import NOBODY, Changes
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -18,14 +18,12 @@ from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
 from ronda.schema.lower import ANTHROPIC, Lowered, lowered
 from ronda.wire.anthropic import OLD_VERSION, VERSION
-from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.projection import Kind
-
-encode = msgspec.json.Encoder().encode
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
 IGNORED: Final = {

@@ -21,18 +21,19 @@ from ronda.wire.anthropic.blocks import Conversation, read_conversation
 from ronda.wire.anthropic.declarations import Chosen, Declared, Hosted, read_choice, read_tools
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, OWN, PASSED_ON, REFUSED, SAMPLING
 from ronda.wire.asked import Asked
-from ronda.wire.json import encode
-from ronda.wire.openai_chat.fields import (
+from ronda.wire.fields import (
     bad,
     bounded,
+    check_disconnect,
     decode_field,
     field,
-    must_be_schema,
     read_fields,
     read_session,
     sane,
     whole,
 )
+from ronda.wire.formats import NamedSchema, read_response_format
+from ronda.wire.json import encode
 
 # A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
 _LITTLE: Final = 4096
@@ -77,6 +78,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         options=_read_options(fields, config, chosen),
         stream=field(fields, "stream", bool, False),
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        truncates=field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
@@ -124,8 +126,7 @@ def _refuse(fields: dict[str, Raw], version: str | None) -> None:
                 raise bad(
                     name, f"is not taken by the API of {VERSION}; leave it out, or ask for the API of {OLD_VERSION}"
                 )
-    if field(fields, "on_disconnect", str, "cancel") != "cancel":
-        raise bad("on_disconnect", 'can only be "cancel" on this server')
+    check_disconnect(fields)
 
 
 class _Metadata(Struct, frozen=True):
@@ -172,7 +173,7 @@ def _number(fields: dict[str, Raw], name: str, most: float) -> float | None:
 class _Thinking(Struct, frozen=True):
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     budget_tokens: int | None = None
-    display: Literal["summarized", "omitted"] | None = None
+    display: str | None = None  # of Anthropic's thoughts: ways to show them come and go, and it knows which it has
 
 
 class _Config(Struct, frozen=True):
@@ -212,26 +213,9 @@ def _read_effort(fields: dict[str, Raw], config: _Config) -> str | None:
     return "low" if budget <= _LITTLE else "medium" if budget <= _MIDDLING else "high"
 
 
-class _Format(Struct, frozen=True):
+class _Format(NamedSchema, frozen=True, kw_only=True):
     type: Literal["json_schema"]
     schema: Raw
-    name: str = "answer"
-    strict: bool | None = None
-    description: str | None = None
-
-
-class _OpenFormat(Struct, frozen=True, forbid_unknown_fields=True):
-    """As our other doors know it."""
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: _OpenSchema | None = None
-
-
-class _OpenSchema(Struct, frozen=True, forbid_unknown_fields=True):
-    schema: Raw = NULL
-    name: str = "answer"
-    strict: bool | None = None
-    description: str | None = None
 
 
 def _read_format(fields: dict[str, Raw], config: _Config) -> ResponseFormat | None:
@@ -245,24 +229,8 @@ def _read_format(fields: dict[str, Raw], config: _Config) -> ResponseFormat | No
         raise bad(second, f"and '{first}' are mutually exclusive; give one of them")
     for path, raw in formats.items():
         if path == "response_format":
-            return _read_open_format(decode_field(raw, _OpenFormat, path), path)
+            return read_response_format(raw)  # as our other doors know it
         if path != "grammar":
-            return _schema(decode_field(raw, _Format, path), f"{path}.schema")
+            said: _Format = decode_field(raw, _Format, path)
+            return said.must_fit(path)
     return None
-
-
-def _read_open_format(said: _OpenFormat, path: str) -> ResponseFormat | None:
-    if said.type == "text":
-        return None
-    if said.type == "json_object":
-        return ResponseFormat("json_object")
-    if said.json_schema is None:
-        raise bad(f"{path}.json_schema", "is missing")
-    return _schema(said.json_schema, f"{path}.json_schema.schema")
-
-
-def _schema(said: _Format | _OpenSchema, path: str) -> ResponseFormat:
-    if said.schema == NULL:
-        return ResponseFormat("json_schema", said.name, NULL, said.strict, said.description)
-    must_be_schema(said.schema, path)
-    return ResponseFormat("json_schema", said.name, said.schema.copy(), said.strict, said.description)

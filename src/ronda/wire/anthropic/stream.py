@@ -13,14 +13,13 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import CallDelta, ModelFinished, NativeDelta, Preview, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import NULL
-from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.answer import CALL, Answer, Block, Container, StopDetails, UsageSaid, encode, finish
-from ronda.wire.anthropic.errors import UNREADABLE, said_error
+from ronda.wire.anthropic.answer import CALL, Answer, Block, Container, StopDetails, UsageSaid, finish
+from ronda.wire.anthropic.errors import said_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.anthropic.turns import INVALID_JSON
-from ronda.wire.sse import SseReader
-from ronda.wire.surrogates import Halves
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.stream import JsonStream, cut_short
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -101,20 +100,18 @@ class _Growing:
         return self.block
 
 
-class Reader:
+class Reader(JsonStream):
     """Previews out of `feed`, the whole turn out of `finish`.
 
     `first_call` is the number of calls a turn that paused has made already.
     """
 
     __slots__ = (
-        "_blocks", "_calls", "_container", "_done", "_explanation", "_failure", "_halves", "_names", "_sse", "_stop_reason",
-        "_stop_sequence", "_usage",
+        "_blocks", "_calls", "_container", "_done", "_explanation", "_names", "_stop_reason", "_stop_sequence", "_usage",
     )  # fmt: skip
 
     def __init__(self, names: Names = NO_NAMES, first_call: int = 0) -> None:
-        self._sse = SseReader()
-        self._halves = Halves()
+        super().__init__()
         self._names = names
         self._blocks: dict[int, _Growing] = {}
         self._calls = first_call
@@ -124,47 +121,23 @@ class Reader:
         self._explanation: str | None = None
         self._container: str | None = None
         self._done = False
-        self._failure: UpstreamError | None = None
-
-    def feed(self, data: bytes) -> list[Preview]:
-        return self._read(self._sse.feed_data(data))
-
-    @property
-    def broken(self) -> bool:
-        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
-        return self._failure is not None
-
-    def close(self) -> list[Preview]:
-        """The stream is over: read a last frame that lacks its blank line."""
-        return self._read([frame.data for frame in self._sse.close()])
 
     def finish(self) -> ModelFinished:
         return self.answer().finished
 
     def answer(self) -> Answer:
-        if self._failure is not None:
-            raise self._failure
+        self._must_be_sound()
         if self._stop_reason is None and not self._done:
-            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+            raise cut_short()
         blocks = [self._blocks[index].whole() for index in sorted(self._blocks)]
         usage = self._usage.counted()
         reason, sequence = self._stop_reason, self._stop_sequence
         return finish(blocks, reason, self._explanation, usage, self._container, self._names, NULL, sequence)
 
-    def _read(self, frames: list[bytes]) -> list[Preview]:
-        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
-        out: list[Preview] = []
-        if self._failure is None:
-            try:
-                for frame in frames:
-                    if frame and frame != b"[DONE]":
-                        self._read_event(_decode(self._halves.mend(frame)), out)
-            except UNREADABLE as error:
-                self._failure = UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True)
-                self._failure.__cause__ = error
-            except UpstreamError as error:
-                self._failure = error
-        return out
+    def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
+        for frame in frames:
+            if frame and frame != b"[DONE]":
+                self._read_event(_decode(self._halves.mend(frame)), out)
 
     def _read_event(self, event: _Event, out: list[Preview]) -> None:
         match event.type:

@@ -13,9 +13,9 @@ from ronda.core.parts import NULL
 from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.schema.lower import ANTHROPIC, lowered, strict_within
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
+from ronda.wire.json import UNREADABLE
 
 _HOSTED: Final = re.compile(r"\w+_20\d{6}|mcp_toolset")  # web_search_20250305
 

@@ -24,12 +24,10 @@ from ronda.core.parts import (
     UserTurn,
 )
 from ronda.wire.anthropic import API, VERSION
-from ronda.wire.anthropic.errors import UNREADABLE
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.projection import NOBODY, Changes
-
-encode = msgspec.json.Encoder().encode
 
 INVALID_JSON: Final = (
     "INVALID_JSON"  # how the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming)

@@ -31,8 +31,10 @@ from ronda.wire.gemini.frames import Frames
 from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.openai_chat.client import join_logprobs
-from ronda.wire.surrogates import Halves, mended
+from ronda.wire.logprobs import join_logprobs
+from ronda.wire.stops import stop_with
+from ronda.wire.stream import ChoicesStream, cut_short
+from ronda.wire.surrogates import mended
 
 
 class _Usage(Struct, frozen=True, gc=False, rename="camel"):
@@ -138,67 +140,25 @@ def _finish_all(folds: list[_Fold], whole: bool = False) -> list[ModelFinished]:
     return [first, *[msgspec.structs.replace(one, usage=NO_USAGE) for one in others]]
 
 
-class Reader:
-    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`.
+class Reader(ChoicesStream):
+    """A stream of one or more candidates."""
 
-    With `choices` > 1 the previews of the others are taken with `take_aside` after every feed.
-    """
-
-    __slots__ = ("_aside", "_failure", "_folds", "_frames", "_halves")
+    __slots__ = ("_folds",)
 
     def __init__(self, naming: Naming = NOBODY, choices: int = 1) -> None:
-        self._frames = Frames()
-        self._halves = Halves()
+        super().__init__(choices, Frames())
         self._folds = [_Fold(naming, number) for number in range(choices)]
-        self._aside: list[list[Preview]] = [[] for _ in range(choices - 1)]
-        self._failure: UpstreamError | None = None
-
-    @property
-    def broken(self) -> bool:
-        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
-        return self._failure is not None
-
-    def feed(self, data: bytes) -> list[Preview]:
-        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
-        out: list[Preview] = []
-        if self._failure is None:
-            try:
-                self._read_into(out, self._frames.feed(data))
-            except UpstreamError as error:
-                self._failure = error
-        return out
-
-    def close(self) -> list[Preview]:
-        """The stream is over: read a last frame that lacks its blank line."""
-        out: list[Preview] = []
-        if self._failure is None:
-            try:
-                self._read_into(out, self._frames.close())
-            except UpstreamError as error:
-                self._failure = error
-        return out
 
     def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
         for frame in frames:
             if not frame or frame == b"[DONE]":  # some proxies think it belongs to every stream
                 continue
-            try:
-                chunk = _decode_chunk(self._halves.mend(frame))
-            except UNREADABLE as error:
-                raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
+            chunk = _decode_chunk(self._halves.mend(frame))
             for fold, shown in zip(self._folds, (out, *self._aside), strict=True):
                 fold.add(chunk, shown)
 
-    def take_aside(self) -> list[list[Preview]]:
-        taken, self._aside = self._aside, [[] for _ in self._aside]
-        return taken
-
-    def finish(self) -> ModelFinished:
-        return self.finish_all()[0]
-
     def finish_all(self) -> list[ModelFinished]:
-        if self._failure is not None:
-            raise self._failure
+        self._must_be_sound()
         return _finish_all(self._folds)
 
 
@@ -318,9 +278,9 @@ class _Fold:
         if not self.seen and whole:
             raise UpstreamBroken("the model's answer has no candidates", retryable=True)
         if self._finish is None and not whole:
-            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+            raise cut_short()
         parts = tuple([part.whole() if isinstance(part, _Run) else part for part in self._parts])
-        turn = AssistantTurn(parts, self._stop(), self._native())
+        turn = AssistantTurn(parts, stop_with(self._stop(), parts), self._native())
         return ModelFinished(turn, usage, join_logprobs(self._logprobs))
 
     def _stop(self) -> Stop:
@@ -332,8 +292,7 @@ class _Fold:
                 f"the model stopped with {finish}: {self._message or 'no reason given'}", retryable=True
             )
         # A call of a function nobody declared (UNEXPECTED_TOOL_CALL) is there all the same: the loop tells the model so.
-        stop = _STOPS.get(finish, "stop")
-        return "tool_calls" if stop == "stop" and self._calls else stop
+        return _STOPS.get(finish, "stop")
 
     def _native(self) -> Native | None:
         if not self._kept or (len(self._kept) == 1 and isinstance(self._kept[0], list)):

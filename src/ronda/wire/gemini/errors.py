@@ -10,9 +10,8 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamError
+from ronda.wire import errors
 from ronda.wire.json import UNREADABLE
-from ronda.wire.openai_chat import errors as chat
-from ronda.wire.openai_chat.errors import RETRYABLE
 
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
@@ -51,27 +50,25 @@ def error_of(body: bytes, status: int, retry_after: float | None = None) -> Upst
     try:
         said = msgspec.json.decode(body, type=_Envelope | list[_Envelope])
     except UNREADABLE:
-        return chat.error_of(body, status, retry_after)  # a proxy in between, in whatever words
-    errors = [said] if isinstance(said, _Envelope) else said
-    found = next((one.error for one in errors if one.error != NULL), None)
-    return chat.error_of(body, status, retry_after) if found is None else said_error(bytes(found), status, retry_after)
+        return errors.error_of(body, status, retry_after)  # a proxy in between, in whatever words
+    envelopes = [said] if isinstance(said, _Envelope) else said
+    found = next((one.error for one in envelopes if one.error != NULL), None)
+    if found is None:
+        return errors.error_of(body, status, retry_after)
+    return said_error(bytes(found), status, retry_after)
 
 
 def said_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
     try:
         error = msgspec.json.decode(raw, type=_Error)
     except UNREADABLE:
-        return chat.said_error(raw, status, retry_after)
+        return errors.said_error(raw, status, retry_after)
     if status is None:
         known = error.code is not None and 400 <= error.code < 600
         status = error.code if known else _STATUS.get(error.status or "")
     if retry_after is None:
         retry_after = _delay(error.details or [])
-    where = f"the model's server answered {status}: " if status is not None else "the model's server reported: "
-    text = error.message or error.status or "no reason given"
-    return UpstreamError(
-        where + text, status=status, retryable=status is None or status in RETRYABLE, retry_after=retry_after
-    )
+    return errors.refused(error.message or error.status or "", status, retry_after)
 
 
 def _delay(details: list[Raw]) -> float | None:

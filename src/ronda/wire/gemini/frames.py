@@ -25,7 +25,7 @@ class Frames:
         self._sse: SseReader | None = None
         self._array: _ArrayReader | None = None
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed_data(self, data: bytes) -> list[bytes]:
         if self._sse is not None:
             return self._sse.feed_data(data)
         if self._array is None:
@@ -40,9 +40,9 @@ class Frames:
             self._array = _ArrayReader()
         return self._array.feed(data)
 
-    def close(self) -> list[bytes]:
+    def close_data(self) -> list[bytes]:
         """The stream is over: a last event may lack its blank line."""
-        return [frame.data for frame in self._sse.close()] if self._sse is not None else []
+        return self._sse.close_data() if self._sse is not None else []
 
 
 class _ArrayReader:

@@ -21,33 +21,19 @@ from ronda.core.parts import (
     AssistantTurn,
     Native,
     Reasoning,
-    Stop,
     Text,
     ToolCall,
-    Usage,
 )
-from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.errors import UpstreamBroken
+from ronda.wire.errors import said_error
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.ids import made_up_id
 from ronda.wire.mistral.tools import Tools
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
-from ronda.wire.openai_chat.errors import said_error
-from ronda.wire.sse import SseReader
-from ronda.wire.surrogates import Halves, mended
-
-
-class _Details(Struct, frozen=True, gc=False):
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(Struct, frozen=True, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    num_cached_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
+from ronda.wire.openai_chat.plain import UsageSaid, stop_of, usage_of
+from ronda.wire.stream import ChoicesStream, cut_short
+from ronda.wire.surrogates import mended
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -69,7 +55,7 @@ class _Choice(Struct, frozen=True, gc=False):
 
 class _Answer(Struct, frozen=True, gc=False):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: UsageSaid | None = None
     error: Raw = NULL
     object: str | None = None
 
@@ -78,13 +64,6 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_thinking = msgspec.json.Decoder(str | list[dict[str, Raw]]).decode
 
-_STOPS: Final[dict[str, Stop]] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-}
 _NO_ID: Final = ("", "null")  # the SDKs' word for none is the string
 
 
@@ -126,70 +105,31 @@ def _finish_all(folds: list[_Fold]) -> list[ModelFinished]:
     return [first, *[msgspec.structs.replace(one, usage=NO_USAGE) for one in others]]
 
 
-class Reader:
-    """A stream, one socket read at a time: previews out of `feed`, the whole turn out of `finish`.
+class Reader(ChoicesStream):
+    """A stream of one or more choices."""
 
-    With `choices` > 1 the previews of the others are taken with `take_aside` after every feed.
-    """
-
-    __slots__ = ("_aside", "_done", "_failure", "_folds", "_halves", "_sse")
+    __slots__ = ("_done", "_folds")
 
     def __init__(self, naming: Naming = NOBODY, choices: int = 1) -> None:
-        self._sse = SseReader()
-        self._halves = Halves()
+        super().__init__(choices)
         self._folds = [_Fold(naming, number) for number in range(choices)]
-        self._aside: list[list[Preview]] = [[] for _ in range(choices - 1)]
         self._done = False
-        self._failure: UpstreamError | None = None
 
-    @property
-    def broken(self) -> bool:
-        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
-        return self._failure is not None
-
-    def feed(self, data: bytes) -> list[Preview]:
-        return self._read(self._sse.feed_data(data))
-
-    def close(self) -> list[Preview]:
-        """The stream is over: read a last frame that lacks its blank line."""
-        return self._read([frame.data for frame in self._sse.close()])
-
-    def _read(self, frames: list[bytes]) -> list[Preview]:
-        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
-        out: list[Preview] = []
-        if self._failure is None:
-            try:
-                for frame in frames:
-                    self._read_frame(frame, out)
-            except UpstreamError as error:
-                self._failure = error
-        return out
-
-    def _read_frame(self, frame: bytes, out: list[Preview]) -> None:
-        if frame == b"[DONE]" or not frame:
-            self._done = self._done or bool(frame)
-            return
-        try:
+    def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
+        for frame in frames:
+            if frame == b"[DONE]" or not frame:
+                self._done = self._done or bool(frame)
+                continue
             chunk = _decode_answer(self._halves.mend(frame))
-        except UNREADABLE as error:
-            raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
-        if chunk.error != NULL or chunk.object == "error":
-            raise said_error(bytes(chunk.error) if chunk.error != NULL else frame)
-        for fold, shown in zip(self._folds, (out, *self._aside), strict=True):
-            fold.add(chunk, shown)
-
-    def take_aside(self) -> list[list[Preview]]:
-        taken, self._aside = self._aside, [[] for _ in self._aside]
-        return taken
-
-    def finish(self) -> ModelFinished:
-        return self.finish_all()[0]
+            if chunk.error != NULL or chunk.object == "error":
+                raise said_error(bytes(chunk.error) if chunk.error != NULL else frame)
+            for fold, shown in zip(self._folds, (out, *self._aside), strict=True):
+                fold.add(chunk, shown)
 
     def finish_all(self) -> list[ModelFinished]:
-        if self._failure is not None:
-            raise self._failure
+        self._must_be_sound()
         if not self._done and any(fold.finish_reason is None for fold in self._folds if fold.seen or not fold.number):
-            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+            raise cut_short()
         return _finish_all(self._folds)
 
 
@@ -228,7 +168,7 @@ class _Fold:
         self._calls = CallAssembler()
         self._answered: set[str] = set()  # by tools of Mistral's own
         self._of_a_tool = False  # what is said now is a result of such a tool
-        self._usage: _Usage | None = None
+        self._usage: UsageSaid | None = None
         self.finish_reason: str | None = None
         self.seen = False
 
@@ -314,18 +254,13 @@ class _Fold:
         last.members |= {name: value.copy() for name, value in chunk.items() if name not in ("type", "thinking")}
 
     def finish(self) -> ModelFinished:
-        if self.finish_reason == "error":
-            raise UpstreamBroken("the model stopped with an error", retryable=True)
         parts: list[AssistantPart] = []
         for thought, chunks in itertools.groupby(self._chunks, lambda chunk: chunk.kind == "thinking"):
             if text := "".join([chunk.said for chunk in chunks]):
                 parts.append(Reasoning(text) if thought else Text(text))
-        calls = self._named()
-        stop = _STOPS.get(self.finish_reason or "stop", "stop")
-        if stop in ("stop", "tool_calls"):
-            stop = "tool_calls" if calls else "stop"
-        turn = AssistantTurn((*parts, *calls), stop, self._native())
-        return ModelFinished(turn, _read_usage(self._usage))
+        parts += self._named()
+        turn = AssistantTurn(tuple(parts), stop_of(self.finish_reason, parts), self._native())
+        return ModelFinished(turn, usage_of(self._usage))
 
     def _named(self) -> list[ToolCall]:
         calls = []
@@ -344,15 +279,3 @@ class _Fold:
         if all(chunk.kind == "text" for chunk in self._chunks):
             return None
         return Native(native_api(self._naming.model), Raw(encode([chunk.whole() for chunk in self._chunks])))
-
-
-def _read_usage(usage: _Usage | None) -> Usage:
-    if usage is None:
-        return NO_USAGE
-    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
-    return Usage(
-        usage.prompt_tokens or 0,
-        usage.completion_tokens or 0,
-        (prompt.cached_tokens if prompt is not None else usage.num_cached_tokens) or 0,
-        (completion.reasoning_tokens if completion is not None else None) or 0,
-    )

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from msgspec import Raw
 
 from ronda.core.events import (
@@ -44,13 +43,14 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.core.run import Run
+from ronda.wire.endings import BROKE_DOWN, error_in_stream, extensions, finish_reason, has_answer
 from ronda.wire.json import encode, in_one_line
+from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.calls import LiveCalls, Piece
 from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_of
 from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usage
-from ronda.wire.openai_chat.client import join_logprobs
 from ronda.wire.own_tools import OwnTools
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -122,9 +122,7 @@ class _Choice:
 
     @property
     def finish_reason(self) -> str:
-        end = self.run.ended
-        reason = end.reason if end is not None else "failed"
-        return {"limit": "stop", "failed": "error", "cancelled": "error"}.get(reason, reason)
+        return finish_reason(self.run.ended)
 
     @property
     def ran_tools(self) -> bool:
@@ -270,8 +268,7 @@ class CompletionAnswer:
         self._open -= 1
         more: dict[str, Any] = {}
         if event.reason in ("failed", "cancelled"):
-            message = event.message or f"the run ended: {event.reason}"
-            more["error"] = {"message": message, "type": "server_error", "param": None, "code": event.reason}
+            more["error"] = error_in_stream(event, choice.run.failure)
         if self._open == 0:
             more |= {"usage": write_usage(self.usage)} | self._extensions(with_records=False)
         if not choice.started:
@@ -284,9 +281,7 @@ class CompletionAnswer:
 
     def broke_down(self, index: int) -> bytes:
         """Something of ours broke before the run could end: the stream ends properly all the same."""
-        return self._end(
-            self._choices[index], RunFinished("failed", message="the run broke down; the server's log says why")
-        )
+        return self._end(self._choices[index], BROKE_DOWN)
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 
@@ -348,18 +343,10 @@ class CompletionAnswer:
         return usage
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
-        """What a loop adds to the dialect."""
-        more: dict[str, Any] = {}
-        if self._start.session:
-            more["session_id"] = self._start.session
-        if with_records and (records := [record for choice in self._choices for record in choice.tools.records]):
-            more["agentic_tool_calls"] = records
-        limits = [choice.run.ended.limit for choice in self._choices if choice.run.ended is not None]
-        if reached := [limit for limit in limits if limit is not None]:
-            more["limit"] = reached[0]
-        if warnings := [*self._warnings, *[said for choice in self._choices for said in choice.warnings]]:
-            more["warnings"] = warnings
-        return more
+        choices = self._choices
+        records = [record for choice in choices for record in choice.tools.records] if with_records else ()
+        warnings = [*self._warnings, *[said for choice in choices for said in choice.warnings]]
+        return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
 
 
 def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str:
@@ -369,7 +356,7 @@ def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str:
         if saying.parts or choice.tools.were_asked:
             choice.begin_message()
         return saying.text(event.answer) + saying.end()
-    if choice.held and event.reason in ("stop", "length", "content_filter", "limit"):
+    if choice.held and has_answer(event):
         return saying.text(final_text(choice.run)) + saying.end()
     return saying.end()
 
@@ -382,10 +369,3 @@ def _fold(choice: _Choice, event: Event) -> None:
             choice.warnings.append(message)
         case _:
             pass
-
-
-def _parsed(arguments: str) -> Any:
-    try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return arguments

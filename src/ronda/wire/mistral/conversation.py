@@ -29,6 +29,7 @@ from ronda.core.events import (
 from ronda.core.output import final_text
 from ronda.core.parts import NO_USAGE, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
+from ronda.wire.endings import BROKE_DOWN, extensions, has_answer
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.calls import LiveCalls, Piece
@@ -181,9 +182,7 @@ class ConversationAnswer:
                 _event("conversation.response.error", message=message, code=_FAILED[event.reason], created_at=at)
             )
         else:
-            out.append(
-                _event("conversation.response.done", usage=self._usage(), created_at=at, **self._extensions(event))
-            )
+            out.append(_event("conversation.response.done", usage=self._usage(), created_at=at, **self._more(event)))
 
     def _show_handoff(self, handoff: Handoff, at: str, out: list[bytes]) -> None:
         entry = self.outputs[-1]
@@ -204,8 +203,7 @@ class ConversationAnswer:
         )
 
     def broke_down(self, sibling: int) -> bytes:
-        message = "the run broke down; the server's log says why"
-        return _event("conversation.response.error", message=message, code=500)
+        return _event("conversation.response.error", message=BROKE_DOWN.message, code=500)
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 
@@ -231,7 +229,7 @@ class ConversationAnswer:
             "outputs": self.outputs,
             "usage": self._usage(),
         }
-        return encode(answer | self._extensions(end))
+        return encode(answer | self._more(end))
 
     # ---- both: entries -----------------------------------------------------------------------------------------------
 
@@ -292,7 +290,7 @@ class ConversationAnswer:
                 self._round += 1  # a message of its own
                 self._begin_message()
             return saying.text(event.answer) + saying.end()
-        if self._held and event.reason in ("stop", "length", "content_filter", "limit"):
+        if self._held and has_answer(event):
             return saying.text(final_text(self._run)) + saying.end()
         return saying.end()
 
@@ -359,13 +357,8 @@ class ConversationAnswer:
                 counts[entry["name"]] = counts.get(entry["name"], 0) + 1
         return {**usage, "connectors": counts} if counts else usage
 
-    def _extensions(self, end: RunFinished) -> dict[str, Any]:
-        more: dict[str, Any] = {}
-        if end.limit is not None:
-            more["limit"] = end.limit
-        if self._warnings:
-            more["warnings"] = self._warnings
-        return more
+    def _more(self, end: RunFinished) -> dict[str, Any]:
+        return extensions(None, (end,), self._warnings)  # a conversation is its own session
 
 
 def _event(kind: str, **data: Any) -> bytes:

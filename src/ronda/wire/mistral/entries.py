@@ -13,11 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import AssistantPart, AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
-from ronda.wire.json import encode
+from ronda.wire.json import encode, text_of
 from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
 from ronda.wire.mistral.details import BODY, Loc, read_value, refuse
 from ronda.wire.mistral.ids import made_up_id
-from ronda.wire.openai_chat.calls import text_of
 
 
 class _Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):

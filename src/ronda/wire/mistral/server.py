@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Options
 from ronda.wire.asked import Asked
+from ronda.wire.json import text_of
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
 from ronda.wire.mistral.declared import (
     ChoiceWord,
@@ -32,7 +33,6 @@ from ronda.wire.mistral.declared import (
 )
 from ronda.wire.mistral.details import BODY, Loc, read_body, refuse
 from ronda.wire.mistral.ids import made_up_id
-from ronda.wire.openai_chat.calls import text_of
 
 MAX_CHOICES: Final = 8
 

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import CallDelta
 from ronda.core.parts import NULL, ToolCall
+from ronda.wire.json import UNREADABLE, text_of
 
 # Proxies hide things in an id (litellm: a thought signature). OpenAI's own have at most 40 characters, and only those are
 # sure to come back as they are without the message being kept.
@@ -49,7 +50,7 @@ class _Record:
     def is_whole(self) -> bool:
         try:
             msgspec.json.decode("".join(self.arguments), type=dict)
-        except (msgspec.DecodeError, ValueError):
+        except UNREADABLE:
             return False
         return True
 
@@ -123,12 +124,3 @@ class CallAssembler:
 
 
 _NO_FUNCTION = FunctionPiece()
-
-
-def text_of(arguments: str | dict[str, Raw] | None) -> str:
-    """Arguments as JSON text, whatever form the server chose."""
-    if arguments is None:
-        return ""
-    if type(arguments) is str:
-        return arguments
-    return msgspec.json.encode(arguments).decode()

@@ -6,7 +6,6 @@ parts. It knows the dialect and its many speakers' habits, not who is at the oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,10 +32,10 @@ from ronda.core.parts import (
     ToolCall,
     Usage,
 )
-from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.errors import said_error
+from ronda.wire.json import encode
+from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece
-from ronda.wire.openai_chat.errors import said_error
 from ronda.wire.openai_chat.plain import (
     NOBODY,
     Delta,
@@ -50,8 +49,7 @@ from ronda.wire.openai_chat.plain import (
 )
 from ronda.wire.openai_chat.plain import read_choices as read_choices
 from ronda.wire.openai_chat.plain import read_plain as read_plain
-from ronda.wire.sse import SseReader
-from ronda.wire.surrogates import Halves
+from ronda.wire.stream import ChoicesStream, cut_short
 
 
 class _ChunkChoice(Struct, frozen=True, gc=False):
@@ -205,50 +203,23 @@ def _call_again(call: ToolCall, name: str, extra: Raw) -> dict[str, Any]:
     return said if extra == NULL else {**said, "extra_content": extra}
 
 
-class Reader:
-    """A stream, one socket read at a time: previews of choice 0 out of `feed`, the whole turn out of `finish`.
+class Reader(ChoicesStream):
+    """A stream of one or more choices."""
 
-    With `choices` > 1 the previews of the others are taken with `take_aside` after every feed.
-    """
-
-    __slots__ = ("_aside", "_choices", "_done", "_failure", "_halves", "_sse", "_usage")
+    __slots__ = ("_choices", "_done", "_usage")
 
     def __init__(self, choices: int = 1, naming: Naming = NOBODY) -> None:
-        self._sse = SseReader()
-        self._halves = Halves()
+        super().__init__(choices)
         self._choices = [_ChoiceReader(naming, number) for number in range(choices)]
         self._usage: UsageSaid | None = None
         self._done = False
-        self._failure: UpstreamError | None = None
-        self._aside: list[list[Preview]] = [[] for _ in range(choices - 1)]
-
-    def feed(self, data: bytes) -> list[Preview]:
-        return self._read(self._sse.feed_data(data))
-
-    @property
-    def broken(self) -> bool:
-        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
-        return self._failure is not None
-
-    def _read(self, frames: list[bytes]) -> list[Preview]:
-        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
-        out: list[Preview] = []
-        if self._failure is None:
-            try:
-                self._read_into(out, frames)
-            except UpstreamError as error:
-                self._failure = error
-        return out
 
     def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
         for frame in frames:
             if frame == b"[DONE]" or not frame:
                 self._done = self._done or bool(frame)
                 continue
-            try:
-                chunk = _decode_chunk(self._halves.mend(frame))
-            except UNREADABLE as error:
-                raise UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True) from error
+            chunk = _decode_chunk(self._halves.mend(frame))
             if chunk.usage is not None:
                 self._usage = chunk.usage
             elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
@@ -263,45 +234,15 @@ class Reader:
                     elif 0 < index < len(self._choices):
                         self._choices[index].add(choice, self._aside[index - 1])
 
-    def take_aside(self) -> list[list[Preview]]:
-        taken, self._aside = self._aside, [[] for _ in self._aside]
-        return taken
-
-    def close(self) -> list[Preview]:
-        """The stream is over: read a last frame that lacks its blank line."""
-        return self._read([frame.data for frame in self._sse.close()])
-
-    def finish(self) -> ModelFinished:
-        return self.finish_all()[0]
-
     def finish_all(self) -> list[ModelFinished]:
-        if self._failure is not None:
-            raise self._failure
+        self._must_be_sound()
         usage = usage_of(self._usage)
         finished = []
         for index, choice in enumerate(self._choices):
             if index and choice.is_empty:
                 break  # the upstream does not know `n`
             if choice.finish_reason is None and not self._done:
-                raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+                raise cut_short()
             finished.append(choice.finish(usage))
             usage = NO_USAGE
         return finished
-
-
-def join_logprobs(pieces: Sequence[Raw]) -> Raw:
-    """Token probabilities of a stream as a plain answer would have them."""
-    if not pieces:
-        return NULL
-    joined: dict[str, list[Raw] | None] = {}
-    for piece in pieces:
-        try:
-            lists = msgspec.json.decode(piece, type=dict[str, list[Raw] | None])
-        except UNREADABLE:
-            continue  # some server's own shape, which nobody knows how to join; not worth an answer
-        for name, values in lists.items():
-            if values is None:
-                joined.setdefault(name, None)
-            else:
-                joined[name] = (joined.get(name) or []) + values
-    return Raw(encode(joined)) if joined else NULL

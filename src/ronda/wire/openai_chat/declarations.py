@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
-from ronda.core.plan import ANY_OBJECT, ToolChoice, ToolSpec
+from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
+from ronda.wire.fields import decode_field
+from ronda.wire.functions import Function, FunctionTool, spec_of
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.fields import decode_field, must_be_schema
-
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-class _Function(Struct, frozen=True):
-    name: str | None = None
-    description: str | None = None
-    parameters: Raw = NULL
-    arguments: Raw = NULL  # another name some clients have for `parameters`
-    strict: bool | None = None
-
-
-class _Tool(_Function, frozen=True):
-    """Nested as OpenAI has it, or flat as the Responses API does: both are in use on this endpoint."""
-
-    type: str = "function"
-    function: _Function | None = None
-
-
-class _KnownFunction(_Function, frozen=True, forbid_unknown_fields=True):
+class _KnownFunction(Function, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class _KnownTool(_Tool, frozen=True, forbid_unknown_fields=True):
-    """The same without room for anything else: the quick way to see that nothing would be lost."""
+class _KnownTool(FunctionTool, frozen=True, forbid_unknown_fields=True):
+    """Without room for anything else: the quick way to see that nothing would be lost."""
 
     function: _KnownFunction | None = None
 
+
+_decode_known = msgspec.json.Decoder(_KnownTool).decode
 
 _HOSTED = {
     "web_search": 'tools[].type="web_search" is only supported by the Responses API; '
@@ -49,6 +34,7 @@ _HOSTED = {
     "use web_search_options with Chat Completions",
     "shell": 'tools[].type="shell" is only supported by the Responses API.',
     "namespace": 'tools[].type="namespace" is only supported by the Responses API.',
+    "custom": 'tools[].type="custom" is only supported by the Responses API; declare it as a function',
     "code_interpreter": 'tools[].type="code_interpreter" is not available: this server has no code execution',
 }
 
@@ -58,48 +44,21 @@ def read_tools(raws: list[Raw]) -> tuple[ToolSpec, ...]:
     seen: set[str] = set()
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
-        said: _Tool = decode_field(raw, _Tool, path)
+        said: FunctionTool = decode_field(raw, FunctionTool, path)
         if said.type != "function":
             known = _HOSTED.get(said.type, f"'{path}.type' is {said.type!r}; only \"function\" is supported here")
             raise BadRequest(known, param=f"{path}.type")
-        function: _Function = said.function if said.function is not None else said
-        inner = f"{path}.function" if said.function is not None else path
-        if function.name is None:
-            raise BadRequest(f"'{inner}.name' is missing", param=f"{inner}.name")
-        if not _NAME.fullmatch(function.name):
-            raise BadRequest(
-                f"'{inner}.name' is {function.name[:80]!r}; it must be 1 to 64 letters, digits, '_', '-' or '.'",
-                param=f"{inner}.name",
-            )
-        if function.name in seen:
-            raise BadRequest(f"'{path}': a tool named '{function.name}' is declared twice", param=path)
-        seen.add(function.name)
-        parameters = function.parameters if function.parameters != NULL else function.arguments
-        needs_none = True
-        if parameters == NULL:
-            parameters = ANY_OBJECT
-        else:
-            schema = must_be_schema(parameters, f"{inner}.parameters")
-            needs_none = not schema.get("required")
-        native = NULL if _is_known(raw) else raw.copy()
-        tools.append(
-            ToolSpec(
-                name=function.name,
-                description=function.description or "",
-                parameters=parameters.copy(),
-                strict=function.strict,
-                kind="caller",
-                no_arguments_needed=needs_none,
-                native=native,
-                native_api=API if native != NULL else "",
-            )
-        )
+        tool = spec_of(said, path, NULL if _is_known(raw) else raw.copy(), API)
+        if tool.name in seen:
+            raise BadRequest(f"'{path}': a tool named '{tool.name}' is declared twice", param=path)
+        seen.add(tool.name)
+        tools.append(tool)
     return tuple(tools)
 
 
 def _is_known(raw: Raw) -> bool:
     try:
-        msgspec.json.decode(raw, type=_KnownTool)
+        _decode_known(raw)
     except msgspec.ValidationError:
         return False
     return True
@@ -129,6 +88,8 @@ def read_choice(raw: Raw) -> ToolChoice:
     """All forms in use: a word, a named function nested or flat, and `allowed_tools` nested or flat."""
     said: str | _Choice = decode_field(raw, str | _Choice, "tool_choice")
     if isinstance(said, str):
+        if said == "any":  # Mistral's word, whose clients come to this address too
+            return ToolChoice("required")
         if said not in ("none", "auto", "required"):
             raise BadRequest(
                 f'\'tool_choice\' is {said!r}; it can be "none", "auto", "required" or an object', param="tool_choice"

@@ -28,9 +28,10 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.errors import BadRequest
+from ronda.wire.fields import bad, decode_field
+from ronda.wire.json import text_of
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.calls import LONG_ID, text_of
-from ronda.wire.openai_chat.fields import bad, decode_field
+from ronda.wire.openai_chat.calls import LONG_ID
 
 
 class _Url(Struct, frozen=True):

@@ -11,9 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.events import (
-    ModelFinished,
-)
+from ronda.core.events import ModelFinished
 from ronda.core.parts import (
     NO_USAGE,
     NULL,
@@ -28,11 +26,12 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.errors import said_error
+from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece, text_of
-from ronda.wire.openai_chat.errors import said_error
+from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece
 from ronda.wire.openai_chat.names import NO_NAMES
+from ronda.wire.stops import stop_with
 from ronda.wire.surrogates import mended
 
 
@@ -49,6 +48,7 @@ class UsageSaid(Struct, frozen=True, gc=False):
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: float | None = None  # DeepSeek's name for cached tokens
+    num_cached_tokens: float | None = None  # Mistral's
 
 
 class Groq(Struct, frozen=True, gc=False):
@@ -229,11 +229,7 @@ def _thought(piece: Piece) -> str:
 def stop_of(finish_reason: str | None, parts: Sequence[AssistantPart]) -> Stop:
     if finish_reason == "error":
         raise UpstreamBroken("the model stopped with an error", retryable=True)
-    stop = _STOPS.get(finish_reason or "stop", "stop")
-    has_calls = any(type(part) is ToolCall for part in parts)
-    if stop == "stop" and has_calls:
-        return "tool_calls"  # many servers say "stop" all the same
-    return "stop" if stop == "tool_calls" and not has_calls else stop
+    return stop_with(_STOPS.get(finish_reason or "stop", "stop"), parts)
 
 
 _BEYOND_ALL: Final = 1e15
@@ -246,7 +242,7 @@ def usage_of(usage: UsageSaid | None) -> Usage:
     return Usage(
         _count(usage.prompt_tokens),
         _count(usage.completion_tokens),
-        _count(prompt.cached_tokens if prompt is not None else usage.prompt_cache_hit_tokens),
+        _count(prompt.cached_tokens if prompt else usage.prompt_cache_hit_tokens or usage.num_cached_tokens),
         _count(completion.reasoning_tokens if completion is not None else None),
     )
 

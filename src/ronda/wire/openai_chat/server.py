@@ -6,16 +6,16 @@ upstream of the same dialect; nothing is dropped on the quiet. It does not know 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Raw, Struct
 
-from ronda.core.parts import NULL
-from ronda.core.plan import Options, ResponseFormat, ToolChoice
+from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire.asked import Asked
+from ronda.wire.fields import NOT_HERE, bounded, check_disconnect, field, read_fields, read_session, whole
+from ronda.wire.formats import read_response_format
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
-from ronda.wire.openai_chat.fields import bounded, field, must_be_schema, read_fields, read_session, whole
 from ronda.wire.openai_chat.messages import read_messages
 
 MAX_CHOICES = 8
@@ -23,6 +23,7 @@ MAX_CHOICES = 8
 
 class ChatRequest(Asked, frozen=True, kw_only=True):
     include_usage: bool = False
+    whole_calls: bool = False  # a stream has each call in one piece
 
 
 # Fields that mean something to Ronda and are read below; everything else is `extra`.
@@ -48,6 +49,7 @@ _READ = frozenset(
         "reasoning_effort",
         "response_format",
         "on_disconnect",
+        "truncate_sequence",
     ]
 )
 
@@ -56,28 +58,27 @@ _USUAL = frozenset({"model", "messages", "tools", "stream"})
 
 # Fields with a meaning of their own that this server does not act on: passing them on would promise something.
 _REFUSED = {
-    "tool_dispatch_url": "it is the operator's to set, with --tool-dispatch-url",
     "functions": "it is deprecated; declare them in 'tools'",
     "function_call": "it is deprecated; use 'tool_choice'",
     "audio": "this server answers with text",
-    "web_search_options": "this server has no web search",
-    "files": "this server captures no files",
-    "agent_permission": "this server has no approvals",
-    "code_execution_permission": "this server has no approvals",
-    "enable_code_execution": "this server has no code execution",
-    "enable_shell": "this server has no shell",
+    **NOT_HERE,
 }
 
+# What clients of other services send in every request although it asks for nothing, and most upstreams refuse by name.
+_HARMLESS = {"safe_prompt": Raw(b"false")}
 
 # Every field that is known here, and what becomes of it. What is not named is passed on, as are the last ones.
 FIELDS: Final[dict[str, str]] = {
     **dict.fromkeys(sorted(_READ), "read"),
     "n": f"read: up to {MAX_CHOICES}",
-    "stream_options": "read: include_usage; include_obfuscation can only be false",
+    "stream_options": "read: include_usage; stream_tool_calls, of which false sends every call in one piece; "
+    "include_obfuscation can only be false",
     "inputs": "read: for an agent that has some",
+    "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": 'read: only "cancel"',
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
     "modalities": 'refused: only ["text"]; this server answers with text',
+    "safe_prompt": "passed on, where it is true",
     "grammar": "passed on: to the local model; not beside response_format",
     "any other": "passed on: to an upstream of this API as it is; another takes what it knows and refuses the rest by name",
 }
@@ -94,14 +95,14 @@ def read_request(body: bytes) -> ChatRequest:
         )
     for name in fields.keys() & _REFUSED.keys():
         raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
-    if field(fields, "on_disconnect", str, "cancel") != "cancel":
-        raise BadRequest("'on_disconnect' can only be \"cancel\" on this server", param="on_disconnect")
+    check_disconnect(fields)
     modalities = field(fields, "modalities", list[str] | None, None)
     if modalities is not None and modalities != ["text"]:
         raise BadRequest("'modalities' can only be [\"text\"]: this server answers with text", param="modalities")
     if "grammar" in fields and "response_format" in fields:
         raise BadRequest("'grammar' and 'response_format' are mutually exclusive; give one of them", param="grammar")
     stream = field(fields, "stream", bool, False)
+    streamed = _read_stream_options(fields, stream)
     return ChatRequest(
         model=field(fields, "model", str, "default"),
         turns=read_messages(fields),
@@ -109,9 +110,11 @@ def read_request(body: bytes) -> ChatRequest:
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=_read_options(fields),
         stream=stream,
-        include_usage=_read_stream_options(fields, stream),
+        include_usage=bool(streamed.include_usage),
+        whole_calls=streamed.stream_tool_calls is False,
         n=bounded(fields, "n", 1, MAX_CHOICES) or 1,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        truncates=field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
     )
@@ -120,22 +123,28 @@ def read_request(body: bytes) -> ChatRequest:
 class _StreamOptions(Struct, frozen=True, forbid_unknown_fields=True):
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
+    stream_tool_calls: bool | None = None  # Mistral's
 
 
-def _read_stream_options(fields: dict[str, Raw], stream: bool) -> bool:
+_AS_USUAL = _StreamOptions()
+
+
+def _read_stream_options(fields: dict[str, Raw], stream: bool) -> _StreamOptions:
     options: _StreamOptions | None = field(fields, "stream_options", _StreamOptions, None)
-    if options is not None and not stream:
+    if options is None:
+        return _AS_USUAL
+    if not stream:
         raise BadRequest("'stream_options' goes with 'stream': true", param="stream_options")
-    if options is not None and options.include_obfuscation:
+    if options.include_obfuscation:
         where = "stream_options.include_obfuscation"
         raise BadRequest(f"'{where}' is not supported here: chunks are sent as they are", param=where)
-    return bool(options is not None and options.include_usage)
+    return options
 
 
 def _read_options(fields: dict[str, Raw]) -> Options:
     limit = bounded(fields, "max_tokens", 1)
     newer_limit = bounded(fields, "max_completion_tokens", 1)
-    extra = {name: value.copy() for name, value in fields.items() if name not in _READ}
+    extra = {name: value.copy() for name, value in fields.items() if name not in _READ and value != _HARMLESS.get(name)}
     if newer_limit is not None:  # newer models know this name alone, older servers the other: say what the caller said
         extra["max_completion_tokens"] = fields["max_completion_tokens"].copy()
         if limit is not None:
@@ -149,33 +158,6 @@ def _read_options(fields: dict[str, Raw]) -> Options:
         seed=whole(fields, "seed"),
         parallel_tool_calls=field(fields, "parallel_tool_calls", bool, None),
         reasoning_effort=field(fields, "reasoning_effort", str, None),
-        response_format=_read_format(fields),
+        response_format=read_response_format(fields["response_format"]) if "response_format" in fields else None,
         extra=extra,
     )
-
-
-class _JsonSchema(Struct, frozen=True, forbid_unknown_fields=True):
-    name: str = "answer"
-    schema: Raw = NULL
-    strict: bool | None = None
-    description: str | None = None
-
-
-class _Format(Struct, frozen=True, forbid_unknown_fields=True):
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: _JsonSchema | None = None
-
-
-def _read_format(fields: dict[str, Raw]) -> ResponseFormat | None:
-    format: _Format | None = field(fields, "response_format", _Format, None)
-    if format is None or format.type == "text":
-        return None
-    if format.type == "json_object":
-        return ResponseFormat("json_object")
-    said = format.json_schema
-    if said is None:
-        raise BadRequest("'response_format.json_schema' is missing", param="response_format.json_schema")
-    if said.schema != NULL:
-        must_be_schema(said.schema, "response_format.json_schema.schema")
-    schema = said.schema.copy() if said.schema != NULL else NULL
-    return ResponseFormat("json_schema", said.name, schema, said.strict, said.description)

@@ -33,6 +33,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall
 from ronda.core.run import Run
+from ronda.wire.endings import BROKE_DOWN, extensions, has_answer
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, Message, Thoughts
 from ronda.wire.openai_responses.logprobs import read_logprobs
@@ -40,8 +41,6 @@ from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.own_tools import OwnTools
-
-_BROKE_DOWN = "the run broke down; the server's log says why"
 
 
 class _Round:
@@ -121,7 +120,7 @@ class ResponseAnswer:
         return frames.taken()
 
     def broke_down(self, sibling: int) -> bytes:
-        return self.feed(0, [RunFinished("failed", message=_BROKE_DOWN)]) if self._end is None else b""
+        return self.feed(0, [BROKE_DOWN]) if self._end is None else b""
 
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer, which has no use for previews."""
@@ -228,7 +227,9 @@ class ResponseAnswer:
     def _announce(self, call: Call, id: str, name: str, arguments: str) -> None:
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
-        call.open(self._frames, self._id("fc"), self._next(), id, *split_name(name, self._kept.namespaces))
+        is_custom = name in self._kept.customs
+        said = split_name(name, self._kept.namespaces)
+        call.open(self._frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *said, is_custom)
         if arguments:
             call.add(arguments)
 
@@ -293,7 +294,7 @@ class ResponseAnswer:
         self._break_off()
         if event.answer is not None:
             self._say_whole(event.answer, "final_answer")
-        elif self._held and event.reason in ("stop", "length", "content_filter", "limit") and (text := self._answer):
+        elif self._held and has_answer(event) and (text := self._answer):
             is_cut = event.reason in ("length", "content_filter")
             self._say_whole(text, "final_answer", b"incomplete" if is_cut else b"completed")
         if event.reason == "tool_calls" and not self._live_calls:
@@ -347,17 +348,7 @@ class ResponseAnswer:
         self._shown = _Round()
 
     def _extensions(self) -> dict[str, Any]:
-        """What a loop adds to the dialect."""
-        more: dict[str, Any] = {}
-        if self._run.start.session:
-            more["session_id"] = self._run.start.session
-        if records := self._tools.records:
-            more["agentic_tool_calls"] = records
-        if self._end is not None and self._end.limit is not None:
-            more["limit"] = self._end.limit
-        if self._warnings:
-            more["warnings"] = self._warnings
-        return more
+        return extensions(self._run.start.session, (self._end,), self._warnings, self._tools.records)
 
 
 def _unseen(text: str, seen: int) -> str:

@@ -27,12 +27,12 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.json import UNREADABLE
-from ronda.wire.openai_chat.calls import text_of
-from ronda.wire.openai_chat.errors import said_error
+from ronda.wire.errors import said_error
+from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.stops import stop_with
 from ronda.wire.surrogates import mended
 
 BREAK = "\n\n"  # between two thoughts, which are paragraphs with a heading each
@@ -123,7 +123,6 @@ decode_raws = msgspec.json.Decoder(list[Raw]).decode
 _decode_item = msgspec.json.Decoder(Item).decode
 _decode_response = msgspec.json.Decoder(Response).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
-encode = msgspec.json.Encoder().encode
 
 
 def read_plain(body: bytes, names: Mapping[str, str] = NO_NAMES) -> ModelFinished:
@@ -145,16 +144,13 @@ def read_response(body: bytes | Raw) -> Response:
 
 def finish(response: Response, output: Raw, names: Mapping[str, str]) -> ModelFinished:
     """A response that has come to an end, with what is to be kept as its output; an error if it ended badly."""
-    stop = _stop(response)
+    said = _stop(response)
     # A Raw is a view that would keep the whole response body alive, hence the copy.
     native = Native(API, output.copy())
     raws = split(native.payload)
     parts, logprobs = read_items(raws, names)
-    if stop == "stop" and any(type(part) is ToolCall for part in parts):
-        stop = "tool_calls"
-    said = logprobs_json(logprobs) if logprobs else NULL
-    turn = AssistantTurn(tuple(parts), stop, native if raws else None)
-    return ModelFinished(turn, _usage(response.usage), said)
+    turn = AssistantTurn(tuple(parts), stop_with(said, parts), native if raws else None)
+    return ModelFinished(turn, _usage(response.usage), logprobs_json(logprobs) if logprobs else NULL)
 
 
 def split(output: Raw) -> list[Raw]:

@@ -17,8 +17,8 @@ from ronda.core.parts import Text, Turn, UserTurn, user
 from ronda.core.plan import NONE
 from ronda.core.run import Run
 from ronda.errors import BadRequest
+from ronda.wire.fields import read_fields
 from ronda.wire.json import encode
-from ronda.wire.openai_chat.fields import read_fields
 from ronda.wire.openai_responses.input import SUMMARY
 from ronda.wire.openai_responses.listed import write_part
 from ronda.wire.openai_responses.resource import response_id, said_usage

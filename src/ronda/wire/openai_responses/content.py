@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from ronda.core.parts import Attachment, Audio, File, Image, Refusal, Text, UserPart, Video
-from ronda.wire.openai_chat.fields import bad
+from ronda.wire.fields import bad
 
 
 class _Url(Struct, frozen=True):

@@ -23,8 +23,7 @@ from ronda.core.events import (
     TextDelta,
 )
 from ronda.core.parts import NULL
-from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.json import UNREADABLE
+from ronda.errors import UpstreamBroken
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses.answers import (
     BREAK,
@@ -38,8 +37,7 @@ from ronda.wire.openai_responses.answers import (
     split,
 )
 from ronda.wire.openai_responses.failures import Failure, failed
-from ronda.wire.sse import SseReader
-from ronda.wire.surrogates import Halves
+from ronda.wire.stream import JsonStream, cut_short
 
 
 class _Event(Struct, frozen=True, gc=False):
@@ -80,14 +78,13 @@ class _Shown:
         self.arguments: list[str] = []
 
 
-class Reader:
+class Reader(JsonStream):
     """`names`: what a tool is called there → its own name, where they differ."""
 
-    __slots__ = ("_calls", "_done", "_failure", "_finished", "_halves", "_items", "_keys", "_names", "_sse", "_thought")
+    __slots__ = ("_calls", "_done", "_finished", "_items", "_keys", "_names", "_thought")
 
     def __init__(self, names: Mapping[str, str] = NO_NAMES) -> None:
-        self._sse = SseReader()
-        self._halves = Halves()
+        super().__init__()
         self._names = names
         self._items: dict[int, _Shown] = {}
         self._keys: dict[str, int] = {}  # item id → where it is in the output
@@ -95,41 +92,19 @@ class Reader:
         self._calls = 0
         self._thought = False  # some thought of this turn was shown
         self._finished: ModelFinished | None = None
-        self._failure: UpstreamError | None = None
-
-    def feed(self, data: bytes) -> list[Preview]:
-        return self._read(self._sse.feed_data(data))
-
-    def close(self) -> list[Preview]:
-        """The stream is over: read a last frame that lacks its blank line."""
-        return self._read([frame.data for frame in self._sse.close()])
-
-    @property
-    def broken(self) -> bool:
-        """Something in the stream was an error: nothing after it counts, and `finish` raises it."""
-        return self._failure is not None
 
     def finish(self) -> ModelFinished:
-        if self._failure is not None:
-            raise self._failure
+        self._must_be_sound()
         if self._finished is None:
-            raise UpstreamBroken("the model's stream ended before it was complete", retryable=True, connection=True)
+            raise cut_short()
         return self._finished
 
-    def _read(self, frames: list[bytes]) -> list[Preview]:
-        # An error is not raised here: what came before it in the same read was said, however the bytes were cut.
-        out: list[Preview] = []
-        try:
-            for frame in frames:
-                if self._failure is not None or self._finished is not None:
-                    break
-                if frame and frame != b"[DONE]":  # this API has no such mark, some of its speakers do
-                    self._event(_decode_event(self._halves.mend(frame)), out)
-        except UNREADABLE as error:
-            self._failure = UpstreamBroken(f"the model's stream cannot be read: {error}", retryable=True)
-        except UpstreamError as error:
-            self._failure = error
-        return out
+    def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
+        for frame in frames:
+            if self._finished is not None:
+                break
+            if frame and frame != b"[DONE]":  # this API has no such mark, some of its speakers do
+                self._event(_decode_event(self._halves.mend(frame)), out)
 
     def _event(self, event: _Event, out: list[Preview]) -> None:
         match event.type:

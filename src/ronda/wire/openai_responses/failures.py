@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ronda.errors import UpstreamError
-from ronda.wire.openai_chat.errors import RETRYABLE, error_of
+from ronda.wire.errors import RETRYABLE, error_of, is_about_length
 
 __all__ = ["Failure", "error_of", "failed", "is_about_encryption"]
 
@@ -63,7 +63,9 @@ def failed(said: Failure) -> UpstreamError:
     retryable = (status is None or status in RETRYABLE) and code not in _NEVER_AGAIN
     text = said.message or (str(code) if code else "no reason given")
     named = f" ({code})" if said.message and code else ""
-    return UpstreamError(f"the model's server reported: {text}{named}", status=status, retryable=retryable)
+    too_long = code == "context_length_exceeded" or (status == 400 and is_about_length(text))
+    said_so = f"the model's server reported: {text}{named}"
+    return UpstreamError(said_so, status=status, retryable=retryable, too_long=too_long)
 
 
 def is_about_encryption(error: UpstreamError) -> bool:

@@ -29,9 +29,8 @@ from ronda.core.parts import (
     user,
 )
 from ronda.errors import BadRequest
-from ronda.wire.json import encode
-from ronda.wire.openai_chat.calls import text_of
-from ronda.wire.openai_chat.fields import bad, decode_field
+from ronda.wire.fields import bad, decode_field
+from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.answers import BREAK, Kind
 from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts

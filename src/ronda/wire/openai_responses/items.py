@@ -39,10 +39,11 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.json import encode
 from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, encode, read_items
+from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, read_items
 from ronda.wire.projection import NOBODY, Changes
 
 _ID_LENGTH = 64

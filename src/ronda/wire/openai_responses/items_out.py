@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from ronda.wire.json import encode
+import msgspec
+from msgspec import Struct
+
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.partial import PartialJson
 
 _PADDED = 16  # characters: with obfuscation, the length of a piece tells only how many of these it fills
 
@@ -196,10 +201,46 @@ class Thoughts:
         return said % (self._id, status, part, sealed)
 
 
+class _Form(NamedTuple):
+    """How a call is said: the item's type, where its content is, and the events that tell of it."""
+
+    type: bytes
+    member: bytes
+    delta: bytes
+    done: bytes
+
+
+_FUNCTION = _Form(
+    b"function_call",
+    b"arguments",
+    b"response.function_call_arguments.delta",
+    b"response.function_call_arguments.done",
+)
+_CUSTOM = _Form(
+    b"custom_tool_call", b"input", b"response.custom_tool_call_input.delta", b"response.custom_tool_call_input.done"
+)
+
+
+class _Input(Struct, frozen=True, forbid_unknown_fields=True):
+    input: str
+
+
+_decode_input = msgspec.json.Decoder(_Input).decode
+
+
+def input_of(arguments: str) -> str:
+    """The text that a custom tool is called with. A model that did not write it as it was declared meant what it wrote."""
+    try:
+        return _decode_input(arguments).input
+    except UNREADABLE:
+        return arguments
+
+
 class Call:
     """A call of the caller's tool. Open once it is announced."""
 
-    __slots__ = ("_frames", "_head", "_id", "_name", "_pieces", "call_id", "index", "is_open", "size", "waiting")
+    __slots__ = ("_form", "_frames", "_head", "_id", "_input", "_name", "_pieces", "call_id", "index", "is_open", "size",
+                 "waiting")  # fmt: skip
 
     def __init__(self) -> None:
         self.is_open = False
@@ -208,8 +249,19 @@ class Call:
         self.waiting: list[str] = []
         self._pieces: list[str] = []
 
-    def open(self, frames: Frames, id: bytes, index: int, call_id: str, namespace: str | None, name: str) -> None:
+    def open(
+        self,
+        frames: Frames,
+        id: bytes,
+        index: int,
+        call_id: str,
+        namespace: str | None,
+        name: str,
+        is_custom: bool = False,
+    ) -> None:
         self.is_open = True
+        self._form = _CUSTOM if is_custom else _FUNCTION
+        self._input = PartialJson() if is_custom else None
         self.call_id = call_id
         self._frames = frames
         self._id = id
@@ -224,29 +276,38 @@ class Call:
 
     def add(self, arguments: str) -> None:
         self.size += len(arguments)
+        if self._input is not None:
+            patches = self._input.feed(arguments)
+            arguments = "".join([one.value for one in patches if one.op == "append" and one.path == ("input",)])
+            if not arguments:
+                return
         self._pieces.append(arguments)
         if self._frames.writing:
             place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
-            self._frames.delta(b"response.function_call_arguments.delta", place, arguments)
+            self._frames.delta(self._form.delta, place, arguments)
 
     def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
         """`arguments` and `name` as they turned out to be."""
         if not self.is_open:
             return b""
         said = "".join(self._pieces) if arguments is None else arguments
+        if arguments is not None and self._input is not None:
+            said = input_of(arguments)
         self._name = name or self._name
         item = self._item(status, said)
         if self._frames.writing:
-            done = b'"item_id":"%b","output_index":%d,"arguments":%b' % (self._id, self.index, encode(said))
-            self._frames.put(b"response.function_call_arguments.done", done)
+            place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
+            self._frames.put(self._form.done, b'%b,"%b":%b' % (place, self._form.member, encode(said)))
             self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
         return item
 
     def _item(self, status: bytes, arguments: str) -> bytes:
-        return b'{"type":"function_call","id":"%b",%b,"name":%b,"arguments":%b,"status":"%b"}' % (
+        return b'{"type":"%b","id":"%b",%b,"name":%b,"%b":%b,"status":"%b"}' % (
+            self._form.type,
             self._id,
             self._head,
             encode(self._name),
+            self._form.member,
             encode(arguments),
             status,
         )

@@ -30,6 +30,7 @@ from ronda.core.parts import (
 )
 from ronda.core.run import Run
 from ronda.wire.json import encode
+from ronda.wire.openai_responses.items_out import input_of
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.tools import split_name
 
@@ -41,7 +42,7 @@ def input_items(run: Run, kept: Kept) -> list[dict[str, Any]]:
     hex = run.id.removeprefix("run_")
     items: list[dict[str, Any]] = []
     for turn in given[kept.lead : len(given) - kept.tail]:
-        for kind, said in _items(turn, kept.namespaces):
+        for kind, said in _items(turn, kept):
             items.append({"id": f"{kind}_{hex}_{_MARK}{len(items)}", **said, "status": "completed"})
     return items
 
@@ -54,7 +55,7 @@ def item_named(id: str, run: Run, kept: Kept, output: Sequence[bytes]) -> Raw | 
     return next((Raw(item) for item in output if sought in item[:200]), None)
 
 
-def _items(turn: Turn, namespaces: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+def _items(turn: Turn, kept: Kept) -> list[tuple[str, dict[str, Any]]]:
     match turn:
         case SystemTurn(text=text, role=role):
             return [("msg", _message(role, [{"type": "input_text", "text": text}]))]
@@ -73,10 +74,10 @@ def _items(turn: Turn, namespaces: Sequence[str]) -> list[tuple[str, dict[str, A
                 for one in results
             ]
         case AssistantTurn(parts=said):
-            return [_assistant(part, namespaces) for part in said]
+            return [_assistant(part, kept) for part in said]
 
 
-def _assistant(part: Text | Reasoning | Refusal | ToolCall, namespaces: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: Kept) -> tuple[str, dict[str, Any]]:
     match part:
         case Text(text=text):
             return "msg", _message(
@@ -87,7 +88,10 @@ def _assistant(part: Text | Reasoning | Refusal | ToolCall, namespaces: Sequence
         case Reasoning(text=text):
             return "rs", {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
         case ToolCall():
-            namespace, name = split_name(part.name, namespaces)
+            if part.name in kept.customs:
+                text = input_of(part.as_written)
+                return "ctc", {"type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": text}
+            namespace, name = split_name(part.name, kept.namespaces)
             call = {"type": "function_call", "call_id": part.id, "name": name, "arguments": part.as_written}
             return "fc", call if namespace is None else {**call, "namespace": namespace}
 

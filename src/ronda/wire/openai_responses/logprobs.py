@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.wire.json import encode
+from ronda.wire.json import UNREADABLE, encode
 
 
 class _Top(Struct, frozen=True):
@@ -32,7 +32,7 @@ def read_logprobs(raw: Raw) -> list[bytes]:
     """Token probabilities as this API has them: every member is there."""
     try:
         tokens = _decode_logprobs(raw).content or []
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return []
     return [
         encode(

@@ -14,11 +14,10 @@ from ronda.core.parts import NULL, SystemTurn, Turn
 from ronda.core.plan import ANY_OBJECT, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
-from ronda.wire.json import UNREADABLE
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name, wire_names
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.answers import encode
 from ronda.wire.openai_responses.items import Items, is_ours
 from ronda.wire.projection import Changes
 

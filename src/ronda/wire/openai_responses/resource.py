@@ -11,10 +11,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.events import RunFinished
+from ronda.core.events import ModelFailed, RunFinished
 from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
+from ronda.wire.endings import TOO_LONG
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
 
@@ -42,6 +43,7 @@ class Kept(Struct, frozen=True, omit_defaults=True, kw_only=True):
     user: str | None = None
     store: bool = True
     namespaces: tuple[str, ...] = ()
+    customs: tuple[str, ...] = ()  # tools whose calls are text
     sealed: bool = False  # the model's own JSON of a turn goes out with it
     obfuscated: bool = False
     warnings: tuple[str, ...] = ()
@@ -122,8 +124,8 @@ class Resource:
             "model": kept.model,
             "previous_response_id": kept.previous,
             "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
-            "tools": echo_tools(plan.tools, kept.namespaces),
-            "tool_choice": echo_choice(plan.choice),
+            "tools": echo_tools(plan.tools, kept.namespaces, kept.customs),
+            "tool_choice": echo_choice(plan.choice, kept.customs),
             "truncation": kept.truncation,
             "parallel_tool_calls": plan.parallel,
             "text": _text(options.response_format, kept.verbosity),
@@ -190,15 +192,18 @@ def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] 
         case "cancelled":
             return "cancelled", None, None
         case "failed":
-            status = run.failure.status if run.failure is not None else None
-            return "failed", None, {"code": _code(status), "message": end.message or "the run failed"}
+            return "failed", None, {"code": _code(run.failure), "message": end.message or "the run failed"}
     return "completed", None, None
 
 
-def _code(status: int | None) -> str:
-    if status == 429:
+def _code(failure: ModelFailed | None) -> str:
+    if failure is None:
+        return "server_error"
+    if failure.too_long:
+        return TOO_LONG
+    if failure.status == 429:
         return "rate_limit_exceeded"
-    return "invalid_prompt" if status in (400, 404, 413, 422) else "server_error"
+    return "invalid_prompt" if failure.status in (400, 404, 413, 422) else "server_error"
 
 
 def event_of_end(end: RunFinished) -> bytes:

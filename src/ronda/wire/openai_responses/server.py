@@ -17,16 +17,18 @@ from ronda.core.parts import NULL, Turn, user
 from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire.asked import Asked
-from ronda.wire.openai_chat.fields import (
+from ronda.wire.fields import (
+    NOT_HERE,
     bad,
     bounded,
+    check_disconnect,
     decode_field,
     field,
-    must_be_schema,
     read_fields,
     read_session,
     whole,
 )
+from ronda.wire.formats import JsonSchema
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.input import read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
@@ -72,11 +74,14 @@ FIELDS: Final[dict[str, str]] = {
     "prompt_cache_key": _SAME,
     "user": _SAME,
     "service_tier": "passed on, where it is not auto or default",
-    "truncation": "passed on: to an upstream of this API; elsewhere an input that is too long is an error, never cut",
+    "truncation": "read: with auto, what the model finds too long is cut at its beginning, with a warning; also passed on to an "
+    "upstream of this API",
+    "truncate_sequence": "read: another word for truncation auto",
     "prompt_cache_options": _MORE,
     "prompt_cache_retention": _MORE,
     "image": _MORE,
     "personality": _MORE,
+    "client_metadata": _MORE,
     "background": "refused: only false; this server has no background runs",
     "conversation": "refused: use previous_response_id",
     "prompt": "refused: this server keeps no prompts",
@@ -87,17 +92,11 @@ FIELDS: Final[dict[str, str]] = {
     "stream_id": "refused: a connection has one response at a time",
     "on_disconnect": 'read: only "cancel"',
     "n": "refused: only 1; Chat Completions has several choices",
-    "tool_dispatch_url": "refused: it is the operator's to set, with --tool-dispatch-url",
-    "web_search_options": "refused: this server has no web search",
-    "files": "refused: this server captures no files",
-    "agent_permission": "refused: this server has no approvals",
-    "code_execution_permission": "refused: this server has no approvals",
-    "enable_code_execution": "refused: this server has no code execution",
-    "enable_shell": "refused: this server has no shell",
+    **{name: f"refused: {why}" for name, why in NOT_HERE.items()},
 }
 _READ = frozenset([name for name, fate in FIELDS.items() if fate.startswith("read")])
 _REFUSED = {name: fate.removeprefix("refused: ") for name, fate in FIELDS.items() if fate.startswith("refused")}
-_NATIVE = ("prompt_cache_options", "prompt_cache_retention", "image", "personality")
+_NATIVE = tuple([name for name, fate in FIELDS.items() if fate == _MORE])
 # What may be said although it is refused, since it asks for nothing.
 _HARMLESS = {"background": b"false", "generate": b"true", "n": b"1", "files": b"[]"}
 
@@ -132,12 +131,11 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     for name in fields.keys() & _REFUSED.keys():
         if bytes(fields[name]) != _HARMLESS.get(name):
             raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
-    if field(fields, "on_disconnect", str, "cancel") != "cancel":
-        raise BadRequest("'on_disconnect' can only be \"cancel\" on this server", param="on_disconnect")
+    check_disconnect(fields)
     stream: bool = field(fields, "stream", bool, False)
     store: bool = field(fields, "store", bool, True)
     include = _read_include(fields)
-    tools, namespaces = read_tools(field(fields, "tools", list[Raw], []))
+    tools = read_tools(field(fields, "tools", list[Raw], []))
     options, verbosity, summary = _read_options(fields, include)
     previous: str | None = field(fields, "previous_response_id", str, None)
     kept = Kept(
@@ -152,7 +150,9 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         prompt_cache_key=field(fields, "prompt_cache_key", str, None),
         user=field(fields, "user", str, None),
         store=store,
-        namespaces=namespaces,
+        namespaces=tools.namespaces,
+        customs=tools.customs,
+        warnings=tools.warnings,
         sealed="reasoning.encrypted_content" in include,
         obfuscated=_read_stream_options(fields, stream),
     )
@@ -162,12 +162,13 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         turns=turns,
         items=items,
         named=tuple(named.items()),
-        tools=tools,
+        tools=tools.specs,
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=options,
         stream=stream,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         max_tool_calls=bounded(fields, "max_tool_calls", 1),
+        truncates=kept.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
@@ -292,22 +293,11 @@ def _read_limit(fields: Mapping[str, Raw]) -> int | None:
     return next(iter(said.values()), None)
 
 
-class _Schema(Struct, frozen=True, forbid_unknown_fields=True):
+class _Format(JsonSchema, frozen=True, kw_only=True):
     """Flat as this API has it, or in `json_schema` as Chat Completions does."""
 
     type: Literal["text", "json_object", "json_schema"]
-    name: str = "answer"
-    schema: Raw = NULL
-    strict: bool | None = None
-    description: str | None = None
     json_schema: Raw = NULL
-
-
-class _Nested(Struct, frozen=True, forbid_unknown_fields=True):
-    name: str = "answer"
-    schema: Raw = NULL
-    strict: bool | None = None
-    description: str | None = None
 
 
 def _read_format(raw: Raw, fields: Mapping[str, Raw]) -> ResponseFormat | None:
@@ -318,16 +308,12 @@ def _read_format(raw: Raw, fields: Mapping[str, Raw]) -> ResponseFormat | None:
         raise BadRequest(f"'grammar' and '{path}' are mutually exclusive; give one of them", param="grammar")
     if raw == NULL:
         return None
-    format: _Schema = decode_field(raw, _Schema, path)
+    format: _Format = decode_field(raw, _Format, path)
     if format.type == "text":
         return None
     if format.type == "json_object":
         return ResponseFormat("json_object")
-    said: _Schema | _Nested = format
-    if format.json_schema != NULL:
-        path = f"{path}.json_schema"
-        said = decode_field(format.json_schema, _Nested, path)
-    if said.schema == NULL:
-        return ResponseFormat("json_schema", said.name, NULL, said.strict, said.description)
-    must_be_schema(said.schema, f"{path}.schema")
-    return ResponseFormat("json_schema", said.name, said.schema.copy(), said.strict, said.description)
+    if format.json_schema == NULL:
+        return format.must_fit(path)
+    nested: JsonSchema = decode_field(format.json_schema, JsonSchema, f"{path}.json_schema")
+    return nested.must_fit(f"{path}.json_schema")

@@ -6,7 +6,6 @@ that a server which has one says so in one line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -14,9 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
-from ronda.core.plan import ANY_OBJECT, ToolChoice, ToolSpec
+from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-from ronda.wire.openai_chat.fields import bad, decode_field, must_be_schema
+from ronda.wire.fields import bad, decode_field
+from ronda.wire.functions import FunctionTool, must_be_name, spec_of
 from ronda.wire.openai_responses import API
 
 # Hosted tools by the type that declares them, and what a server must have for them.
@@ -35,34 +35,45 @@ HOSTED: Final[dict[str, str]] = {
     "computer_use_preview": "computer to use",
     "image_generation": "image generation",
     "mcp": "MCP servers that a request may name",
-    "custom": "tools without a schema: declare it as a function",
     "tool_search": "search for tools",
     "programmatic_tool_calling": "programmatic tool calls",
 }
+# Hosted tools that agents (Codex) offer in every request beside their own, whoever serves it: a model may use them, and does
+# without where they are not. Alone, or chosen, they are what the request is about, and refused like the others.
+OFFERED: Final = frozenset({"web_search", "tool_search", "image_generation"})
+_BESIDE: Final = "; beside functions it is left out, with a warning"
 # For docs/compatibility.md.
 FIELDS: Final[dict[str, str]] = {
     "function": "read",
     "namespace": "read: its functions are called NAMESPACE.NAME by the model",
-    **{type: f"refused: this server has no {what}" for type, what in HOSTED.items()},
+    "custom": "read: for the model a function of one text, `input`, that is told the grammar it has to follow",
+    **{
+        type: f"refused: this server has no {what}" + (_BESIDE if type in OFFERED else "")
+        for type, what in HOSTED.items()
+    },
 }
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+class _Format(Struct, frozen=True):
+    """What the text for a custom tool must be like."""
+
+    type: str = "text"
+    syntax: str | None = None
+    definition: str = ""
 
 
-class _Function(Struct, frozen=True):
-    name: str | None = None
-    description: str | None = None
-    parameters: Raw = NULL
-    arguments: Raw = NULL  # another name some clients have for `parameters`
-    strict: bool | None = None
+class _Tool(FunctionTool, frozen=True):
+    tools: list[Raw] | None = None  # of a namespace
+    format: _Format | None = None  # of a custom tool
 
 
-class _Tool(_Function, frozen=True):
-    """Flat as this API has it, or nested as Chat Completions does."""
+class Declared(Struct, frozen=True):
+    """The tools; the namespaces that some of their names begin with; those whose calls are text; what is left out."""
 
-    type: str = "function"
-    function: _Function | None = None
-    tools: list[Raw] | None = None
+    specs: tuple[ToolSpec, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    customs: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class _KnownTool(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,13 +91,13 @@ class _KnownTool(Struct, frozen=True, forbid_unknown_fields=True):
 _decode_known = msgspec.json.Decoder(_KnownTool).decode
 
 
-def read_tools(raws: Sequence[Raw]) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
-    """The tools, and the namespaces that some of their names begin with."""
+def read_tools(raws: Sequence[Raw]) -> Declared:
     tools: dict[str, ToolSpec] = {}
     namespaces: list[str] = []
+    customs: list[str] = []
+    left_out: list[tuple[_Tool, str]] = []
 
-    def take(said: _Tool, raw: Raw, path: str, namespace: str = "") -> None:
-        spec = _spec(said, raw, path, namespace)
+    def take(spec: ToolSpec, path: str) -> None:
         if spec.name in tools:
             raise bad(path, f"declares a second tool named '{spec.name}'")
         tools[spec.name] = spec
@@ -95,14 +106,43 @@ def read_tools(raws: Sequence[Raw]) -> tuple[tuple[ToolSpec, ...], tuple[str, ..
         path = f"tools[{at}]"
         said: _Tool = decode_field(raw, _Tool, path)
         if said.type == "namespace":
-            name = _named(said.name, f"{path}.name")
+            name = must_be_name(said.name, f"{path}.name")
             namespaces.append(name)
             for inner, one in enumerate(said.tools or []):
                 within = f"{path}.tools[{inner}]"
-                take(_function(decode_field(one, _Tool, within), within), one, within, name)
+                take(_spec(_function(decode_field(one, _Tool, within), within), one, within, name), within)
+        elif said.type == "custom":
+            take(_custom(said, path), path)
+            customs.append(said.name or "")
+        elif said.type in OFFERED:
+            left_out.append((said, path))
         else:
-            take(_function(said, path), raw, path)
-    return tuple(tools.values()), tuple(namespaces)
+            take(_spec(_function(said, path), raw, path, ""), path)
+    if not tools:
+        for said, path in left_out:
+            _function(said, path)  # which refuses it
+    warnings = [f"this server has no {HOSTED[said.type]}: the model is not offered '{path}'" for said, path in left_out]
+    return Declared(tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(warnings))
+
+
+def _custom(said: _Tool, path: str) -> ToolSpec:
+    """What the model writes for it is text, which as a function's it has in `input`: no other upstream has such tools, and
+    the loop looks into arguments."""
+    told = "What the tool is given, as it is."
+    if said.format is not None and said.format.type == "grammar":
+        told += f" It must follow this grammar ({said.format.syntax or 'lark'}):\n{said.format.definition}"
+    schema = {
+        "type": "object",
+        "properties": {"input": {"type": "string", "description": told}},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+    return ToolSpec(
+        name=must_be_name(said.name, f"{path}.name"),
+        description=said.description or "",
+        parameters=Raw(msgspec.json.encode(schema)),
+        kind="caller",
+    )
 
 
 def _function(said: _Tool, path: str) -> _Tool:
@@ -110,42 +150,11 @@ def _function(said: _Tool, path: str) -> _Tool:
         return said
     if said.type in HOSTED:
         raise bad(f"{path}.type", f"is {said.type!r}: this server has no {HOSTED[said.type]}")
-    raise bad(f"{path}.type", f'is {said.type[:60]!r}; it can be "function" or "namespace"')
+    raise bad(f"{path}.type", f'is {said.type[:60]!r}; it can be "function", "custom" or "namespace"')
 
 
 def _spec(said: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec:
-    function: _Function = said.function if said.function is not None else said
-    inner = f"{path}.function" if said.function is not None else path
-    own = _named(function.name, f"{inner}.name")
-    name = f"{namespace}.{own}" if namespace else own
-    if namespace:
-        _named(name, f"{inner}.name")
-    parameters = function.parameters if function.parameters != NULL else function.arguments
-    needs_none = True
-    if parameters == NULL:
-        parameters = ANY_OBJECT
-    else:
-        schema = must_be_schema(parameters, f"{inner}.parameters")
-        needs_none = not schema.get("required")
-    native = NULL if namespace or _is_known(raw) else raw.copy()
-    return ToolSpec(
-        name=name,
-        description=function.description or "",
-        parameters=parameters.copy(),
-        strict=function.strict,
-        kind="caller",
-        no_arguments_needed=needs_none,
-        native=native,
-        native_api=API if native != NULL else "",
-    )
-
-
-def _named(name: str | None, path: str) -> str:
-    if name is None:
-        raise bad(path, "is missing")
-    if not _NAME.fullmatch(name):
-        raise bad(path, f"is {name[:80]!r}; it must be 1 to 64 letters, digits, '_', '-' or '.'")
-    return name
+    return spec_of(said, path, NULL if namespace or _is_known(raw) else raw.copy(), API, namespace)
 
 
 def _is_known(raw: Raw) -> bool:
@@ -188,7 +197,7 @@ def read_choice(raw: Raw) -> ToolChoice:
         if said not in ("none", "auto", "required"):
             raise bad("tool_choice", f'is {said[:60]!r}; it can be "none", "auto", "required" or an object')
         return ToolChoice(said)  # type: ignore[arg-type]  # one of the three, as just seen
-    if said.type == "function":
+    if said.type in ("function", "custom"):
         return ToolChoice("required", (_chosen(_Named(None, said.name, said.namespace, said.function)),), named=True)
     if said.type == "allowed_tools":
         tools = said.allowed_tools.tools if said.allowed_tools is not None else said.tools or []
@@ -221,12 +230,17 @@ def _chosen(tool: _Named) -> str:
 _OF_THE_REQUEST = frozenset({"caller", "callback", "dispatch"})
 
 
-def echo_tools(tools: Sequence[ToolSpec], namespaces: Sequence[str]) -> list[dict[str, Any]]:
+def echo_tools(
+    tools: Sequence[ToolSpec], namespaces: Sequence[str], customs: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """What the request declared; the server's own tools are nobody's business."""
     said: list[dict[str, Any]] = []
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
         if tool.kind not in _OF_THE_REQUEST:
+            continue
+        if tool.name in customs:
+            said.append({"type": "custom", "name": tool.name, "description": tool.description or None})
             continue
         namespace, name = split_name(tool.name, namespaces)
         function = {
@@ -253,8 +267,8 @@ def split_name(name: str, namespaces: Sequence[str]) -> tuple[str | None, str]:
     return None, name
 
 
-def echo_choice(choice: ToolChoice) -> str | dict[str, Any]:
+def echo_choice(choice: ToolChoice, customs: Sequence[str] = ()) -> str | dict[str, Any]:
     if choice.mode == "none" or not choice.names:
         return choice.mode
-    tools = [{"type": "function", "name": name} for name in choice.names]
+    tools = [{"type": "custom" if name in customs else "function", "name": name} for name in choice.names]
     return tools[0] if choice.named else {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

@@ -19,6 +19,17 @@ from ronda.schema.validate import check_schema
 
 T = TypeVar("T")
 
+# Fields that ask for something of the server, in whatever dialect, and it is not here: passing them on would promise it.
+NOT_HERE: Final[dict[str, str]] = {
+    "tool_dispatch_url": "it is the operator's to set, with --tool-dispatch-url",
+    "web_search_options": "this server has no web search",
+    "files": "this server captures no files",
+    "agent_permission": "this server has no approvals",
+    "code_execution_permission": "this server has no approvals",
+    "enable_code_execution": "this server has no code execution",
+    "enable_shell": "this server has no shell",
+}
+
 _MOST: Final = 2**63
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -76,6 +87,11 @@ def read_session(fields: Mapping[str, Raw]) -> str | None:
     if session is not None and not (0 < len(session) <= 256 and session.isprintable()):
         raise bad("session_id", "must be 1 to 256 printable characters")
     return session
+
+
+def check_disconnect(fields: Mapping[str, Raw]) -> None:
+    if field(fields, "on_disconnect", str, "cancel") != "cancel":
+        raise bad("on_disconnect", 'can only be "cancel" on this server')
 
 
 def decode_field(raw: Raw, kind: Any, path: str) -> Any:

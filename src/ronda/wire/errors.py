@@ -1,0 +1,117 @@
+"""An upstream's refusals and failures, in whatever words its server or a proxy before it has for them → UpstreamError.
+
+What a type of error means that comes without a status is the dialect's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import NULL
+from ronda.errors import UpstreamError
+from ronda.wire.json import UNREADABLE, encode
+
+RETRYABLE: Final = frozenset(
+    {408, 409, 425, 429, *range(500, 600)}
+)  # gateways have 5xx of their own; 529 is "overloaded"
+
+# A 429 that waiting does not help: the account is empty, not busy.
+_NEVER_AGAIN: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+
+# A conversation that is more than the model can take has no status and, but at two, no code of its own.
+_REFUSALS: Final = frozenset({400, 413, 422})
+_TOO_LONG_CODES: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})  # OpenAI, llama.cpp
+_TOO_LONG: Final = (
+    "maximum context length",  # OpenAI, vLLM; "… too large for model with 32768 maximum context length": Mistral
+    "prompt is too long",  # Anthropic
+    "exceed context limit",  # Anthropic, of the prompt and what may be said together
+    "exceeds the maximum number of tokens",  # Gemini
+    "exceeds the available context size",  # llama.cpp
+    "exceeds the context window",
+    "maximum prompt length is",  # xAI
+    "reduce the length of the messages",  # Groq
+    "greater than the context length",  # LM Studio
+    "input is too long",  # Bedrock
+)
+
+_STATUS: Final[Mapping[str, int]] = {"invalid_request_error": 400}
+
+
+class _SaidError(Struct, frozen=True):
+    """Inside an answer that began with 200, the true status has three names: Azure's, Groq's, OpenRouter's."""
+
+    message: str | None = None
+    type: str | None = None
+    status: str | int | None = None
+    status_code: str | int | None = None
+    code: str | int | None = None
+
+    @property
+    def http_status(self) -> int | None:
+        for number in (self.status, self.status_code, self.code):
+            if type(number) is int and 400 <= number < 600:
+                return number
+        return None
+
+
+class _ErrorBody(Struct, frozen=True):
+    error: Raw = NULL
+    message: str | None = None  # some servers leave out the envelope
+    detail: Raw = NULL
+
+
+def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
+    """An answer that is not 200."""
+    try:
+        said = msgspec.json.decode(body, type=_ErrorBody)
+    except UNREADABLE:
+        return said_error(body, status, retry_after)
+    if said.error != NULL:
+        return said_error(bytes(said.error), status, retry_after)
+    if said.message is not None:
+        return said_error(encode(said.message), status, retry_after)
+    return said_error(bytes(said.detail) if said.detail != NULL else body, status, retry_after)
+
+
+def said_error(
+    raw: bytes, status: int | None = None, retry_after: float | None = None, statuses: Mapping[str, int] = _STATUS
+) -> UpstreamError:
+    """The error itself: an object, a string, or something else altogether. `statuses`: what its type says of its status."""
+    message, is_spent, is_too_long = None, False, False
+    try:
+        said = msgspec.json.decode(raw, type=_SaidError | str | None)
+        if type(said) is _SaidError:
+            message = said.message
+            is_spent = bool(_NEVER_AGAIN & {said.code, said.type})
+            is_too_long = bool(_TOO_LONG_CODES & {said.code, said.type})
+            if status is None:
+                status = said.http_status or statuses.get(said.type or "")
+        elif type(said) is str:
+            message = said
+    except UNREADABLE:
+        pass
+    error = refused(message or raw[:500].decode("utf-8", "replace"), status, retry_after, may_help=not is_spent)
+    error.too_long = error.too_long or is_too_long
+    return error
+
+
+def refused(text: str, status: int | None, retry_after: float | None, *, may_help: bool = True) -> UpstreamError:
+    """`may_help`: nothing is said but the status against trying again."""
+    where = f"the model's server answered {status}: " if status is not None else "the model's server reported: "
+    retryable = (status is None or status in RETRYABLE) and may_help
+    return UpstreamError(
+        where + (text or "no reason given"),
+        status=status,
+        retryable=retryable,
+        retry_after=retry_after,
+        too_long=status in _REFUSALS and is_about_length(text),
+    )
+
+
+def is_about_length(text: str) -> bool:
+    said = text.lower()
+    return any(words in said for words in _TOO_LONG)

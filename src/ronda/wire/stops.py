@@ -1,0 +1,14 @@
+"""Why an answer ended, as its server has it and as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ronda.core.parts import AssistantPart, Stop, ToolCall
+
+
+def stop_with(said: Stop, parts: Sequence[AssistantPart]) -> Stop:
+    """A turn that was not cut ends in calls if it has some. Many servers say "stop" all the same, and a few the reverse."""
+    if said not in ("stop", "tool_calls"):
+        return said
+    return "tool_calls" if any(type(part) is ToolCall for part in parts) else "stop"

@@ -1,6 +1,0 @@
-"""`tests.pipeline.files` is found however pytest is started."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
