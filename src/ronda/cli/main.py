@@ -169,6 +169,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="let pages from here use the server, such as http://localhost:3000, or '*' for any; may be repeated",
     )
     parser.add_argument(
+        "--alias",
+        dest="aliases",
+        metavar="NAME",
+        action="append",
+        help="another name for the model, for clients that insist on theirs, or '*' for any; may be repeated",
+    )
+    parser.add_argument(
         "--agents",
         metavar="DIR",
         help="a folder of .prompty files: each is a model name on every door, and an agent_id",

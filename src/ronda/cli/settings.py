@@ -80,7 +80,7 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         match name, value:
             case "tools", str():
                 found[name] = [str(folder / value)]
-            case "allow_origins", str():
+            case (("allow_origins" | "aliases"), str()):
                 found[name] = [value]
             case "tools", list():
                 found[name] = [str(folder / tool) if isinstance(tool, str) else tool for tool in value]

@@ -68,7 +68,7 @@ class Server:
         if provider is None:
             where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
             provider = open_provider(config.model, where)
-        self.models = Models(config.model, provider)
+        self.models = Models(config.model, provider, config.aliases)
         self.catalog = Catalog(catalog)
         self.agents = Agents(self.catalog)
         self.conversations = Conversations(self.catalog)

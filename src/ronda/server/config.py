@@ -21,6 +21,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 1234
     allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any
+    aliases: tuple[str, ...] = ()  # other names of the model; "*" is any name that is not an agent's
     tools: tuple[str, ...] = ()
     agents: str | None = None  # a folder of .prompty files
     tool_dispatch_url: str | None = None

@@ -6,7 +6,7 @@ keeps some (a folder of files, a database) adds one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -94,10 +94,13 @@ class Source(Protocol):
 
 
 class Models:
-    def __init__(self, spec: str, provider: Provider) -> None:
+    def __init__(self, spec: str, provider: Provider, aliases: Sequence[str] = ()) -> None:
+        """`aliases` are other names of the server's model: clients have theirs written into them. "*" is any."""
         name = split_spec(spec)[1]
         self._default = Served(name, spec, provider)
-        self._names = dict.fromkeys(("default", "", name, spec), self._default)
+        self._aliases = [alias for alias in aliases if alias != "*"]
+        self._takes_any = "*" in aliases
+        self._names = dict.fromkeys(("default", "", name, spec, *self._aliases), self._default)
         self._sources: list[Source] = []
 
     def add(self, source: Source) -> None:
@@ -110,6 +113,8 @@ class Models:
         for source in self._sources:
             if (found := source.find(name, owner)) is not None:
                 return found
+        if self._takes_any:
+            return self._default
         there_is = ", ".join(f"'{model}'" for model in self.listed)
         raise NotFound(
             f"the model '{name[:200]}' does not exist here; there is {there_is}", param="model", code="model_not_found"
@@ -122,4 +127,9 @@ class Models:
 
     @property
     def listed(self) -> list[str]:
-        return ["default", self._default.name, *[name for source in self._sources for name in source.names()]]
+        return [
+            "default",
+            self._default.name,
+            *self._aliases,
+            *[name for source in self._sources for name in source.names()],
+        ]

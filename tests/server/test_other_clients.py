@@ -1,0 +1,340 @@
+"""Requests in the shape that widespread clients send them, and answers in the shape that those can read.
+
+Agents and libraries that were tried against this server by hand, each with what it cannot do without. The clients
+themselves are not here: what they send is written down, and where one is an official SDK it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door, Json, Upstream, streams
+from tests.server.mistral_doors import serving as serving_mistral
+from tests.server.responses_door import ask, connected, items_of, output, post, text
+
+from ronda.core.parts import ToolCall, ToolResult, ToolTurn, user
+from ronda.providers import Where, open_provider
+from ronda.testing import Call, ScriptedModel, calls, says
+
+ECHO: Json = {
+    "type": "function",
+    "function": {"name": "echo", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}},
+}
+
+
+# ---- Mistral's clients, which share the address of Chat Completions -----------------------------------------------------
+
+
+async def test_mistrals_sdk_reads_the_calls_of_a_streamed_answer(door: Door) -> None:
+    two = calls(
+        Call("echo", {"text": "a long text"}, "call_one"), Call("echo", {"text": "b"}, "call_two"), text="Wait."
+    )
+
+    async with serving_mistral(door, ScriptedModel(two)) as behind, behind.client() as client:
+        stream = await client.chat.stream_async(
+            model="default", messages=[{"role": "user", "content": "go"}], tools=[ECHO]
+        )
+        deltas = [chunk.data.choices[0].delta async for chunk in stream]
+
+    whole = [
+        (call.id, call.function.name, call.function.arguments)
+        for delta in deltas
+        if isinstance(delta.tool_calls, list)
+        for call in delta.tool_calls
+    ]
+    assert whole == [("call_one", "echo", '{"text":"a long text"}'), ("call_two", "echo", '{"text":"b"}')]
+    assert "".join(delta.content for delta in deltas if isinstance(delta.content, str)) == "Wait."
+
+
+async def test_mistrals_clients_find_text_beside_a_call_even_if_it_is_empty(door: Door) -> None:
+    async with serving_mistral(door, ScriptedModel(calls("echo"))) as behind, behind.client() as client:
+        answer = await client.chat.complete_async(
+            model="default", messages=[{"role": "user", "content": "go"}], tools=[ECHO]
+        )
+
+    assert answer.choices[0].message.content == ""
+
+
+async def test_any_is_mistrals_word_for_required(door: Door) -> None:
+    model = ScriptedModel(calls(Call("echo", {"text": "a"})))
+    async with door.serving(model) as served:
+        answer = await served.post(
+            {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "tool_choice": "any"}
+        )
+
+    assert (answer.status, model.requests[0].choice.mode) == (200, "required")
+
+
+@pytest.mark.parametrize("said", [True, False])
+async def test_calls_are_streamed_in_pieces_or_whole_as_the_stream_options_say(door: Door, said: bool) -> None:
+    async with door.serving(ScriptedModel(calls(Call("echo", {"text": "a long text"})))) as served:
+        answer = await served.post(
+            {
+                "messages": [{"role": "user", "content": "go"}],
+                "tools": [ECHO],
+                "stream": True,
+                "stream_options": {"include_usage": True, "stream_tool_calls": said},
+            }
+        )
+
+    pieces = [
+        call for chunk in answer.chunks for one in chunk["choices"] for call in one["delta"].get("tool_calls", ())
+    ]
+    assert (len(pieces) > 1, answer.said.calls) == (said, [("call_0_0", "echo", '{"text":"a long text"}')])
+
+
+async def test_a_call_in_one_piece_has_its_signature_in_it(door: Door) -> None:
+    signed = {"functionCall": {"name": "echo", "args": {"text": "a"}}, "thoughtSignature": "c2lnbmVk"}
+    model = "gemini-3-pro"
+    said = {"candidates": [{"content": {"role": "model", "parts": [signed]}, "finishReason": "STOP"}]}
+    asked = {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "stream": True}
+    async with (
+        Upstream(streams(said)) as upstream,
+        door.serving(open_provider(f"gemini:{model}", Where(upstream.url))) as served,
+    ):
+        answer = await served.post({**asked, "stream_options": {"stream_tool_calls": False}})
+
+    (call,) = [
+        call for chunk in answer.chunks for one in chunk["choices"] for call in one["delta"].get("tool_calls", ())
+    ]
+    assert call["function"] == {"name": "echo", "arguments": '{"text":"a"}'}
+    assert call["extra_content"] == {"google": {"thought_signature": "c2lnbmVk", "model": model}}
+
+
+# ---- Codex ------------------------------------------------------------------------------------------------------------
+
+PATCH = '*** Begin Patch\n*** Add File: a.txt\n+say "hi"\n*** End Patch'
+APPLY_PATCH: Json = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Edits files.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "*** Begin Patch"'},
+}
+EXEC: Json = {
+    "type": "function",
+    "name": "exec_command",
+    "description": "Runs a command.",
+    "strict": False,
+    "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}}, "required": ["cmd"]},
+}
+SEARCHES: list[Json] = [
+    {"type": "web_search", "external_web_access": False},
+    {"type": "tool_search", "execution": "client", "description": "Finds tools.", "parameters": {"type": "object"}},
+    {"type": "image_generation", "output_format": "png"},
+]
+
+
+def codex(*tools: Json, **more: Any) -> Json:
+    """What Codex says in every request."""
+    return {
+        "tools": [EXEC, *tools],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "reasoning": {"summary": "auto"},
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": "thread",
+        "extra_body": {"client_metadata": {"thread_id": "thread", "x-codex-window-id": "thread:0"}},
+        **more,
+    }
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=[one["type"] for one in SEARCHES])
+async def test_a_hosted_tool_offered_beside_functions_is_left_out_with_a_warning(
+    door: Door, stream: bool, search: Json
+) -> None:
+    model = ScriptedModel(says("Hello."))
+    async with door.serving(model) as served:
+        answer = await ask(served.client(), stream, **codex(search))
+
+    assert [tool.name for tool in model.requests[0].tools] == ["exec_command"]
+    (warning,) = answer.to_dict()["warnings"]
+    assert "'tools[1]'" in warning
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=[one["type"] for one in SEARCHES])
+async def test_a_hosted_tool_that_is_all_a_request_has_is_refused_by_name(door: Door, search: Json) -> None:
+    async with door.serving(ScriptedModel(says("Hello."))) as served:
+        answer = await post(served, {"input": "go", "tools": [search]})
+
+    assert (answer.status, answer.json["error"]["param"]) == (400, "tools[0].type")
+
+
+async def test_what_a_client_notes_for_its_own_service_does_not_reach_other_models(door: Door) -> None:
+    model = ScriptedModel(says("Hello."))
+    async with door.serving(model) as served:
+        await ask(served.client(), False, **codex())
+
+    options = model.requests[0].options
+    assert ("client_metadata" in options.extra, "client_metadata" in options.native) == (False, True)
+    assert options.native_api == "openai-responses"
+
+
+async def test_a_custom_tool_is_called_with_text(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("apply_patch", {"input": PATCH}, "call_1"), text="Wait."))
+    async with door.serving(model) as served:
+        answer = await ask(served.client(), stream, **codex(APPLY_PATCH))
+
+    called = {"type": "custom_tool_call", "call_id": "call_1", "name": "apply_patch", "input": PATCH}
+    assert items_of(answer)[1:] == [{**called, "status": "completed"}]
+    (_, declared) = model.requests[0].tools
+    told = json.loads(bytes(declared.parameters))["properties"]["input"]
+    assert (declared.name, declared.description, told["type"]) == ("apply_patch", "Edits files.", "string")
+    assert told["description"].endswith('this grammar (lark):\nstart: "*** Begin Patch"')
+
+
+async def test_the_text_of_a_custom_call_is_streamed_as_it_is_written(door: Door) -> None:
+    async with door.serving(ScriptedModel(calls(Call("apply_patch", {"input": PATCH}, "call_1")))) as served:
+        answer = await post(served, {"input": "go", "tools": [APPLY_PATCH], "stream": True})
+
+    events = [json.loads(data) for _, data in answer.events if data != "[DONE]"]
+    of_it = [event for event in events if "custom_tool_call_input" in event["type"]]
+    (*pieces, done) = [event.get("delta", event.get("input")) for event in of_it]
+    assert ("".join(pieces), done, len(pieces)) == (PATCH, PATCH, 2)
+
+
+@pytest.mark.parametrize("written", ["*** Begin Patch", '{"patch":"x"}', '{"input":5}', '{"input":"x","more":1}'])
+async def test_a_model_that_calls_a_custom_tool_its_own_way_is_taken_at_its_word(
+    door: Door, stream: bool, written: str
+) -> None:
+    async with door.serving(ScriptedModel(calls(Call("apply_patch", written, "call_1")))) as served:
+        answer = await ask(served.client(), stream, tools=[APPLY_PATCH])
+
+    assert [(item["type"], item["input"]) for item in items_of(answer)] == [("custom_tool_call", written)]
+
+
+async def test_the_result_of_a_custom_call_goes_back_to_the_model(door: Door) -> None:
+    model = ScriptedModel(calls(Call("apply_patch", {"input": PATCH}, "call_1")), says("Done."))
+    async with door.serving(model) as served:
+        first = await ask(served.client(), False, **codex(APPLY_PATCH))
+        said = [item for item in first.to_dict()["output"] if item["type"] == "custom_tool_call"]
+        result = {**output("call_1", "ok"), "type": "custom_tool_call_output"}
+        asked = [{"role": "user", "content": "go"}, *said, result]
+        await ask(served.client(), False, **codex(APPLY_PATCH, input=asked))
+
+    (before, called, answered) = model.heard[1]
+    assert before == user("go")
+    assert called.parts == (ToolCall("call_1", "apply_patch", json.dumps({"input": PATCH}, separators=(",", ":"))),)  # type: ignore[union-attr]  # the assistant's turn
+    assert answered == ToolTurn((ToolResult("call_1", "ok"),))
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "custom", "name": "apply_patch"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "custom", "name": "apply_patch"}]},
+    ],
+)
+async def test_a_custom_tool_can_be_chosen(door: Door, choice: Json) -> None:
+    model = ScriptedModel(calls(Call("apply_patch", {"input": PATCH}, "call_1")))
+    async with door.serving(model) as served:
+        answer = await ask(served.client(), False, tools=[EXEC, APPLY_PATCH], tool_choice=choice)
+
+    assert (model.requests[0].choice.mode, model.requests[0].choice.names) == ("required", ("apply_patch",))
+    assert answer.to_dict()["tool_choice"] == choice
+
+
+async def test_a_stored_response_shows_a_custom_call_as_one(door: Door) -> None:
+    model = ScriptedModel(calls(Call("apply_patch", {"input": PATCH}, "call_1")), says("Done."))
+    async with door.serving(model) as served:
+        client = served.client()
+        first = await ask(client, False, tools=[APPLY_PATCH])
+        result = {**output("call_1", "ok"), "type": "custom_tool_call_output"}
+        second = await ask(client, False, tools=[APPLY_PATCH], input=[result], previous_response_id=first.id)
+        again = await client.responses.retrieve(first.id)
+        went_in = [item.to_dict() async for item in client.responses.input_items.list(second.id)]
+
+    assert again.to_dict() == first.to_dict()
+    (call,) = [item for item in went_in if item["type"] == "custom_tool_call"]
+    assert (call["name"], call["input"]) == ("apply_patch", PATCH)
+
+
+async def test_a_message_over_a_web_socket_may_ask_for_the_stream_it_gets_anyway(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("Hello."))) as served, connected(served) as socket:
+        await socket.say(model="default", input="go", stream=True)
+
+        assert text((await socket.rest())[-1]) == "Hello."
+
+
+async def test_a_custom_tool_of_a_chat_is_told_where_it_is_understood(door: Door) -> None:
+    custom = {"type": "custom", "custom": {"name": "apply_patch", "description": "Edits files."}}
+    async with door.serving(ScriptedModel(says("Hello."))) as served:
+        answer = await served.post({"messages": [{"role": "user", "content": "go"}], "tools": [ECHO, custom]})
+
+    assert (answer.status, answer.error["param"]) == (400, "tools[1].type")
+    assert "only supported by the Responses API; declare it as a function" in answer.error["message"]
+
+
+# ---- Claude Code ------------------------------------------------------------------------------------------------------
+
+
+async def test_claude_code_is_answered(door: Door) -> None:
+    model = ScriptedModel(says("Hello."))
+    cached = {"cache_control": {"type": "ephemeral"}}
+    async with door.serving(model) as served:
+        answer = await post(
+            served,
+            {
+                "model": "default",
+                "system": [
+                    {"type": "text", "text": "You are an agent."},
+                    {"type": "text", "text": "Be brief.", **cached},
+                ],
+                "messages": [
+                    {"role": "user", "content": [{"type": "text", "text": "go", **cached}]},
+                    {"role": "system", "content": [{"type": "text", "text": "It is late."}]},
+                ],
+                "tools": [
+                    {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object", "properties": {}}}
+                ],
+                "metadata": {"user_id": '{"device_id":"d","session_id":"s"}'},
+                "max_tokens": 32000,
+                "thinking": {"type": "adaptive", "display": "updates"},
+                "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+                "output_config": {"effort": "high"},
+            },
+            "/messages?beta=true",
+            **{"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219,effort-2025-11-24"},
+        )
+
+    assert (answer.status, answer.json["content"]) == (200, [{"type": "text", "text": "Hello."}])
+    assert [type(turn).__name__ for turn in model.heard[0]] == ["SystemTurn", "UserTurn", "SystemTurn"]
+
+
+# ---- what says nothing ------------------------------------------------------------------------------------------------
+
+
+async def test_a_switch_of_mistrals_that_is_off_asks_nothing_of_other_models(door: Door) -> None:
+    model = ScriptedModel(says("Hello."), says("Hello."))
+    asked = {"messages": [{"role": "user", "content": "go"}]}
+    async with door.serving(model) as served:
+        await served.post({**asked, "safe_prompt": False})
+        await served.post({**asked, "safe_prompt": True})
+
+    assert [list(request.options.extra) for request in model.requests] == [[], ["safe_prompt"]]
+
+
+# ---- names of models -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("aliases", "name", "status"),
+    [
+        ((), "gpt-5", 404),
+        (("gpt-5",), "gpt-5", 200),
+        (("gpt-5",), "gpt-6", 404),
+        (("*",), "claude-opus-9", 200),
+    ],
+)
+async def test_a_client_that_insists_on_a_name_gets_the_model_the_operator_means(
+    door: Door, aliases: tuple[str, ...], name: str, status: int
+) -> None:
+    async with door.serving(ScriptedModel(says("hi")), aliases=aliases) as served:
+        answer = await served.post({"model": name, "messages": [{"role": "user", "content": "hi"}]})
+        async with served.http.get(f"{served.url}/models") as listed:
+            names = [model["id"] for model in (await listed.json())["data"]]
+
+    assert answer.status == status
+    assert names == ["default", "test", *[alias for alias in aliases if alias != "*"]]
