@@ -30,6 +30,8 @@ class Upstream:
         act = self._acts.pop(0)
         try:
             await act(reader, writer)
+        except asyncio.CancelledError:
+            pass  # the loop ends, and Python 3.11 would complain of a handler that did not end by itself
         finally:
             writer.close()
 

@@ -30,21 +30,33 @@ class Address:
     __slots__ = ("_user", "origin", "target")
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        """Raises ValueError, whose words have nothing of the address in them: part of it may be a password."""
+        try:
+            parts = urlsplit(url)
+            host = parts.hostname or ""
+            host = host if host.isascii() else host.encode("idna").decode()
+        except ValueError:  # an IDNA error is one, too
+            raise ValueError("its host is no name and no number") from None
         if parts.scheme not in ("http", "https"):
             raise ValueError("the address must begin with http:// or https://")
-        if not parts.hostname:
-            raise ValueError("the address has no host")
-        tls = parts.scheme == "https"
         try:
-            host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
-            self.origin = Origin(tls, host, parts.port or (443 if tls else 80))
-        except ValueError as error:  # an IDNA error is one, too
-            raise ValueError(f"the address is not one: {error}") from error
+            port = parts.port
+        except ValueError:
+            port = 0
+        tls = parts.scheme == "https"
+        if port == 0:
+            raise ValueError("its port is no number from 1 to 65535")
+        if not host:
+            raise ValueError("the address has no host")
         if any(character <= " " or character == "\x7f" for character in host):
-            raise ValueError("the host of the address has a space or a control character in it")
-        self.target = quote(parts.path or "/", _PATH) + (f"?{quote(parts.query, _QUERY)}" if parts.query else "")
-        self._user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
+            raise ValueError("its host is no name and no number")
+        self.origin = Origin(tls, host, port or (443 if tls else 80))
+        try:
+            self.target = quote(parts.path or "/", _PATH) + (f"?{quote(parts.query, _QUERY)}" if parts.query else "")
+        except UnicodeError:
+            raise ValueError("it has a character in it that cannot be written") from None
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        self._user = f"{user}:{password}" if user or password else None
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         """A POST up to the number of its bytes, which is all that differs from one to the next."""
@@ -60,3 +72,10 @@ class Address:
                 raise ValueError(f"the header {name!r} has a line end or NUL in its value")  # which may be a key
             lines.append(f"{name}: {value}")
         return "\r\n".join([*lines, "Content-Length: "]).encode()
+
+
+def without_secrets(url: str) -> str:
+    """What of an address may be shown: a name and a password stand before the host, and a query may have a key in it."""
+    scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
+    shown = scheme + mark + rest.rpartition("@")[2].partition("?")[0].partition("#")[0]
+    return shown.encode(errors="backslashreplace").decode()  # half a character cannot be kept in a journal

@@ -17,7 +17,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 IDLE: Final = 15.0  # seconds a connection is kept that nobody uses; servers seldom keep theirs much longer
 _TICK: Final = 15.0
 _MANY: Final = 1024 * 1024  # bytes that may wait to be read before the server is made to wait
-_LARGEST_HEAD: Final = 128 * 1024
+_LONGEST_HEAD: Final = 256 * 1024  # bytes, hints before it included
+_LARGE: Final = 64 * 1024  # a request that is not out in one go
 
 
 class ConnectionBroken(Exception):
@@ -33,7 +34,10 @@ class Connection(asyncio.Protocol):
         self._parser = HttpResponseParser(self)
         # What other clients let pass, too: a model's server may be anybody's, and nothing is passed on from here.
         self._parser.set_dangerous_leniencies(
-            lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+            lenient_headers=True,
+            lenient_chunked_length=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
         )
         self._waiter: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -43,9 +47,12 @@ class Connection(asyncio.Protocol):
         self._waiting = 0  # bytes in them
         self._paused = False
         self._asked = False
+        self._large = False  # what was asked
+        self._heard = 0  # bytes until the answer's head was complete
         self._lasts = False  # the answer is complete, and another may follow
         self._broken: Exception | None = None
         self.closed = False
+        self.home: list[Connection] | None = None  # where it waits to be used again
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.complete = False
@@ -62,14 +69,21 @@ class Connection(asyncio.Protocol):
         """It can be asked something: nobody has ended it, and it has not been idle for too long."""
         return not self.closed and self._loop.time() < self._deadline
 
+    @property
+    def heard(self) -> bool:
+        """Something of an answer has come, be it the first byte."""
+        return self._heard > 0
+
     def ask(self, head: bytes, body: bytes, patience: float) -> None:
         self._asked = True
+        self._heard = 0
         self.status = 0
         self.headers = {}
         self.complete = False
         self._lasts = False
         self.expect(patience)
-        if len(body) < 65536:
+        self._large = len(body) > _LARGE
+        if not self._large:
             self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
         else:
             self._transport.write(b"%b%d\r\n\r\n" % (head, len(body)))
@@ -114,6 +128,8 @@ class Connection(asyncio.Protocol):
         self._waiting = 0
         if not self._lasts or self.closed or self._paused or self._transport.get_write_buffer_size():
             return False
+        if self._large and self.status >= 400:  # perhaps said before all was sent: under TLS nobody knows how much was
+            return False
         self._deadline = self._loop.time() + IDLE
         return True
 
@@ -124,6 +140,8 @@ class Connection(asyncio.Protocol):
             self._watch = None
         if not self.closed:
             self.closed = True
+            if self.home is not None:
+                self.home.remove(self)
             self._transport.abort()
 
     async def _more(self) -> None:
@@ -149,8 +167,10 @@ class Connection(asyncio.Protocol):
     def _look(self) -> None:
         self._watch = None
         now = self._loop.time()
-        if now < self._deadline or self._paused:  # paused: it is we who keep the server waiting
-            self._watch = self._loop.call_at(min(max(self._deadline, now + 0.001), now + _TICK), self._look)
+        if self._paused:  # it is we who keep the server waiting; `some` starts anew
+            self._watch = self._loop.call_at(now + _TICK, self._look)
+        elif now < self._deadline:
+            self._watch = self._loop.call_at(min(self._deadline, now + _TICK), self._look)
         elif self._asked:
             self._break(TimeoutError(f"nothing came for {self._patience:g} seconds"))
         else:
@@ -166,21 +186,25 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self._deadline = self._loop.time() + self._patience
+        if self.status == 0:
+            self._heard += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             if not self.complete:  # else it is behind the answer, and only the connection is of no more use
                 self._break(ConnectionBroken(f"what it sent is not HTTP: {error}"))
                 return
-            self.closed = True
-            self._transport.abort()
+            self.abort()
+        if self.status == 0 and self._heard > _LONGEST_HEAD:
+            self._break(ConnectionBroken("its head is too long"))
         self._wake()
 
     def eof_received(self) -> bool:
+        # At once: the transport would first send the rest of a request to a server that has left.
+        self.connection_lost(None)
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.closed = True
         if self._asked and not self.complete:
             if error is None and self.status and self._ends_with_connection:
                 self.complete = True
@@ -191,14 +215,17 @@ class Connection(asyncio.Protocol):
 
     @property
     def _ends_with_connection(self) -> bool:
-        return b"content-length" not in self.headers and b"transfer-encoding" not in self.headers
+        coding = self.headers.get(b"transfer-encoding")
+        return b"content-length" not in self.headers if coding is None else b"chunked" not in coding.lower()
 
     # ---- what the parser says ----------------------------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        if self.complete:
+            raise ConnectionBroken("it answers what nobody asked")
+
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.status == 0:  # else it is behind the body
-            if len(self.headers) > 256 or len(name) + len(value) > _LARGEST_HEAD:
-                raise ConnectionBroken("its headers are too large")
             self.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:

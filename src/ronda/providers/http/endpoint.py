@@ -1,7 +1,8 @@
 """One endpoint of a model's server: a body is posted, an answer comes back, whole or piece by piece.
 
 No cookies, no redirects (a key must not follow one), no proxy taken from the environment. Whatever goes wrong with the socket
-leaves as an UpstreamError that names the address.
+leaves as an UpstreamError that names the address. A request is sent anew in one case only: over a kept connection, which
+the server closed before it said anything. It did so because the connection was idle, most likely, and has not seen it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ronda.core.events import Preview
 from ronda.core.limits import Timeouts
 from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
-from ronda.providers.http.address import Address
+from ronda.providers.http.address import Address, without_secrets
+from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
 from ronda.providers.http.connection import Connection, ConnectionBroken
 from ronda.providers.http.pool import Pool, open_pool, pool_here
 
@@ -80,7 +82,7 @@ class Http:
                 address = Address(self._url)
                 self._to = (address, address.head(self._headers))
             except ValueError as error:
-                where = self._url.rpartition("@")[2]  # what is before it may be a password
+                where = without_secrets(self._url)
                 raise UpstreamUnreachable(
                     f"cannot reach the model's server at {where}: {error}", retryable=False, connection=True
                 ) from error
@@ -101,20 +103,27 @@ class _Post:
     async def __aenter__(self) -> Answer:
         http = self._http
         address, head = http._to or http._prepared()
-        origin = address.origin
+        timeouts = http._timeouts
         self._pool = pool = pool_here() or await open_pool()
-        connection: Connection | None = None
-        try:
-            connection = pool.idle(origin) or await pool.connect(origin, http._timeouts.connect)
-            connection.ask(head, self._body, http._timeouts.first_byte)
-            await connection.head()
-        except (ConnectionBroken, OSError, ValueError) as error:
-            raise _unreachable(error, address, http._timeouts, connected=connection is not None) from error
-        finally:
-            if connection is not None and not connection.status:
-                connection.abort()
-        self._connection = connection
-        return Answer(connection, address, http._timeouts)
+        connection = pool.idle(address.origin)
+        kept = connection is not None
+        while True:
+            try:
+                if connection is None:
+                    connection = await pool.connect(address.origin, timeouts.connect)
+                connection.ask(head, self._body, timeouts.first_byte)
+                await connection.head()
+                self._connection = connection
+                return Answer(connection, address, timeouts)
+            except BaseException as error:
+                if connection is not None:
+                    connection.abort()
+                    if kept and not connection.heard and isinstance(error, (ConnectionBroken, ConnectionError)):
+                        connection, kept = None, False
+                        continue
+                if isinstance(error, (ConnectionBroken, OSError, ValueError)):
+                    raise _unreachable(error, address, timeouts, connected=connection is not None) from error
+                raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -151,7 +160,10 @@ class Answer:
         self._timeouts = timeouts
         self.status = connection.status
         coding = connection.headers.get(b"content-encoding")
-        self._inflate = None if coding is None else self._inflater(coding)
+        try:
+            self._inflate = None if coding is None else inflater(coding, MAX_ANSWER)
+        except Unreadable as error:
+            raise UpstreamBroken(f"the answer of {address.origin} {error}") from error
 
     @property
     def is_stream(self) -> bool:
@@ -169,7 +181,7 @@ class Answer:
             pass
         try:
             return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
     async def read(self) -> bytes:
@@ -198,6 +210,8 @@ class Answer:
             raise UpstreamBroken(
                 f"the answer of {self._address.origin} {what}: {detail}", retryable=True, connection=True
             ) from error
+        except TooLarge:
+            raise self._too_large() from None
         return data
 
     async def stream_into(self, reader: StreamReader, show: Show) -> None:
@@ -222,25 +236,12 @@ class Answer:
             show(reader.feed(data))
         show(reader.close())
 
-    def _inflater(self, coding: bytes) -> zlib._Decompress | None:
-        """For servers and proxies that compress unasked."""
-        name = coding.strip().lower()
-        if name in (b"", b"identity"):
-            return None
-        if name not in (b"gzip", b"x-gzip", b"deflate"):
-            raise UpstreamBroken(f"the answer of {self._address.origin} is compressed as {name.decode('latin-1')!r}")
-        return zlib.decompressobj(zlib.MAX_WBITS | 32)  # either, by its first bytes
-
-    async def _inflated(self, inflate: zlib._Decompress, data: bytes) -> bytes:
+    async def _inflated(self, inflate: Inflater, data: bytes) -> bytes:
         while data:
-            plain = inflate.decompress(data, MAX_ANSWER)
-            if inflate.unconsumed_tail:
-                raise self._too_large()
-            if plain:
+            if plain := inflate.feed(data):
                 return plain
             data = await self._connection.some()
-        if not inflate.eof:
-            raise ConnectionBroken("its compressed end is missing")
+        inflate.finish()
         return b""
 
     def _too_large(self) -> UpstreamBroken:

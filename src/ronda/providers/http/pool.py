@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from functools import cache
 from ipaddress import ip_address
-from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM, socket
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from aiohappyeyeballs import AddrInfoType
 
 _KEPT = 256  # idle ones of one origin
+_PROBE = 60  # seconds of silence
 
 
 class Pool:
     def __init__(self) -> None:
         self._idle: dict[Origin, list[Connection]] = {}
-        self._keeper = _close_with_the_loop(self)
+        self._keeper: AsyncGenerator[None, None] | None = None
 
     async def open(self) -> None:
+        self._keeper = _close_with_the_loop(self)
         await self._keeper.__anext__()
 
     def idle(self, origin: Origin) -> Connection | None:
@@ -33,6 +35,7 @@ class Pool:
         waiting = self._idle.get(origin)
         while waiting:
             connection = waiting.pop()
+            connection.home = None
             if connection.fresh:
                 return connection
             connection.abort()
@@ -42,8 +45,9 @@ class Pool:
         """Raises TimeoutError, OSError, or ValueError for a certificate or a name that is no good."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(patience):
-            found = await _socket(loop, origin)
+            found = await _connected(loop, origin)
             try:
+                _keep_alive(found)
                 _, connection = await loop.create_connection(
                     lambda: Connection(loop),
                     sock=found,
@@ -57,16 +61,19 @@ class Pool:
 
     def give_back(self, origin: Origin, connection: Connection) -> None:
         waiting = self._idle.setdefault(origin, [])
-        if len(waiting) < _KEPT:
+        if len(waiting) < _KEPT and self._keeper is not None:
             waiting.append(connection)
+            connection.home = waiting
         else:
             connection.abort()
 
     def close(self) -> None:
+        """Nothing here knows the loop any more: an entry whose value knows its key is there for ever."""
         for waiting in self._idle.values():
-            for connection in waiting:
+            for connection in list(waiting):
                 connection.abort()
         self._idle.clear()
+        self._keeper = None
 
 
 _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
@@ -77,6 +84,9 @@ def pool_here() -> Pool | None:
 
 
 async def open_pool() -> Pool:
+    for loop in list(_pools):
+        if loop.is_closed():  # without a word to its generators
+            _pools.pop(loop, None)
     pool = _pools[asyncio.get_running_loop()] = Pool()
     await pool.open()
     return pool
@@ -91,22 +101,33 @@ async def _close_with_the_loop(pool: Pool) -> AsyncGenerator[None, None]:
         await asyncio.sleep(0)  # a transport is closed in the loop's next turn
 
 
-async def _socket(loop: asyncio.AbstractEventLoop, origin: Origin) -> socket:
+async def _connected(loop: asyncio.AbstractEventLoop, origin: Origin) -> socket.socket:
     import aiohappyeyeballs
 
     found: Sequence[AddrInfoType] | None = _numeric(origin)
     if found is None:
-        found = await loop.getaddrinfo(origin.host, origin.port, type=SOCK_STREAM, proto=IPPROTO_TCP)
-    return await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=0.25, interleave=1, loop=loop)
+        found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    try:
+        return await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=0.25, interleave=1, loop=loop)
+    except RuntimeError as error:  # what uvloop raises where others raise an OSError
+        raise OSError(str(error)) from error
+
+
+def _keep_alive(found: socket.socket) -> None:
+    """A model may think for minutes, and what is between it and us forgets connections that are silent for so long."""
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # the second is what macOS calls the first
+        if (option := getattr(socket, name, None)) is not None:
+            found.setsockopt(socket.IPPROTO_TCP, option, _PROBE)
 
 
 def _numeric(origin: Origin) -> Sequence[AddrInfoType] | None:
     """An address that is a number needs no resolver, which would be a thread."""
     try:
-        family = AF_INET if ip_address(origin.host).version == 4 else AF_INET6
+        family = socket.AF_INET if ip_address(origin.host).version == 4 else socket.AF_INET6
     except ValueError:
         return None
-    return [(family, SOCK_STREAM, IPPROTO_TCP, "", (origin.host, origin.port))]
+    return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (origin.host, origin.port))]
 
 
 @cache

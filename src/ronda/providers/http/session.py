@@ -28,6 +28,7 @@ async def _close_with_the_loop(session: aiohttp.ClientSession) -> AsyncGenerator
     try:
         yield
     finally:
+        _sessions.pop(asyncio.get_running_loop(), None)  # a value that knows its key would be there for ever
         await session.close()
 
 
@@ -35,6 +36,9 @@ async def session() -> aiohttp.ClientSession:
     loop = asyncio.get_running_loop()
     held = _sessions.get(loop)
     if held is None or held.session.closed:
+        for other in list(_sessions):
+            if other.is_closed():  # without a word to its generators
+                _sessions.pop(other, None)
         made = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
             cookie_jar=aiohttp.DummyCookieJar(),
