@@ -19,7 +19,8 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Provider, Show, check_plan
 from ronda.errors import UpstreamError, UpstreamUnreachable
 from ronda.providers.grants import Grant
-from ronda.providers.http.session import session
+from ronda.providers.http.address import without_secrets
+from ronda.providers.http.session import read_within, session
 
 EARLY: Final = 60.0  # seconds before its end a token is not used any more
 LIFETIME: Final = 3600.0  # of a token that does not say
@@ -49,21 +50,24 @@ async def _ask(grant: Grant) -> _Token:
     if grant.scopes:
         form["scope"] = " ".join(grant.scopes)
     client = await session()
+    where = without_secrets(grant.url)
     try:
         async with client.post(grant.url, data=form, timeout=TIMEOUT, allow_redirects=False) as answer:
-            data = await answer.content.read(MAX_ANSWER)
-            while len(data) < MAX_ANSWER and (more := await answer.content.readany()):
-                data += more
+            data = await read_within(answer, MAX_ANSWER) or b""
             if answer.status != 200:
                 said = data[:300].decode("utf-8", "replace")
-                raise UpstreamError(f"no token from {grant.url}: {answer.status} {said}", status=answer.status)
+                raise UpstreamError(f"no token from {where}: {answer.status} {said}", status=answer.status)
             return msgspec.json.decode(data, type=_Token, strict=False)
+    except aiohttp.InvalidURL as error:  # whose text repeats the address, with what is secret in it
+        raise UpstreamUnreachable(f"no token: {where} is not an address", connection=True) from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise UpstreamUnreachable(
-            f"no token from {grant.url}: {error or type(error).__name__}", retryable=True, connection=True
+            f"no token from {where}: {error or type(error).__name__}",
+            retryable=not isinstance(error, aiohttp.ClientSSLError),  # a certificate is as bad the next time
+            connection=True,
         ) from error
     except (msgspec.DecodeError, ValueError) as error:
-        raise UpstreamError(f"no token from {grant.url}: its answer cannot be read: {error}") from error
+        raise UpstreamError(f"no token from {where}: its answer cannot be read: {error}") from error
 
 
 class OAuthProvider:

@@ -13,7 +13,8 @@ import yarl
 from ronda.core.limits import Timeouts
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
 from ronda.providers.http import Http, bearer, endpoint
-from ronda.providers.http.session import session
+from ronda.providers.http.address import without_secrets
+from ronda.providers.http.session import read_within, session
 from ronda.wire.errors import error_of
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -35,18 +36,19 @@ async def get(url: str, headers: Mapping[str, str], timeouts: Timeouts | None = 
     times = timeouts or Timeouts()
     client = await session()
     timeout = aiohttp.ClientTimeout(total=times.first_byte, sock_connect=times.connect)
-    address = yarl.URL(url)
     try:
+        address = yarl.URL(url)
         async with client.get(
             address, headers={"User-Agent": "ronda", **headers}, timeout=timeout, allow_redirects=False
         ) as answer:
-            data = await answer.content.read(MAX_LIST + 1)
-            while len(data) <= MAX_LIST and (more := await answer.content.readany()):
-                data += more
-            if len(data) > MAX_LIST:
+            data = await read_within(answer, MAX_LIST)
+            if data is None:
                 raise UpstreamBroken(f"the list of {address.origin()} is larger than {MAX_LIST} bytes")
             if answer.status != 200:
                 raise error_of(data, answer.status, None)
             return data
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        raise UpstreamUnreachable(f"cannot list the models at {url}: {error or type(error).__name__}") from error
+    except (aiohttp.InvalidURL, ValueError) as error:  # whose text repeats the address, with what is secret in it
+        raise UpstreamUnreachable(f"cannot list the models: {without_secrets(url)} is not an address") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        why = error or type(error).__name__
+        raise UpstreamUnreachable(f"cannot list the models at {without_secrets(url)}: {why}") from error

@@ -17,7 +17,7 @@ import yarl
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
-from ronda.providers.http.session import session
+from ronda.providers.http.session import read_within, session
 
 MAX_RESULT = 8 * 1024 * 1024
 
@@ -52,14 +52,10 @@ class DispatchTool:
 
 
 async def _read(answer: aiohttp.ClientResponse) -> str:
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in answer.content.iter_any():
-        size += len(piece)
-        if size > MAX_RESULT:
-            raise DispatchFailed(f"the result is larger than {MAX_RESULT} bytes")
-        pieces.append(piece)
-    return b"".join(pieces).decode("utf-8", "replace")
+    data = await read_within(answer, MAX_RESULT)
+    if data is None:
+        raise DispatchFailed(f"the result is larger than {MAX_RESULT} bytes")
+    return data.decode("utf-8", "replace")
 
 
 def _content(text: str) -> str:

@@ -49,3 +49,17 @@ async def session() -> aiohttp.ClientSession:
         await keeper.__anext__()
         held = _sessions[loop] = _LoopSession(made, keeper)
     return held.session
+
+
+async def read_within(answer: aiohttp.ClientResponse, limit: int) -> bytes | None:
+    """The body; None where it is larger than that, which its head may not have said."""
+    if (answer.content_length or 0) > limit:
+        return None
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in answer.content.iter_any():
+        size += len(piece)
+        if size > limit:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)

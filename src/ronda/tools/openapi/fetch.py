@@ -8,7 +8,7 @@ from typing import Final
 import aiohttp
 import yarl
 
-from ronda.providers.http.session import session
+from ronda.providers.http.session import read_within, session
 from ronda.tools.openapi.document import BadDocument
 
 MAX_SIZE: Final = 8_000_000
@@ -48,8 +48,8 @@ async def _get(url: yarl.URL, origin: yarl.URL) -> bytes | yarl.URL:
             return to
         if answer.status != 200:
             raise BadDocument(f"{_shown(url)} cannot be fetched: HTTP {answer.status}")
-        data = await answer.content.read(-1) if (answer.content_length or 0) <= MAX_SIZE else b""
-        if not data or len(data) > MAX_SIZE:
+        data = await read_within(answer, MAX_SIZE)
+        if not data:
             raise BadDocument(f"{_shown(url)} is empty, or larger than {MAX_SIZE} bytes")
         return data
 
