@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ronda.server.responses import stored, websocket
 from ronda.wire.anthropic import blocks, declarations, fields
-from ronda.wire.mistral import agents, conversations
+from ronda.wire.mistral import agents, conversations, entries
 from ronda.wire.mistral import server as mistral
 from ronda.wire.openai_chat import server as chat
 from ronda.wire.openai_responses import compaction
@@ -55,6 +55,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "POST /v1/conversations": conversations.START_FIELDS,
         "POST /v1/conversations/ID": conversations.APPEND_FIELDS,
         "POST /v1/conversations/ID/restart": conversations.RESTART_FIELDS,
+        "Entries of `inputs`, by type": entries.FIELDS,
     },
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import subprocess
 import sys
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.commands import script, shown
 
-from ronda.cli.main import main
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 
@@ -34,26 +33,11 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def script(folder: Path, *turns: Any) -> str:
-    file = folder / "script.json"
-    file.write_text(json.dumps(turns or ["Hello."]))
-    return f"script:{file}"
-
-
 def prompty(folder: Path, text: str) -> str:
     script(folder)
     file = folder / "agent.prompty"
     file.write_text(text)
     return str(file)
-
-
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = main(list(arguments))
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def started(*arguments: str, **environ: str) -> subprocess.Popen[bytes]:
@@ -147,7 +131,8 @@ def test_a_key_that_only_a_dotenv_file_has_must_be_asked_for(
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8000/v1", "localhost", "http://", "ftp://host/v1"])
 def test_an_address_that_is_none_is_a_clear_error(capsys: pytest.CaptureFixture[str], address: str) -> None:
-    said = f"ronda: the model's address is {address!r}; it must begin with http:// or https:// and name a host\n"
+    why = "it names no host" if address == "http://" else "it must begin with http:// or https://"
+    said = f"ronda: the model's address is {address!r}: {why}\n"
     assert shown(capsys, "run", "hi", "--model", "openai-chat:x", "--base-url", address) == (2, "", said)
 
 

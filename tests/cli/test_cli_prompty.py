@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.commands import shown
 
-from ronda.cli.main import main
 from ronda.prompty import schema
 
 TOOLS = '''
@@ -20,15 +20,6 @@ def lookup(q: str, unit: str = "") -> str:
     return f"found {q} {unit}"
 '''
 LOOKUP = {"name": "lookup", "kind": "function", "parameters": [{"name": "q", "kind": "string", "required": True}]}
-
-
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = main(list(arguments))
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def written(folder: Path, front_matter: Any, body: str = "user:\n{{q}}", name: str = "agent", turns: Any = ()) -> str:

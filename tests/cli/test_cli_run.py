@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.commands import script, shown
 
 import ronda
-from ronda.cli.main import main
 
 TOOLS = '''
 from ronda import tool
@@ -38,22 +38,6 @@ def tools(tmp_path: Path) -> str:
     file = tmp_path / "my_tools.py"
     file.write_text(TOOLS)
     return str(file)
-
-
-def script(folder: Path, *turns: Any) -> str:
-    file = folder / "script.json"
-    file.write_text(json.dumps(turns))
-    return f"script:{file}"
-
-
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """What a command prints, and how it ends."""
-    try:
-        code = main(list(arguments))
-    except SystemExit as ended:  # argparse's way to say it
-        code = int(ended.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 # ---- help ------------------------------------------------------------------------------------------------------------

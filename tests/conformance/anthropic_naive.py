@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
-from tests.conformance.recordings import Exchange, Json
-from tests.conformance.recordings import _read as read_files
+from tests.conformance.recordings import Exchange, Json, read_files
 
 _FILES = ("anthropic.jsonl", "compatible/vertex.jsonl")
 

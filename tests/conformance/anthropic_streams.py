@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance import anthropic_naive as naive
-from tests.conformance.openai_chat_streams import _bytes_of, _cut_at_random, _in_two, fold
+from tests.conformance.cuts import byte_by_byte, cut_at_random, fold, in_two
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import PartResult, Tally, absent, same
 from tests.conformance.streams import count
@@ -106,14 +106,14 @@ def _check_stream(exchange: Exchange) -> list[tuple[str, str, str | None]]:
     dice = random.Random(zlib.crc32(exchange.id.encode()))
     lines = stream.replace(b"\r\n", b"\n")
     ways: list[tuple[str, Iterable[list[bytes]]]] = [
-        ("byte by byte", [_bytes_of(stream)]),
-        ("random cuts", [_cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
-        ("with CRLF", [[crlf := lines.replace(b"\n", b"\r\n")], _bytes_of(crlf), _cut_at_random(crlf, dice)]),
-        ("without the last line end", [[bare := stream.rstrip(b"\r\n")], _cut_at_random(bare, dice)]),
+        ("byte by byte", [byte_by_byte(stream)]),
+        ("random cuts", [cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
+        ("with CRLF", [[crlf := lines.replace(b"\n", b"\r\n")], byte_by_byte(crlf), cut_at_random(crlf, dice)]),
+        ("without the last line end", [[bare := stream.rstrip(b"\r\n")], cut_at_random(bare, dice)]),
     ]
     thorough = len(stream) <= LARGEST
     if thorough:
-        ways.append(("cut in two at every byte", _in_two(stream)))
+        ways.append(("cut in two at every byte", in_two(stream)))
     found = [(kind, exchange.id, _first_difference(whole, cuts)) for kind, cuts in ways]
     found.append(("previews fold to the turn", exchange.id, _fold_problem(whole)))
     places = range(len(stream)) if thorough else sorted(dice.sample(range(len(stream)), 200))

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from tests.conformance.recordings import Exchange, Json, _read
+from tests.conformance.recordings import Exchange, Json, read_files
 
 SKIP = ("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv")
 
 
 @cache
 def exchanges(data: Path) -> list[Exchange]:
-    found = _read(data / "traffic", ("gemini.jsonl", "compatible/vertex.jsonl"))
+    found = read_files(data / "traffic", ("gemini.jsonl", "compatible/vertex.jsonl"))
     return [exchange for exchange in found if ":generateContent" in exchange.url or ":streamGenerate" in exchange.url]
 
 

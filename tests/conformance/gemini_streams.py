@@ -14,8 +14,8 @@ from typing import Protocol
 
 from msgspec import Struct
 from tests.conformance import gemini_recorded as recorded
+from tests.conformance.cuts import fold
 from tests.conformance.gemini_recorded import exchanges, model_in
-from tests.conformance.openai_chat_streams import fold
 from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished, Preview

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Raw
-from tests.conformance.recordings import Exchange, Json, _read
+from tests.conformance.recordings import Exchange, Json, read_files
 
 from ronda.core.parts import (
     AssistantPart,
@@ -49,7 +49,7 @@ _KNOWN |= {"random_seed", "reasoning_effort", "parallel_tool_calls", "n"}
 
 @cache
 def exchanges(data: Path) -> list[Exchange]:
-    return [one for one in _read(data / "traffic", ("mistral.jsonl",)) if "/completions" in one.url]
+    return [one for one in read_files(data / "traffic", ("mistral.jsonl",)) if "/completions" in one.url]
 
 
 def messages(said: Json) -> list[Json]:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance import naive
+from tests.conformance.cuts import byte_by_byte, cut_at_random, fold, in_two
 from tests.conformance.recordings import Exchange, chat_exchanges
 from tests.conformance.report import PartResult, absent
 from tests.conformance.streams import Found, check_streams
 
-from ronda.core.events import CallDelta, ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import ModelFinished, Preview
 from ronda.core.parts import AssistantTurn
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.openai_chat.client import Reader
@@ -52,16 +53,16 @@ def _check_stream(exchange: Exchange, thorough: bool) -> Found:
     dice = random.Random(zlib.crc32(exchange.id.encode()))
     lines = stream.replace(b"\r\n", b"\n")
     ways: list[tuple[str, Iterable[list[bytes]]]] = [
-        ("byte by byte", [_bytes_of(stream)]),
-        ("random cuts", [_cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
-        ("with CRLF", [[crlf := lines.replace(b"\n", b"\r\n")], _bytes_of(crlf), _cut_at_random(crlf, dice)]),
-        ("with CR", [[cr := lines.replace(b"\n", b"\r")], _cut_at_random(cr, dice)]),
-        ("without the last line end", [[bare := stream.rstrip(b"\r\n")], _cut_at_random(bare, dice)]),
+        ("byte by byte", [byte_by_byte(stream)]),
+        ("random cuts", [cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
+        ("with CRLF", [[crlf := lines.replace(b"\n", b"\r\n")], byte_by_byte(crlf), cut_at_random(crlf, dice)]),
+        ("with CR", [[cr := lines.replace(b"\n", b"\r")], cut_at_random(cr, dice)]),
+        ("without the last line end", [[bare := stream.rstrip(b"\r\n")], cut_at_random(bare, dice)]),
     ]
     if thorough:
-        ways.append(("cut in two at every byte", _in_two(stream)))
+        ways.append(("cut in two at every byte", in_two(stream)))
         if len(stream) <= 5000:
-            ways.append(("cut in two at every byte, with CRLF", _in_two(crlf)))
+            ways.append(("cut in two at every byte, with CRLF", in_two(crlf)))
     for kind, ways_to_cut in ways:
         found.append((kind, exchange.id, _first_difference(whole, ways_to_cut, choices)))
     found.append(("previews fold to the turn", exchange.id, _fold_problem(whole)))
@@ -112,23 +113,6 @@ def _fold_problem(outcome: Outcome) -> str | None:
     return None
 
 
-def fold(previews: list[Preview]) -> tuple[str, str, str, list[tuple[str, str, str]]]:
-    """What somebody who saw only previews knows: text, reasoning, refusal, and (id, name, arguments) of the calls."""
-    text, reasoning, refusal = "", "", ""
-    calls: dict[int, tuple[str, str, str]] = {}
-    for preview in previews:
-        match preview:
-            case TextDelta(text=more):
-                text += more
-            case ReasoningDelta(text=more):
-                reasoning += more
-            case RefusalDelta(text=more):
-                refusal += more
-            case CallDelta(index=index, id=id, name=name, arguments=arguments):
-                calls[index] = (id, name, calls.get(index, ("", "", ""))[2] + arguments)
-    return text, reasoning, refusal, [call for _, call in sorted(calls.items()) if call[1]]
-
-
 def _cut_short_problem(stream: bytes, whole: Outcome, choices: int, places: Iterable[int]) -> str | None:
     turns = _turns(whole)
     for at in places:
@@ -150,22 +134,3 @@ def _cut_short_problem(stream: bytes, whole: Outcome, choices: int, places: Iter
 
 def _turns(outcome: Outcome) -> list[AssistantTurn]:
     return [finished.turn for finished in outcome.finished or []]
-
-
-def _bytes_of(stream: bytes) -> list[bytes]:
-    return [stream[at : at + 1] for at in range(len(stream))]
-
-
-def _in_two(stream: bytes) -> Iterator[list[bytes]]:
-    return ([stream[:at], stream[at:]] for at in range(1, len(stream)))
-
-
-def _cut_at_random(stream: bytes, dice: random.Random) -> list[bytes]:
-    """Some reads tiny, some holding many frames."""
-    pieces, at = [], 0
-    while at < len(stream):
-        size = dice.choice((1, 2, 7, 40, 300, 2000, 9000))
-        size = dice.randint(1, size)
-        pieces.append(stream[at : at + size])
-        at += size
-    return pieces

@@ -42,10 +42,10 @@ class Exchange(Struct, frozen=True, eq=False):
 @cache
 def chat_exchanges(data: Path) -> list[Exchange]:
     """Everything recorded that speaks Chat Completions, known by its address."""
-    return [exchange for exchange in _read(data / "traffic", CHAT) if "chat/completions" in exchange.url]
+    return [exchange for exchange in read_files(data / "traffic", CHAT) if "chat/completions" in exchange.url]
 
 
-def _read(folder: Path, patterns: tuple[str, ...]) -> list[Exchange]:
+def read_files(folder: Path, patterns: tuple[str, ...]) -> list[Exchange]:
     found = []
     for path in [path for pattern in patterns for path in sorted(folder.glob(pattern))]:
         with path.open(encoding="utf-8") as lines:

@@ -14,7 +14,8 @@ from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.openai_responses.client import Items, Reader, error_of, read_plain
+from ronda.wire.errors import error_of
+from ronda.wire.openai_responses.client import Items, Reader, read_plain
 
 
 def run(data: Path) -> PartResult:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance.naive import chunks
-from tests.conformance.recordings import Exchange, Json, _read
+from tests.conformance.recordings import Exchange, Json, read_files
 
 FILES = ("openai-responses.jsonl", "compatible/*.jsonl")
 # Other addresses under the same roof: they answer with a compacted conversation, and with a count.
@@ -46,7 +46,7 @@ class Said(Struct):
 
 @cache
 def exchanges(data: Path) -> list[Exchange]:
-    found = _read(data / "traffic", FILES)
+    found = read_files(data / "traffic", FILES)
     return [one for one in found if "/responses" in one.url and not any(other in one.url for other in OTHERS)]
 
 

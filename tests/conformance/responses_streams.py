@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 from tests.conformance import responses_recorded as recorded
+from tests.conformance.cuts import byte_by_byte, cut_at_random, fold, in_two
 from tests.conformance.naive import chunks
-from tests.conformance.openai_chat_streams import fold
 from tests.conformance.recordings import Exchange
 from tests.conformance.report import PartResult, absent
 from tests.conformance.streams import Found, check_streams
@@ -47,13 +47,13 @@ def _check_stream(exchange: Exchange, thorough: bool) -> Found:
     crlf = stream.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     bare = stream.rstrip(b"\r\n")
     ways: list[tuple[str, Iterable[list[bytes]]]] = [
-        ("byte by byte", [[stream[at : at + 1] for at in range(len(stream))]]),
-        ("random cuts", [_cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
-        ("with CRLF", [[crlf], _cut_at_random(crlf, dice)]),
-        ("without the last line end", [[bare], _cut_at_random(bare, dice)]),
+        ("byte by byte", [byte_by_byte(stream)]),
+        ("random cuts", [cut_at_random(stream, dice) for _ in range(RANDOM_CUTS)]),
+        ("with CRLF", [[crlf], cut_at_random(crlf, dice)]),
+        ("without the last line end", [[bare], cut_at_random(bare, dice)]),
     ]
     if thorough:
-        ways.append(("cut in two at every byte", _in_two(stream)))
+        ways.append(("cut in two at every byte", in_two(stream)))
     found = [(kind, exchange.id, _first_difference(whole, cuts)) for kind, cuts in ways]
     found.append(("previews fold to the turn", exchange.id, _fold_problem(whole)))
     found.append(("the same as the plain answer", exchange.id, _plain_problem(exchange, whole)))
@@ -137,17 +137,3 @@ def _cut_short_problem(stream: bytes, whole: Outcome, places: Iterable[int]) -> 
         if got != whole.finished:
             return f"cut after {at} of {len(stream)} bytes the turn passed for complete: {got!r}"
     return None
-
-
-def _in_two(stream: bytes) -> Iterator[list[bytes]]:
-    return ([stream[:at], stream[at:]] for at in range(1, len(stream)))
-
-
-def _cut_at_random(stream: bytes, dice: random.Random) -> list[bytes]:
-    """Some reads tiny, some holding many frames."""
-    pieces, at = [], 0
-    while at < len(stream):
-        size = dice.randint(1, dice.choice((1, 2, 7, 40, 300, 2000, 9000)))
-        pieces.append(stream[at : at + size])
-        at += size
-    return pieces

@@ -88,7 +88,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
     "an address without http": (
         lambda: Agent("openai-chat:x", base_url="localhost:8000/v1"),
         BadConfig,
-        "the model's address is 'localhost:8000/v1'; it must begin with http:// or https:// and name a host",
+        "the model's address is 'localhost:8000/v1': it must begin with http:// or https://",
     ),
 }
 

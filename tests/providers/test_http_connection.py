@@ -397,8 +397,8 @@ async def test_a_short_patience_on_a_connection_that_had_a_long_one() -> None:
 @pytest.mark.parametrize(
     ("url", "says_so"),
     [
-        ("ftp://127.0.0.1/?key=secret", "at ftp://127.0.0.1/: the address must begin with http:// or https://"),
-        ("http:///v1?key=secret", "at http:///v1: the address has no host"),
+        ("ftp://127.0.0.1/?key=secret", "at ftp://127.0.0.1/: it must begin with http:// or https://"),
+        ("http:///v1?key=secret", "at http:///v1: it names no host"),
         ("http://127.0.0.1:99999/#secret", "at http://127.0.0.1:99999/: its port is no number from 1 to 65535"),
         ("http://127.0.0.1:0/", "at http://127.0.0.1:0/: its port is no number from 1 to 65535"),
         ("http://user:secret@127.0.0.1:x/", "at http://127.0.0.1:x/: its port is no number from 1 to 65535"),
@@ -407,7 +407,7 @@ async def test_a_short_patience_on_a_connection_that_had_a_long_one() -> None:
         ("http://user:secret@exa\u2100mple/", "at http://exa\u2100mple/: its host is no name and no number"),
         ("http://user:secret@[::1/", "at http://[::1/: its host is no name and no number"),
         ("http://user:secret@\xfc..x/", "at http://\xfc..x/: its host is no name and no number"),
-        ("user:secret@127.0.0.1/?key=secret", "at 127.0.0.1/: the address must begin with http:// or https://"),
+        ("user:secret@127.0.0.1/?key=secret", "at 127.0.0.1/: it must begin with http:// or https://"),
         ("http://a b/", "at http://a b/: its host is no name and no number"),
         ("http://127.0.0.1/\ud800", "at http://127.0.0.1/\\ud800: it has a character in it that cannot be written"),
     ],

@@ -1,15 +1,17 @@
+"""A tool's schema, lowered to what each provider takes: what stays as it was, what is said otherwise, and what is strict."""
+
 from __future__ import annotations
 
 import copy
 import json
 import re
-from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.schema.takers import as_json_schema, refusals
+from tests.schema.lowering import EVERY_PROVIDER, Json, tool
+from tests.schema.takers import refusals
 
 from ronda.schema.lower import (
     ANTHROPIC,
@@ -26,16 +28,7 @@ from ronda.schema.lower import (
     lower_names,
     lowered,
     strict_within,
-    written_out,
 )
-from ronda.schema.validate import SchemaError, Validator, check_schema
-
-Json = Any
-EVERY_PROVIDER = pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.provider)
-
-
-def tool(**properties: Json) -> dict[str, Json]:
-    return {"type": "object", "properties": properties}
 
 
 def closed(**properties: Json) -> dict[str, Json]:
@@ -525,192 +518,3 @@ def test_every_name_is_taken_and_leads_back(names: set[str], rules: Rules) -> No
     assert {new: name for name, new in called.items()}.keys() == set(called.values())
     assert len(set(called.values())) == len(names)
     assert all(called[name] == name for name in names if re.fullmatch(rules.tool_name, name))
-
-
-# ---- whatever fits still fits ----------------------------------------------------------------------------------------
-
-SCALARS: list[Json] = [None, True, False, 0, 1, 2, 1.5, "", "x", "xy", "2024-02-03"]
-VALUES: list[Json] = [*SCALARS, [], [1], ["x", 1], [1, 1, 1], {}, {"a": 1}, {"a": "x", "$b": 2}, {"c": {"a": 1}}]
-OBJECTS: list[dict[str, Json]] = [
-    {},
-    *[{"a": value} for value in VALUES],
-    *[{"$b": value} for value in ("x", 1, [1])],
-    *[{"a": first, "$b": second} for first in (1, "x", {"a": 1}) for second in (2, "xy", None)],
-    *[{"a": 1, "$b": 2, "c": value} for value in (1, "x", {"a": {"a": 1}})],
-]
-TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
-
-
-@st.composite
-def schemas(draw: st.DrawFn, depth: int = 3, in_place: bool = True) -> Json:
-    """Any schema over the words above. References only where the value gets smaller, so that checking ends."""
-    if draw(st.integers(0, 12)) == 0:
-        return draw(st.booleans())
-    if not in_place and draw(st.integers(0, 6)) == 0:
-        options: list[dict[str, Json]] = [{}, {"description": "d"}, {"type": "object"}, {"minProperties": 1}]
-        beside = draw(st.sampled_from(options))
-        return {"$ref": draw(st.sampled_from(["#", "#/$defs/d", "#/$defs/e"])), **beside}
-    node: dict[str, Json] = {}
-    for keyword in draw(st.lists(st.sampled_from(list(KEYWORDS) if depth else LEAF), max_size=3, unique=True)):
-        node.update(KEYWORDS[keyword](draw, depth - 1))
-    return node
-
-
-def _sub(draw: st.DrawFn, depth: int) -> Json:
-    return draw(schemas(max(depth, 0)))
-
-
-def _child(draw: st.DrawFn, depth: int) -> Json:
-    return draw(schemas(max(depth, 0), in_place=False))
-
-
-def _some(draw: st.DrawFn, depth: int) -> list[Json]:
-    return [_sub(draw, depth) for _ in range(draw(st.integers(1, 3)))]
-
-
-def _names(draw: st.DrawFn) -> list[str]:
-    return draw(st.lists(st.sampled_from(["a", "$b", "c"]), min_size=1, max_size=2, unique=True))
-
-
-KEYWORDS: dict[str, Any] = {
-    "type": lambda draw, depth: {
-        "type": draw(st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True))
-    },
-    "const": lambda draw, depth: {"const": draw(st.sampled_from(VALUES))},
-    "enum": lambda draw, depth: {"enum": draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=4, unique_by=repr))},
-    "exclusiveMinimum": lambda draw, depth: {"exclusiveMinimum": draw(st.integers(0, 1))},
-    "minimum": lambda draw, depth: {"minimum": draw(st.integers(0, 1))},
-    "maximum": lambda draw, depth: {"maximum": draw(st.integers(1, 2))},
-    "minLength": lambda draw, depth: {"minLength": draw(st.integers(0, 2))},
-    "pattern": lambda draw, depth: {"pattern": "^x"},
-    "format": lambda draw, depth: {"format": draw(st.sampled_from(["date", "email"]))},
-    "required": lambda draw, depth: {"required": _names(draw)},
-    "minProperties": lambda draw, depth: {"minProperties": draw(st.integers(0, 2))},
-    "uniqueItems": lambda draw, depth: {"uniqueItems": True},
-    "dependentRequired": lambda draw, depth: {"dependentRequired": {"a": _names(draw)}},
-    "properties": lambda draw, depth: {"properties": {name: _child(draw, depth) for name in _names(draw)}},
-    "patternProperties": lambda draw, depth: {"patternProperties": {"^a": _child(draw, depth)}},
-    "additionalProperties": lambda draw, depth: {"additionalProperties": draw(st.just(False)) or _child(draw, depth)},
-    "closed": lambda draw, depth: {"additionalProperties": False},
-    "unevaluatedProperties": lambda draw, depth: {"unevaluatedProperties": False},
-    "propertyNames": lambda draw, depth: {"propertyNames": _sub(draw, depth)},
-    "dependentSchemas": lambda draw, depth: {"dependentSchemas": {"a": _sub(draw, depth)}},
-    "items": lambda draw, depth: {"items": _child(draw, depth)},
-    "prefixItems": lambda draw, depth: {"prefixItems": [_child(draw, depth)]},
-    "contains": lambda draw, depth: {
-        "contains": _child(draw, depth), "maxContains": draw(st.integers(1, 2)), "minContains": draw(st.integers(0, 1))
-    },
-    "unevaluatedItems": lambda draw, depth: {"unevaluatedItems": False},
-    "allOf": lambda draw, depth: {"allOf": _some(draw, depth)},
-    "anyOf": lambda draw, depth: {"anyOf": _some(draw, depth)},
-    "oneOf": lambda draw, depth: {"oneOf": _some(draw, depth)},
-    "not": lambda draw, depth: {"not": _sub(draw, depth)},
-    "if": lambda draw, depth: {"if": _sub(draw, depth), "then": _sub(draw, depth), "else": _sub(draw, depth)},
-}  # fmt: skip
-LEAF = list(KEYWORDS)[:13]
-
-
-@st.composite
-def object_schemas(draw: st.DrawFn, depth: int = 2) -> dict[str, Json]:
-    """What the branches of a union of objects look like."""
-    node: dict[str, Json] = {"properties": {name: draw(schemas(1, in_place=False)) for name in _names(draw)}}
-    for keyword in ("required", "closed", "additionalProperties", "patternProperties", "dependentRequired"):
-        if draw(st.integers(0, 2)) == 0:
-            node.update(KEYWORDS[keyword](draw, 1))
-    if depth and draw(st.booleans()):
-        branches = draw(st.lists(object_schemas(depth - 1), min_size=1, max_size=3))
-        node[draw(st.sampled_from(["anyOf", "oneOf", "allOf"]))] = branches
-    return node
-
-
-@st.composite
-def tool_schemas(draw: st.DrawFn) -> dict[str, Json]:
-    root = draw(schemas() | object_schemas())
-    schema = root if isinstance(root, dict) else {}
-    if draw(st.booleans()):
-        schema = {"type": "object", **schema}
-    return {**schema, "$defs": {"d": draw(schemas(2)), "e": draw(schemas(1))}}
-
-
-def fitting(schema: dict[str, Json]) -> list[dict[str, Json]]:
-    validator = Validator(schema, formats=True)
-    try:
-        return [value for value in OBJECTS if not validator.problems(value, 1)]
-    except SchemaError:
-        return []
-
-
-@settings(max_examples=100)
-@given(tool_schemas())
-def test_whatever_fits_the_schema_fits_what_every_provider_gets(schema: dict[str, Json]) -> None:
-    values = fitting(schema)
-    for rules in RULES:
-        result = lower(schema, rules)
-        validator = Validator(as_json_schema(rules.provider, result.schema), formats=True)
-        called = {name: new for new, name in result.names.items()}
-        for value in values:
-            sent = {called.get(name, name): item for name, item in value.items()}
-            assert validator.problems(sent) == [], (rules.provider, value, result.schema)
-            assert result.restore(sent) == value
-
-
-@given(tool_schemas())
-def test_whatever_fits_a_schema_fits_it_without_references(schema: dict[str, Json]) -> None:
-    written = written_out(schema)
-    validator = Validator(written, formats=True)
-
-    assert '"$ref"' not in json.dumps(written)
-    assert [value for value in fitting(schema) if validator.problems(value, 1)] == []
-
-
-@given(tool_schemas())
-def test_every_schema_becomes_one_that_every_provider_takes(schema: dict[str, Json]) -> None:
-    assume(check_schema(schema) is None)
-
-    for rules in RULES:
-        result = lower(schema, rules)
-        assert refusals(rules.provider, result.schema, strict=result.strict) == [], rules.provider
-        assert msgspec.json.encode(lower(json.loads(json.dumps(schema)), rules)) == msgspec.json.encode(result)
-
-
-# ---- hostile schemas -------------------------------------------------------------------------------------------------
-
-
-@EVERY_PROVIDER
-def test_references_that_double_with_every_level_are_bounded(rules: Rules) -> None:
-    defs = {f"d{n}": tool(a={"$ref": f"#/$defs/d{n + 1}"}, b={"$ref": f"#/$defs/d{n + 1}"}) for n in range(60)}
-    schema = {**tool(x={"$ref": "#/$defs/d0"}), "$defs": {**defs, "d60": {"type": "string"}}}
-
-    assert len(json.dumps(lower(schema, rules).schema)) < 1_000_000
-
-
-@EVERY_PROVIDER
-def test_a_schema_nested_without_end_is_any_object(rules: Rules) -> None:
-    schema: dict[str, Json] = {"type": "string"}
-    for _ in range(3000):
-        schema = tool(x=schema)
-
-    assert lower(schema, rules).schema in ({"type": "object"}, {"type": "object", "properties": {}})
-
-
-@EVERY_PROVIDER
-def test_a_long_chain_of_references_comes_to_an_end(rules: Rules) -> None:
-    chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(3000)}
-    schema = {"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {"$ref": "#/$defs/d0"}}}
-
-    assert lower(schema, rules).schema["type"] == "object"
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([*TYPES, "#", "#/a", "x"]),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from([*KEYWORDS, "$ref", "$id", "$schema", "$dynamicRef", "description"]), inner
-            )
-        ),
-    ).filter(lambda schema: isinstance(schema, dict))
-)
-def test_nothing_raises_whatever_the_schema_is(schema: dict[str, Json]) -> None:
-    assert {lower(schema, rules).schema["type"] for rules in RULES} == {"object"}

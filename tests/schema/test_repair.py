@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.schema.test_lower import OBJECTS, VALUES, tool_schemas
+from tests.schema.any_schema import OBJECTS, VALUES, tool_schemas
 
 from ronda.schema.lower_merge import same
 from ronda.schema.repair import Repaired, repair

@@ -11,7 +11,7 @@ from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ronda.agent.blocking import wait_for
+from ronda.agent.blocking import blocking
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event
@@ -42,29 +42,6 @@ async def invoke_agent_async(
     hold: bool = False,
     **options: Any,
 ) -> Any:
-    """Run an agent to its answer. See `invoke_agent`."""
-    checked = checked_options(options)
-    if stream or hold or not isinstance(agent, Agent):
-        from ronda.agent.pipeline import invoke_file
-
-        return await invoke_file(agent, inputs, tools, stream, hold, checked)
-    start = Start(agent, () if inputs is None else inputs, tools, False, checked)
-    with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-        await start.drive()
-        result = start.result()
-        emit("result", result)
-        return result
-
-
-def invoke_agent(
-    agent: AnyAgent,
-    inputs: Inputs | None = None,
-    tools: Tools | None = None,
-    *,
-    stream: bool | None = None,
-    hold: bool = False,
-    **options: Any,
-) -> Any:
     """Run an agent to its answer and return it: the final text, or the structured value if the agent asks for one.
 
     Args:
@@ -79,7 +56,20 @@ def invoke_agent(
             ("raise" or "tell"), `retry`, `session`, `journal`, `steering` (a `Steering`), `guardrails` (a `Guardrails`),
             `context_budget` (characters) and `compaction` (who sums up what the budget cuts).
     """
-    return wait_for(invoke_agent_async(agent, inputs, tools, stream=stream, hold=hold, **options))
+    checked = checked_options(options)
+    if stream or hold or not isinstance(agent, Agent):
+        from ronda.agent.pipeline import invoke_file
+
+        return await invoke_file(agent, inputs, tools, stream, hold, checked)
+    start = Start(agent, () if inputs is None else inputs, tools, False, checked)
+    with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
+        await start.drive()
+        result = start.result()
+        emit("result", result)
+        return result
+
+
+invoke_agent = blocking(invoke_agent_async, "invoke_agent")
 
 
 class stream_agent:  # noqa: N801  # used like a function: `async with stream_agent(agent, inputs) as events:`

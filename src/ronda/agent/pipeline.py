@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ronda.agent.blocking import wait_for
+from ronda.agent.blocking import blocking
 from ronda.agent.join import (
     Conversation,
     FileJob,
@@ -128,12 +128,8 @@ async def cast_async(result: Any, type: type[results.T]) -> results.T:
 # ---- composed ---------------------------------------------------------------------------------------------------------
 
 
-def run(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
-    """One model call with these messages, and its result. Takes the options of `invoke_agent`."""
-    return wait_for(run_async(agent, messages, **options))
-
-
 async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
+    """One model call with these messages, and its result. Takes the options of `invoke_agent`."""
     from ronda.agent.start import checked_options
 
     checked = checked_options(options)
@@ -148,16 +144,10 @@ async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> 
         return result
 
 
-def invoke(
-    agent: AnyAgent, inputs: Mapping[str, Any] | None = None, *, target_type: type[Any] | None = None, **options: Any
-) -> Any:
-    """Load, prepare, one model call, and its result: cast, if a type is given."""
-    return wait_for(invoke_async(agent, inputs, target_type=target_type, **options))
-
-
 async def invoke_async(
     agent: AnyAgent, inputs: Mapping[str, Any] | None = None, *, target_type: type[Any] | None = None, **options: Any
 ) -> Any:
+    """Load, prepare, one model call, and its result: cast, if a type is given."""
     from ronda.agent.start import checked_options
 
     checked = checked_options(options)
@@ -170,6 +160,10 @@ async def invoke_async(
             result = results.cast(result, target_type)
         emit("result", result)
         return result
+
+
+run = blocking(run_async, "run")
+invoke = blocking(invoke_async, "invoke")
 
 
 async def _once(job: FileJob, options: RunOptions) -> Any:
@@ -296,12 +290,8 @@ def _base(where: Upstream) -> str | None:
 # ---- which models there are --------------------------------------------------------------------------------------------
 
 
-def list_models(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
-    """The models that a connection offers. A connection alone needs the provider's name beside it."""
-    return wait_for(list_models_async(agent, provider))
-
-
 async def list_models_async(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
+    """The models that a connection offers. A connection alone needs the provider's name beside it."""
     from ronda.providers.openai_data import get
 
     if isinstance(agent, Connection):
@@ -318,6 +308,9 @@ async def list_models_async(agent: AnyAgent | Connection, provider: str | None =
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadResponse(UNEXPECTED) from error
     return map_models(provider_of(prompty.model), records)
+
+
+list_models = blocking(list_models_async, "list_models")
 
 
 def _listing(kind: str, base_url: str | None, key: str | None) -> tuple[str, dict[str, str]]:

@@ -210,7 +210,7 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
 def _run_parser(parser: argparse.ArgumentParser) -> None:
     _model_options(parser)
     parser.add_argument("--instructions", metavar="TEXT", default="", help="what the model is told before the prompt")
-    parser.add_argument("--max-iterations", type=int, metavar="N", default=10, help="tool rounds at most (default 10)")
+    parser.add_argument("--max-iterations", type=int, metavar="N", help="tool rounds at most (default 10)")
     parser.add_argument(
         "--tool-choice",
         metavar="CHOICE",

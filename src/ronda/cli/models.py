@@ -14,16 +14,6 @@ from ronda.providers.local.files import DEFAULT, PACKAGE, REQUIREMENT, find_mode
 from ronda.wire.markup.family import family_of, supports_tools
 
 
-def models_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=["list", "pull"],
-        default="list",
-        help="'list' shows what is there (this is the default); 'pull' gets the default model, again if it is there",
-    )
-
-
 def models(asked: argparse.Namespace) -> int:
     return pull() if asked.action == "pull" else show()
 

@@ -119,7 +119,7 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
 
 
 async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace) -> None:
-    options = {} if asked.max_iterations == 10 else {"max_iterations": asked.max_iterations}
+    options = {} if asked.max_iterations is None else {"max_iterations": asked.max_iterations}
     async with stream_agent(agent, inputs, tools or None, **options) as events:
         asked_for: dict[str, ToolCall] = {}
         async for event in events:

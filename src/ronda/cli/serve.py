@@ -38,11 +38,12 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(config: ServerConfig, listener: socket.socket) -> int:
-    from ronda.cli.process import Ended, Signals
+    from ronda.cli.process import Ended, Signals, end_all
 
     signals = Signals()
     with signals.handled(), suppress(Ended):
         await _start(config, listener, signals)
+    await end_all(signals.exit_code)
     return signals.exit_code
 
 
@@ -71,9 +72,8 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
         print(line, file=sys.stderr, flush=True)
     gc.collect()
     gc.freeze()  # what is loaded now stays: no need to look at it in every collection
-    gc.set_threshold(
-        20_000, 20, 20
-    )  # requests leave no cycles; looking for some every 700 objects took a quarter of them
+    # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
+    gc.set_threshold(20_000, 20, 20)
     signals.process = Process(settings, up=lambda: _say_up(server, listener), before_end=server.runs.stop)
     signals.check()
     await signals.process.serve([listener])

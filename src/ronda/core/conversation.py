@@ -81,13 +81,10 @@ class Conversation:
 
     # ---- the last answer ---------------------------------------------------------------------------------------------
 
-    def _answered_at(self, turns: list[Turn]) -> int:
-        return max([at for at, turn in enumerate(turns) if type(turn) is AssistantTurn])
-
     def reword(self, text: str) -> None:
         """Put another text in the place of what the model just said. Its own JSON would still have the old one."""
         for turns in (self.turns,) if self.shown is self.turns else (self.turns, self.shown):
-            at = self._answered_at(turns)
+            at = _answered_at(turns)
             said = turns[at]
             assert type(said) is AssistantTurn
             parts: list[AssistantPart] = [part for part in said.parts if type(part) not in _SAID]
@@ -98,4 +95,8 @@ class Conversation:
     def unsay(self) -> None:
         """Take back what the model just said, and what came of it."""
         for turns in (self.turns,) if self.shown is self.turns else (self.turns, self.shown):
-            del turns[self._answered_at(turns) :]
+            del turns[_answered_at(turns) :]
+
+
+def _answered_at(turns: list[Turn]) -> int:
+    return max([at for at, turn in enumerate(turns) if type(turn) is AssistantTurn])

@@ -283,10 +283,9 @@ class Run(RunState):
 
     def _before_the_call(self) -> Action | None:
         """What has to be done before the model may see the conversation as it stands."""
-        plan = self.plan
         if (compact := self._talk.cut()) is not None:
             return compact
-        return Check("input") if "input" in plan.guards and not self._talk.is_admitted else None
+        return Check("input") if "input" in self.plan.guards and not self._talk.is_admitted else None
 
     # ---- recover -----------------------------------------------------------------------------------------------------
 

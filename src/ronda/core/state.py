@@ -54,7 +54,7 @@ class RunState:
         self.plan: Plan = plan
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in plan.tools}
         self.runs_tools = plan.runs_tools
-        self._talk = Conversation(start.turns, start.plan.context_budget)
+        self._talk = Conversation(start.turns, plan.context_budget)
         self.turns: list[Turn] = self._talk.turns
         self.round = 0  # of the next model call
         self.tool_rounds = 0

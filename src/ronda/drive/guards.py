@@ -79,13 +79,12 @@ async def compact(driver: Driver, action: Compact) -> None:
             summary = as_text(said).strip()[:room]
         except Exception as error:  # the run goes on with less than it could have had
             failure = said_by(error)
-    was_budgeted = (
-        run.plan.context_budget is not None
-    )  # else it was the model that found it too long, and nobody's words help
-    if was_budgeted and not summary:
+    # Without a budget it was the model that found it too long, and an excerpt would only take room again.
+    is_too_long = run.plan.context_budget is None
+    if not summary and not is_too_long:
         summary = excerpt(gone, room)
     driver.record(Compacted(action.upto, summary, action.kept, failure, driver.now()))
-    if not was_budgeted:
+    if is_too_long:
         what = "1 turn was" if len(gone) == 1 else f"{len(gone)} turns were"
         driver.record(Warned(f"the conversation is too long for the model: {what} left out", driver.now()))
     if failure is not None:

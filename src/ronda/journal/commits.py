@@ -186,8 +186,7 @@ class Commits:
             held.expected = []
             held.dirty = False
         self.count += 1
-        self._upkeep.written += written
-        self._upkeep.grown += written
+        self._upkeep.wrote(written)
 
     def _fail(self, held: Held, error: RondaError) -> None:
         held.error = error

@@ -45,10 +45,14 @@ class Upkeep:
         self._now = now
         self._is_driven = is_driven
         self._forgot = forgot
-        self.written = 0  # bytes, roughly, since the last checkpoint …
-        self.grown = 0  # … and since the last pruning
+        self._written = 0  # bytes, roughly, since the last checkpoint …
+        self._grown = 0  # … and since the last pruning
         self._next_prune = 0.0
         self._task: asyncio.Task[None] | None = None
+
+    def wrote(self, size: int) -> None:
+        self._written += size
+        self._grown += size
 
     def look_after(self) -> None:
         """After a commit: is it time for a thread to do something about the file?"""
@@ -56,7 +60,7 @@ class Upkeep:
             return
         if self._is_time_to_prune():
             self._task = asyncio.get_running_loop().create_task(self._keep_up(self.prune))
-        elif self.written >= CHECKPOINT_AFTER and self._path != MEMORY:
+        elif self._written >= CHECKPOINT_AFTER and self._path != MEMORY:
             self._task = asyncio.get_running_loop().create_task(self._keep_up(self._checkpoint))
 
     async def finish(self) -> None:
@@ -67,7 +71,7 @@ class Upkeep:
     def _is_time_to_prune(self) -> bool:
         if self._max_bytes is None and self._max_age is None:
             return False
-        if self._max_bytes is not None and self.grown > self._max_bytes * (1 - ROOM):
+        if self._max_bytes is not None and self._grown > self._max_bytes * (1 - ROOM):
             return True
         return time.monotonic() >= self._next_prune
 
@@ -78,7 +82,7 @@ class Upkeep:
             _log.error("not done: %s", error)  # nothing is lost: the next time will do
 
     def prune(self, db: sqlite3.Connection) -> int:
-        self.grown = 0
+        self._grown = 0
         self._next_prune = time.monotonic() + PRUNE_EVERY
         forgotten = prune(
             db, max_age=self._max_age, max_bytes=self._max_bytes, now=self._now(), is_driven=self._is_driven
@@ -90,7 +94,7 @@ class Upkeep:
         return forgotten
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
-        self.written = 0
+        self._written = 0
         checkpoint(db, self._path)
 
     async def aside(self, job: Callable[[sqlite3.Connection], _T]) -> _T:

@@ -7,7 +7,6 @@ every provider from here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -122,10 +121,9 @@ def open_provider(spec: str, where: Where) -> Provider:
 
 
 def _check_address(url: str) -> None:
+    from ronda.providers.http.address import Address, without_secrets
+
     try:
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname:
-            return
-    except ValueError:  # brackets that enclose no address
-        pass
-    raise BadConfig(f"the model's address is {url!r}; it must begin with http:// or https:// and name a host")
+        Address(url)
+    except ValueError as error:
+        raise BadConfig(f"the model's address is {without_secrets(url)!r}: {error}") from error

@@ -21,7 +21,6 @@ from ronda.wire.anthropic.client import (
     Reader,
     betas,
     body_of,
-    error_of,
     form_of,
     is_about_grammar,
     joined,
@@ -30,6 +29,7 @@ from ronda.wire.anthropic.client import (
     under_own_names,
 )
 from ronda.wire.anthropic.models import facts
+from ronda.wire.errors import error_of
 from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import Projection
 

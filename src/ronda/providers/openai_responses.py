@@ -11,12 +11,12 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
+from ronda.wire.errors import error_of
 from ronda.wire.openai_chat.speakers import speaker_at
 from ronda.wire.openai_responses.client import (
     Reader,
     body_of,
     check_options,
-    error_of,
     is_about_encryption,
     own_names,
     read_plain,

@@ -6,7 +6,7 @@ What a type of error means that comes without a status is the dialect's to say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,9 +15,8 @@ from ronda.core.parts import NULL
 from ronda.errors import UpstreamError
 from ronda.wire.json import UNREADABLE, encode
 
-RETRYABLE: Final = frozenset(
-    {408, 409, 425, 429, *range(500, 600)}
-)  # gateways have 5xx of their own; 529 is "overloaded"
+# Gateways have 5xx of their own, and 529 is "overloaded".
+RETRYABLE: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
 
 # A 429 that waiting does not help: the account is empty, not busy.
 _NEVER_AGAIN: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
@@ -42,13 +41,16 @@ _STATUS: Final[Mapping[str, int]] = {"invalid_request_error": 400}
 
 
 class _SaidError(Struct, frozen=True):
-    """Inside an answer that began with 200, the true status has three names: Azure's, Groq's, OpenRouter's."""
+    """Inside an answer that began with 200, the true status has three names: Azure's, Groq's, OpenRouter's.
+
+    They may be anything, and whatever they are must not hide the message.
+    """
 
     message: str | None = None
     type: str | None = None
-    status: str | int | None = None
-    status_code: str | int | None = None
-    code: str | int | None = None
+    status: Any = None
+    status_code: Any = None
+    code: Any = None
 
     @property
     def http_status(self) -> int | None:
@@ -56,6 +58,10 @@ class _SaidError(Struct, frozen=True):
             if type(number) is int and 400 <= number < 600:
                 return number
         return None
+
+    @property
+    def words(self) -> set[str]:
+        return {word for word in (self.code, self.type) if type(word) is str}
 
 
 class _ErrorBody(Struct, frozen=True):
@@ -86,8 +92,8 @@ def said_error(
         said = msgspec.json.decode(raw, type=_SaidError | str | None)
         if type(said) is _SaidError:
             message = said.message
-            is_spent = bool(_NEVER_AGAIN & {said.code, said.type})
-            is_too_long = bool(_TOO_LONG_CODES & {said.code, said.type})
+            is_spent = bool(_NEVER_AGAIN & said.words)
+            is_too_long = bool(_TOO_LONG_CODES & said.words)
             if status is None:
                 status = said.http_status or statuses.get(said.type or "")
         elif type(said) is str:

@@ -38,7 +38,7 @@ class Address:
         except ValueError:  # an IDNA error is one, too
             raise ValueError("its host is no name and no number") from None
         if parts.scheme not in ("http", "https"):
-            raise ValueError("the address must begin with http:// or https://")
+            raise ValueError("it must begin with http:// or https://")
         try:
             port = parts.port
         except ValueError:
@@ -47,7 +47,7 @@ class Address:
         if port == 0:
             raise ValueError("its port is no number from 1 to 65535")
         if not host:
-            raise ValueError("the address has no host")
+            raise ValueError("it names no host")
         if any(character <= " " or character == "\x7f" for character in host):
             raise ValueError("its host is no name and no number")
         self.origin = Origin(tls, host, port or (443 if tls else 80))

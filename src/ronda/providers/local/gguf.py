@@ -197,14 +197,6 @@ def _cache_bytes(said: dict[str, Any], architecture: str) -> int:
     return shared * each * 2
 
 
-def is_gguf(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == _MAGIC
-    except OSError:
-        return False
-
-
 def real_path(path: Path) -> Path:
     """One file, one engine: by whatever name it is called."""
     return Path(os.path.realpath(path))

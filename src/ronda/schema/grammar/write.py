@@ -38,7 +38,7 @@ def schema_of(shape: Shape) -> dict[str, Any]:
 
 
 class Writer:
-    """Shapes → JSON Schema, with nothing in it but what is enforced."""
+    """One schema being written. `names` are those its references have in it."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}

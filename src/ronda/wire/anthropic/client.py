@@ -33,7 +33,6 @@ from ronda.wire.anthropic.turns import (
     write_system,
     write_user,
 )
-from ronda.wire.errors import error_of
 from ronda.wire.json import encode
 from ronda.wire.projection import Changes
 
@@ -43,7 +42,6 @@ __all__ = [
     "Reader",
     "betas",
     "body_of",
-    "error_of",
     "form_of",
     "is_about_grammar",
     "joined",

@@ -29,9 +29,8 @@ from ronda.wire.anthropic.names import Ids, Names
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.projection import NOBODY, Changes
 
-INVALID_JSON: Final = (
-    "INVALID_JSON"  # how the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming)
-)
+# How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
+INVALID_JSON: Final = "INVALID_JSON"
 _THINKING: Final = ("thinking", "redacted_thinking")
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _ATTACHED: Final = encode(text_block("Attached by the tools above:"))

@@ -70,7 +70,8 @@ class AgentHandoff(_Entry, frozen=True, kw_only=True, tag="agent.handoff"):
 
 Entry: TypeAlias = MessageInput | MessageOutput | FunctionCall | FunctionResult | ToolExecution | AgentHandoff
 
-ENTRIES: Final[dict[str, str]] = {
+# For docs/compatibility.md.
+FIELDS: Final[dict[str, str]] = {
     "message.input": "read",
     "message.output": "read",
     "function.call": "read: a call of a function of the caller's",

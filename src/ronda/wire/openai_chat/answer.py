@@ -224,7 +224,7 @@ class ChatAnswer:
             for index, call in enumerate(choice.run.open_calls):
                 out.append(self._announce(choice, index, call.id, call.name, call.as_written))
         self._open -= 1
-        more = self._last_words(choice) if self._open == 0 else {}
+        more = self._last_words() if self._open == 0 else {}
         if event.reason in ("failed", "cancelled"):
             more = {"error": error_in_stream(event, choice.run.failure), **more}
         more_bytes = b"," + encode(more)[1:-1] if more else b""
@@ -240,7 +240,7 @@ class ChatAnswer:
         """Something of ours broke before the run could end: the stream ends properly all the same."""
         return self._end(self._choices[index], BROKE_DOWN)
 
-    def _last_words(self, choice: Choice) -> dict[str, Any]:
+    def _last_words(self) -> dict[str, Any]:
         words: dict[str, Any] = {} if self._include_usage else {"usage": write_usage(self.usage)}
         return words | self._extensions(with_records=False)
 

@@ -6,7 +6,7 @@ Pure: no socket, no clock. The ideas, each in its file:
     items      turns → input items, ours sent back untouched, others' projected
     answers    output items → parts, usage, why it stopped                            → read_plain
     events     a stream, one socket read at a time                                    → Reader
-    failures   what went wrong, in the API's own codes                                → error_of
+    failures   what went wrong, in the API's own codes
 
 What a turn keeps as its own JSON (`Native.payload`) is a list of items, in the API's order.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from ronda.wire.openai_chat.names import called, own_names
 from ronda.wire.openai_responses.answers import read_plain
 from ronda.wire.openai_responses.events import Reader
-from ronda.wire.openai_responses.failures import error_of, is_about_encryption
+from ronda.wire.openai_responses.failures import is_about_encryption
 from ronda.wire.openai_responses.items import Items
 from ronda.wire.openai_responses.requests import Body, body_of, check_options, sends_as_it_is, write_request
 
@@ -27,7 +27,6 @@ __all__ = [
     "body_of",
     "called",
     "check_options",
-    "error_of",
     "is_about_encryption",
     "own_names",
     "read_plain",
