@@ -116,6 +116,29 @@ async def test_what_cannot_be_unpacked_is_a_clear_error(answer: bytes, says_so: 
     assert says_so in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (sized(b"hello", b"Content-Encoding: br", status=b"503 Service Unavailable"), b""),
+        (sized(gzip.compress(b"hello")[:-9], b"Content-Encoding: gzip", status=b"503 Service Unavailable"), b"hello"),
+        (sized(b"hello", b"Content-Encoding: gzip", status=b"503 Service Unavailable"), b""),
+    ],
+    ids=["in a way we cannot read", "cut short", "not what it says"],
+)
+async def test_an_answer_that_says_no_says_so_by_its_status_alone(answer: bytes, body: bytes) -> None:
+    async with Upstream(says(answer)).running() as upstream:
+        assert await read(http(upstream)) == (503, body)
+
+
+async def test_a_stream_whose_packed_end_is_missing_has_ended_all_the_same() -> None:
+    """Some proxies pack each event and never write the last bytes: the stream itself says whether it is complete."""
+    packer = zlib.compressobj(wbits=31)
+    packed = packer.compress(b"data: [DONE]\n\n") + packer.flush(zlib.Z_SYNC_FLUSH)
+    sent = sized(packed, b"Content-Type: text/event-stream", b"Content-Encoding: gzip")
+    async with Upstream(says(sent)).running() as upstream:
+        assert await pieces(http(upstream)) == b"data: [DONE]\n\n"
+
+
 @pytest.mark.parametrize("files", [1, 3])
 async def test_an_answer_that_grows_when_it_is_unpacked_is_bounded(files: int) -> None:
     bomb = gzip.compress(b"\0" * (MAX_ANSWER // files + 1)) * files

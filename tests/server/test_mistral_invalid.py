@@ -201,6 +201,7 @@ WRONG: dict[str, tuple[Json, str, list[Any]]] = {
     "presence_penalty": ({**GOOD, "presence_penalty": 3}, "less_than_equal", ["body", "presence_penalty"]),
     "frequency_penalty": ({**GOOD, "frequency_penalty": "x"}, "float_type", ["body", "frequency_penalty"]),
     "n": ({**GOOD, "n": 0}, "greater_than_equal", ["body", "n"]),
+    "a long session": ({**GOOD, "session_id": "x" * 257}, "string_too_long", ["body", "session_id"]),
     "prediction": ({**GOOD, "prediction": {"type": "?"}}, "literal_error", ["body", "prediction", "type"]),
     "parallel_tool_calls": ({**GOOD, "parallel_tool_calls": 1}, "bool_type", ["body", "parallel_tool_calls"]),
     "reasoning_effort": ({**GOOD, "reasoning_effort": "max"}, "literal_error", ["body", "reasoning_effort"]),
@@ -264,6 +265,13 @@ NO_JSON: dict[str, bytes] = {
 @pytest.mark.parametrize("read", [read_completion, read_create, read_start, read_append, read_restart])
 def test_what_cannot_be_read_is_a_422_too(read: Callable[[bytes], object], body: bytes) -> None:
     assert problems(body, read)
+
+
+def test_a_conversation_needs_a_model_with_a_name() -> None:
+    said = {"inputs": "hi", "model": ""}
+    refused = ("string_too_short", ["body", "model"], "String should have at least 1 character")
+
+    assert problems(said, read_start) == [refused]
 
 
 def test_what_was_sent_is_not_said_again_where_it_is_large() -> None:

@@ -152,18 +152,20 @@ def _unreachable(error: Exception, address: Address, timeouts: Timeouts, connect
 
 
 class Answer:
-    __slots__ = ("_address", "_connection", "_inflate", "_timeouts", "status")
+    __slots__ = ("_address", "_connection", "_inflate", "_timeouts", "_unreadable", "status")
 
     def __init__(self, connection: Connection, address: Address, timeouts: Timeouts) -> None:
         self._connection = connection
         self._address = address
         self._timeouts = timeouts
         self.status = connection.status
-        coding = connection.headers.get(b"content-encoding")
-        try:
-            self._inflate = None if coding is None else inflater(coding, MAX_ANSWER)
-        except Unreadable as error:
-            raise UpstreamBroken(f"the answer of {address.origin} {error}") from error
+        self._inflate: Inflater | None = None
+        self._unreadable: Unreadable | None = None
+        if (coding := connection.headers.get(b"content-encoding")) is not None:
+            try:
+                self._inflate = inflater(coding, MAX_ANSWER)
+            except Unreadable as error:
+                self._unreadable = error
 
     @property
     def is_stream(self) -> bool:
@@ -185,21 +187,26 @@ class Answer:
             return None
 
     async def read(self) -> bytes:
-        """The whole body, within bounds."""
-        first = await self.next()
-        if self._connection.all_taken and self._inflate is None:
-            return first
-        pieces = [first]
-        size = len(first)
-        while piece := await self.next():
-            size += len(piece)
-            if size > MAX_ANSWER:
-                raise self._too_large()
-            pieces.append(piece)
+        """The whole body, within bounds. Of an answer that says no, what can be read of it: its status says enough."""
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            while piece := await self.next():
+                if not pieces and self._connection.all_taken and self._inflate is None:
+                    return piece
+                size += len(piece)
+                if size > MAX_ANSWER:
+                    raise self._too_large()
+                pieces.append(piece)
+        except UpstreamBroken:
+            if self.status < 400:
+                raise
         return b"".join(pieces)
 
     async def next(self) -> bytes:
         """What has arrived since the last time; empty at the end."""
+        if self._unreadable is not None:
+            raise UpstreamBroken(f"the answer of {self._address.origin} {self._unreadable}") from self._unreadable
         try:
             data = await self._connection.some()
             if self._inflate is not None:
@@ -241,7 +248,8 @@ class Answer:
             if plain := inflate.feed(data):
                 return plain
             data = await self._connection.some()
-        inflate.finish()
+        if not self.is_stream:  # whoever reads a stream knows by what it said whether that was all
+            inflate.finish()
         return b""
 
     def _too_large(self) -> UpstreamBroken:

@@ -40,7 +40,7 @@ class Start(_Body, frozen=True, kw_only=True):
     metadata: dict[str, Raw] | None = None
     agent_id: str | None = None
     agent_version: int | str | None = None
-    model: str | None = None
+    model: Annotated[str, Meta(min_length=1)] | None = None
 
 
 class Append(_Body, frozen=True, kw_only=True):

@@ -183,6 +183,10 @@ def _leaf(raw: bytes, members: list[Any], loc: Loc, reason: str) -> Problem:
         expected = " or ".join(repr(value) for value in literals)
         return problem("literal_error", loc, f"Input should be {expected}", raw)
     if (bound := re.search(r"(>=|<=) (\S+)$", reason)) is not None:
+        if "of length" in reason:
+            beyond, most = ("string_too_short", "least") if bound[1] == ">=" else ("string_too_long", "most")
+            characters = "character" if bound[2] == "1" else "characters"
+            return problem(beyond, loc, f"String should have at {most} {bound[2]} {characters}", raw)
         beyond = "greater_than_equal" if bound[1] == ">=" else "less_than_equal"
         return problem(
             beyond,
