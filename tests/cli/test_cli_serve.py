@@ -163,7 +163,8 @@ def turn(served: Served, stream: bool, messages: list[Any]) -> tuple[str, list[t
 
 
 USER = {"role": "user", "content": "go"}
-ENDS = {signal.SIGTERM: 0, signal.SIGINT: 130}  # asked to end and did; Ctrl-C, which ends the script around us, too
+# Asked to end and did; Ctrl-C, which ends the script around us, too.
+ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGINT: 130}
 BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
 
 
@@ -218,13 +219,53 @@ def test_a_data_dir_is_made_where_it_is_said(start: Started, tmp_path: Path) -> 
     assert not start.state.exists()
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", list(ENDS))
 def test_a_signal_ends_it_cleanly(start: Started, how: signal.Signals) -> None:
     with start.serving(*start.model) as served:
         code, err = served.end(how)
 
     assert err == ""
     assert code == ENDS[how]
+
+
+def test_a_terminal_that_is_closed_does_not_end_what_nohup_started(start: Started) -> None:
+    start.tools.write_text(f"{TOOLS}\nimport os, signal\nos.kill(os.getpid(), signal.SIGHUP)\n")
+    nohup = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", nohup, *start.command("--port", "0", *start.model)]
+    with subprocess.Popen(command, cwd=start.cwd, env=start.env, stderr=subprocess.PIPE, text=True) as process:
+        served = Served(process, start.cwd, start.state)  # which means that it says it is up
+        process.send_signal(signal.SIGHUP)
+        first = turn(served, False, [USER])
+        code, err = served.end()
+
+    assert (first[0], code, err) == ("Let me see.", 0, "")
+
+
+def test_what_does_not_end_when_it_is_cancelled_does_not_keep_the_process() -> None:
+    program = """
+import asyncio
+from ronda.cli.process import end_all
+
+async def stubborn():
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+async def main():
+    kept = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await end_all(3, patience=0)
+
+asyncio.run(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+
+    assert ended.stderr == "ronda: ended without 1 calls that did not end when they were cancelled\n"
+    assert ended.returncode == 3
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

@@ -14,6 +14,8 @@ import pytest
 
 from ronda.core.events import Event, Warned
 from ronda.journal.sqlite import SqliteJournal
+from ronda.journal.upkeep import CHECKPOINT_AFTER
+from ronda.store import StoreError
 from ronda.testing.facts import start
 
 # Two runs, each event large enough that checkpoints come by. A line is printed once a barrier has returned.
@@ -144,3 +146,38 @@ asyncio.run(main())
         return found
 
     assert asyncio.run(lengths()) == [3] * 4
+
+
+async def test_a_damaged_file_is_said_to_be_one_when_it_is_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = SqliteJournal(path)
+    journal.append("a", [start("a", *LONG)])
+    await journal.close()
+    with path.open("r+b") as file:
+        for page in range(1, path.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 200)
+    journal = SqliteJournal(path)
+    journal.append("b", [start("b", *LONG)])
+    with pytest.raises(
+        StoreError, match=r"malformed; the file is damaged; move it away, and try `sqlite3 FILE \.recover`"
+    ):
+        await journal.barrier("b")
+    await journal.close()
+
+
+async def test_a_file_that_is_gone_is_told_of_and_breaks_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal.db"
+    journal = SqliteJournal(path)
+    journal.append("a", [start("a")])
+    await journal.barrier("a")
+    for name in os.listdir(tmp_path):
+        os.unlink(tmp_path / name)
+    journal.append("a", [Warned("x" * CHECKPOINT_AFTER)])
+    await journal.barrier("a")
+    await journal.close()  # waits for the checkpoint that was due
+
+    said = f"not done: {path}: the file was moved or deleted while it was open; what is said is lost"
+    assert [record.getMessage() for record in caplog.records] == [said]

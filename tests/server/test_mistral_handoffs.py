@@ -556,8 +556,12 @@ async def test_a_crash_behind_a_handoff_leaves_the_conversation_as_it_was(door: 
             started = await anext(aiter(stream))
             await stuck.thinking.wait()
             id, model = started.data.conversation_id, ScriptedModel(says("Hello."))
-            # Another server finds what the first one has written down, and knows nothing of what it does.
-            async with serving(door, model, journal=journal, catalog=catalog) as second, second.client() as again:
+            # Another server finds what the first one has written down, and that nobody goes on with it.
+            left = Remembering()
+            for run in journal.runs:
+                left.append(run, await journal.read(run))
+                left.release(run)
+            async with serving(door, model, journal=left, catalog=catalog) as second, second.client() as again:
                 found = await again.beta.conversations.get_async(conversation_id=id)
                 answer = await again.beta.conversations.append_async(conversation_id=id, inputs="hi")
                 history = await again.beta.conversations.get_history_async(conversation_id=id)

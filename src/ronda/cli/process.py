@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
@@ -36,7 +38,7 @@ class Ended(Exception):
 
 
 class Signals:
-    """SIGINT and SIGTERM, from before the first slow step. `process` is the server as soon as there is one."""
+    """SIGINT, SIGTERM and SIGHUP, from before the first slow step. `process` is the server as soon as there is one."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -45,7 +47,7 @@ class Signals:
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        before = {which: signal.signal(which, self._handle) for which in (signal.SIGINT, signal.SIGTERM)}
+        before = {which: signal.signal(which, self._handle) for which in _ends()}
         try:
             yield
         finally:
@@ -78,3 +80,22 @@ class Signals:
             self.process.handle_exit(number, frame)
         elif self._loading is not None:
             self._loading.get_loop().call_soon_threadsafe(self._loading.cancel)
+
+
+def _ends() -> list[signal.Signals]:
+    """What ends us. A terminal that is closed does, unless we were told (`nohup`) not to care."""
+    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)  # Windows has none
+    cares = hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([hangup] if hangup is not None and cares else [])]
+
+
+async def end_all(code: int, patience: float = 1.0) -> None:
+    """End what is still under way. A tool that does not end when it is cancelled would keep the process for ever."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    left = (await asyncio.wait(others, timeout=patience))[1] if others else ()
+    if left:
+        print(f"ronda: ended without {len(left)} calls that did not end when they were cancelled", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(code)

@@ -41,8 +41,10 @@ def enforces_format(provider: Provider, options: Options) -> bool:
     return bool(enforces(options) if callable(enforces) else enforces)
 
 
-class ToolContext(Struct, frozen=True, gc=False):
+class ToolContext(Struct, frozen=True):
     """What a tool may know of where it runs. `key` is the same when the same call is tried again."""
+
+    # Not gc=False: `start_child` knows the run, and the traceback of a call that was cancelled knows this.
 
     run: str
     session: str

@@ -70,6 +70,9 @@ LARGE_VALUE = 64 << 10
 KNOWN_HASHES = 20_000  # remembered, so that the usual start of a run asks the database nothing
 KNOWN_TOOLS = 64
 
+# What SQLite says of values that are too large or no values; of a file that is full, locked or damaged it says other things.
+_OF_THE_EVENTS: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+
 
 class Apart(Struct, frozen=True, gc=False, tag="apart"):
     """Stands in a row for an event whose result or turn is a row of `value`."""
@@ -143,9 +146,9 @@ class RowWriter:
             self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, body))
         except sqlite3.IntegrityError as error:
             raise JournalConflict(f"event {number} of run {run!r} was written by another driver") from error
-        except sqlite3.OperationalError:
-            raise  # not these events' fault
         except Exception as error:  # whatever it is, it must not keep other runs from being written
+            if isinstance(error, sqlite3.Error) and not isinstance(error, _OF_THE_EVENTS):
+                raise  # not these events' fault
             raise StoreError(
                 self._path, f"events {number} and on of run {run!r} cannot be written as JSON: {error}"
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import difflib
 import logging
@@ -42,6 +43,7 @@ from ronda.server.responses.websocket import responses_socket
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
 from ronda.server.transcripts import check_transcript
+from ronda.store import StoreError
 from ronda.store.agents import Agents
 from ronda.store.catalog import MEMORY, Catalog
 from ronda.store.conversations import Conversations
@@ -94,7 +96,10 @@ class Server:
 
     def report(self, error: BaseException, run: Run) -> None:
         """Something of ours broke. The client is told that much; the log has the rest."""
-        log.error("run %s broke down", run.id, exc_info=error)
+        if isinstance(error, StoreError):  # a disk that is full is no riddle
+            log.error("run %s broke down: %s", run.id, error)
+        else:
+            log.error("run %s broke down", run.id, exc_info=error)
 
 
 class Door(NamedTuple):
@@ -160,7 +165,11 @@ class FrontDoors:
         except Exception as error:  # ours: told as such, with the rest in the log
             log.error("%s broke down", scope["path"], exc_info=error)
             answer = said(BROKE_DOWN, door.error)
-        await answer(scope, receive, send)
+        try:
+            await answer(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self._server.runs.stopping:  # else it is one who does not read, and has had time enough to
+                raise
 
 
 def _everything_else(server: Server) -> Starlette:

@@ -15,12 +15,12 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Raw
 
-from ronda.core.events import PREVIEWS, Event, RunStarted
+from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, ToolContext, ToolOutput, drive
-from ronda.journal import Journal
+from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.toolbox import Offer
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HANDED_OUT = 4096  # calls of mixed turns that are remembered, beside what the journal knows
 _SAME_ID = 16  # conversations whose calls have the same id
+LEFT = "the server ended, or broke down, while this was under way"
 
 Sink = Callable[[int, Sequence[Event]], None]
 
@@ -38,11 +39,13 @@ class LiveRun:
     """One run that is being driven here. `sink` sees every batch of its events."""
 
     __slots__ = (
+        "_end",
         "_provider",
         "_runs",
         "_sink",
         "_tools",
         "cancel_was_asked",
+        "error",
         "facts",
         "family",
         "guardrails",
@@ -56,7 +59,8 @@ class LiveRun:
         self, runs: Runs, journal: Journal, run: Run, provider: Provider, tools: Mapping[str, Tool], sink: Sink
     ) -> None:
         self.run = run
-        self.task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None  # while it is driven
+        self.error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
         self.cancel_was_asked = False  # through another request than its own
         self.said: tuple[Turn, ...] = run.start.turns  # the conversation as the caller knows it
         self.facts = 1  # how many there are, with RunStarted: where a child goes on from
@@ -67,26 +71,33 @@ class LiveRun:
         self._provider = provider
         self._tools = tools
         self._sink: Sink | None = sink
+        self._end: Sequence[Event] | None = None  # what is shown once it is kept
 
     async def drive(self) -> None:
         """Drive it to its end in this task. A request that waits for one run needs no second task for it."""
         runs, run, journal = self._runs, self.run, self.journal
         self.task = asyncio.current_task()
         runs.live[run.id] = self
+        if runs.stopping:  # it came too late to be told with the others
+            self.cancel()
         try:
             await drive(
                 run,
                 provider=self._provider,
                 tools=self._tools,
                 emit=self._emit,
-                barrier=partial(journal.barrier, run.id),
+                barrier=self._barrier,
                 exclusive=runs.exclusive_in(run.start.session or run.id),
                 start_child=self._start_child,
             )
+        except asyncio.CancelledError:
+            self._show_end()  # which promises nothing
+            raise
         finally:
             del runs.live[run.id]
             journal.release(run.id)
-            self._sink = None  # lets go of whoever followed: a cycle here would leave every request to the collector
+            # Lets go of whoever followed, and of the task, which knows us: a cycle would leave every request to the collector.
+            self._sink = self.task = None
 
     async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
         from ronda.agent.children import start_child  # most agents start no other
@@ -95,8 +106,13 @@ class LiveRun:
 
     def start(self, finished: Callable[[LiveRun], None]) -> None:
         """Drive it in a task of its own."""
+
+        def over(task: asyncio.Task[None]) -> None:
+            self.error = None if task.cancelled() else task.exception()
+            finished(self)
+
         self.task = asyncio.create_task(self.drive())
-        self.task.add_done_callback(lambda task: finished(self))
+        self.task.add_done_callback(over)
 
     def _emit(self, batch: list[Event]) -> None:
         run, journal = self.run, self.journal
@@ -108,19 +124,24 @@ class LiveRun:
             ids = [call.id for call in run.open_calls]
             journal.expect(run.start.owner, ids, run.id)
             self._runs.handed_out(run, ids, self.said)
-        if self._sink is not None:
+        if run.ended is not None:
+            self._end = batch
+        elif self._sink is not None:
             self._sink(run.start.sibling, batch)
+
+    async def _barrier(self) -> None:
+        await self.journal.barrier(self.run.id)
+        if self._end is not None:
+            self._show_end()
+
+    def _show_end(self) -> None:
+        end, self._end = self._end, None
+        if end is not None and self._sink is not None:
+            self._sink(self.run.start.sibling, end)
 
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
-
-    @property
-    def error(self) -> BaseException | None:
-        """What broke in us, if something did: not what went wrong with a model or a tool, which is in the run."""
-        if self.task is None or not self.task.done() or self.task.cancelled():
-            return None
-        return self.task.exception()
 
 
 class Runs:
@@ -159,7 +180,22 @@ class Runs:
     async def read(self, id: str, owner: str) -> list[Event]:
         """The events of a run that was stored; none for one that is not there, or not this owner's."""
         events = await self.journal.read(id)
-        return events if events and type(events[0]) is RunStarted and events[0].owner == owner else []
+        if not events or type(events[0]) is not RunStarted or events[0].owner != owner:
+            return []
+        is_over = type(events[-1]) is RunFinished or id in self.live
+        return events if is_over else await self._left(id, events)
+
+    async def _left(self, id: str, events: list[Event]) -> list[Event]:
+        """Where nobody drives it any more, a run is told with an end; the journal keeps it as it was left."""
+        try:
+            events = await self.journal.resume(id)
+        except JournalConflict:
+            return events  # under way, in another process
+        self.journal.release(id)
+        if not events or type(events[-1]) is RunFinished:  # pruned, or finished, meanwhile
+            return events
+        last = max([getattr(event, "at", 0.0) for event in events])
+        return [*events, *rebuild(events).recover(), RunFinished("failed", message=LEFT, at=last)]
 
     def cancel(self, id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""
@@ -256,14 +292,14 @@ class Runs:
         await self.stop()
         await self.journal.close()
 
-    async def stop(self) -> None:
-        """Cancel what is under way and wait until it has said so; its clients hear of it."""
+    async def stop(self, patience: float = 1.5) -> None:
+        """Cancel what is under way and wait until it has said so; its clients hear of it. A tool may not care: it is left."""
         self.stopping = True
         tasks = [live.task for live in self.live.values() if live.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=patience)
 
 
 def _since_user(turns: Sequence[Turn]) -> int:

@@ -76,7 +76,11 @@ def checkpoint(db: sqlite3.Connection, path: str, *, shrink_above: int = 64 << 2
     db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
     # PASSIVE never catches up with a busy writer, so the WAL would grow for ever. TRUNCATE holds writers off: for the little
     # that came in since, and while somebody still reads from the WAL, which must not take long.
-    if os.path.getsize(f"{path}-wal") > shrink_above:
+    try:
+        size = os.path.getsize(f"{path}-wal")
+    except OSError as error:
+        raise StoreError(path, "the file was moved or deleted while it was open; what is said is lost") from error
+    if size > shrink_above:
         db.execute("PRAGMA busy_timeout = 100")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -19,7 +19,7 @@ from ronda.core.events import RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
-from ronda.errors import NotFound
+from ronda.errors import NotFound, RondaError
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
@@ -84,12 +84,15 @@ class _Answering(Handing):
             return
         try:
             self.kept(run)
-        except Taken as error:
+        except RondaError as error:
             # Its input is in the journal already: say there that nothing came of it.
+            why = "the conversation went on" if isinstance(error, Taken) else str(error)
             journal = self._server.runs.journal
-            journal.append(run.id, [RunFinished("cancelled", message="the conversation went on", at=time.time())])
+            journal.append(run.id, [RunFinished("cancelled", message=why, at=time.time())])
             journal.release(run.id)
-            raise Busy(str(error), code="conversation_busy") from error
+            if isinstance(error, Taken):
+                raise Busy(str(error), code="conversation_busy") from error
+            raise
 
     def when_over(self, call: Callable[[], None]) -> None:
         task = self._lives[0].task

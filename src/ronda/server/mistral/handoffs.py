@@ -202,6 +202,7 @@ class _Chain(LiveRun):
     def __init__(self, first: Handing, live: LiveRun) -> None:
         self.run = live.run
         self.task = None
+        self.error = None
         self.cancel_was_asked = False
         self._first: Handing | None = first
         self._live = live
@@ -228,4 +229,5 @@ class _Chain(LiveRun):
             self.run = begun  # whoever says that it broke down needs to know which of the choices did
             raise
         finally:
-            self._first = None  # it has this in its list: a cycle would leave every request to the collector
+            # It has this in its list, and the task knows us: a cycle would leave every request to the collector.
+            self._first = self.task = None

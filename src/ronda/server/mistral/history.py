@@ -44,7 +44,7 @@ class Said(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """`lost`: the journal has forgotten the last of its runs."""
+    """`lost`: the journal has forgotten all that was said."""
 
     said: list[Said]
     busy: bool
@@ -76,17 +76,18 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
     busy = lost = False
     for row in rows:
         events = await runs.read(row.run, owner)
-        lost = not events
         if not events:
+            # Forgotten, as the oldest are first; or never kept, where a crash came before its first event was.
+            lost = True
             continue
         run = rebuild(events)
         if run.ended is not None and run.ended.reason not in ("failed", "cancelled"):
             found.append(Said(row, run, events))
             continue
-        busy = busy or (run.ended is None and row.run in runs.live)
+        busy = busy or run.ended is None
         if led := handed_before(run):  # so many runs led to this one
             del found[-led:]
-    return History(found, busy, lost)
+    return History(found, busy, lost and not found)
 
 
 async def last_said(runs: Runs, rows: Sequence[RunRow], owner: str) -> Said | None:
