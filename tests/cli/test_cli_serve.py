@@ -334,6 +334,36 @@ def test_the_first_line_says_where_it_is_and_what_it_has(start: Started) -> None
     assert "left, right, endless" in banner
 
 
+def said_to(served: Served, *sent: bytes) -> bytes:
+    """All that the server says to these bytes, until it hangs up."""
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        said = b""
+        try:
+            for data in sent:
+                connection.sendall(data)
+            while data := connection.recv(65536):
+                said += data
+        except ConnectionError:  # it hung up while we were still talking
+            pass
+    return said
+
+
+def test_a_head_without_end_is_refused_and_a_large_one_is_not(start: Started) -> None:
+    get = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: "
+    with start.serving(*start.model) as served:
+        fine = said_to(served, get + b"x" * 30_000 + b"\r\n\r\n")
+        endless = said_to(served, get + b"x" * 65_536)
+        many = said_to(served, get, *[b"x\r\nX: "] * 20_000)
+        code, err = served.end()
+
+    assert fine.startswith(b"HTTP/1.1 200 ")
+    assert endless.startswith(b"HTTP/1.1 431 ")
+    assert b"the request's headers are larger than 65536 bytes" in endless
+    assert many.startswith(b"HTTP/1.1 431 ") or not many  # what was said may be lost with what was still under way
+    assert (code, err) == (0, "")
+
+
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 

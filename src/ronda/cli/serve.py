@@ -52,12 +52,13 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
 
     from ronda.cli.process import Process
     from ronda.server.app import Server, create_app
+    from ronda.server.heads import BoundedHeads
 
     journal = open_journal(config)
     server = Server(config, journal, catalog=catalog_file(config))
     settings = uvicorn.Config(
         create_app(server),
-        http="httptools",
+        http=BoundedHeads,
         log_level="info" if config.access_log else "warning",
         access_log=config.access_log,
         timeout_graceful_shutdown=5,
