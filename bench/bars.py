@@ -37,7 +37,7 @@ BARS = (
     Bar("growth", "library", "CPU of round 200 minus round 10", "ms", "alone", 0.12, 0.06),
     *(
         Bar(
-            f"{wire} {mode}",
+            f"wire {wire} {mode}",
             "wires",
             f"loop through {wire}, {mode}: CPU per round, to openai-chat",
             "ms",
@@ -67,7 +67,13 @@ BARS = (
     Bar("server idle", "server", "server, idle after one request: memory", "MB", "alone", 70, 60),
     *(
         Bar(
-            f"{door} {mode}", "doors", f"10-round loop at {door}, {mode}: CPU, to Chat's door", "ms", "times", 1.5, 1.15
+            f"door {door} {mode}",
+            "doors",
+            f"10-round loop at {door}, {mode}: CPU, to Chat's door",
+            "ms",
+            "times",
+            1.5,
+            1.15,
         )
         for door in ("responses", "messages", "mistral")
         for mode in ("plain", "stream")

@@ -200,7 +200,7 @@ def measure_wires(bench: Bench) -> None:
                 for wire, loop in loops.items():
                     for side, child in (("floor", chat), ("ours", loop)):
                         cost = order(child, f"cost {CROWD} {bench.plan.seconds / 2}")
-                        bench.note(f"{wire} {mode}", side, cost)  # type: ignore[arg-type]  # one of the two, as just said
+                        bench.note(f"wire {wire} {mode}", side, cost)  # type: ignore[arg-type]  # one of the two, as just said
             for loop in (chat, *loops.values()):
                 loop.end()
 
@@ -321,12 +321,12 @@ async def measure_doors(bench: Bench) -> None:
                 "floor": server.crowd(CHAT, model, Expect(text, records=ROUNDS)),
                 "ours": server.crowd(path, model, Expect(text, end=plain_end)),
             }
-            await measure_requests(bench, f"{door} plain", crowds)
+            await measure_requests(bench, f"door {door} plain", crowds)
             crowds = {
                 "floor": server.crowd(CHAT, model, Expect(text, streamed=True)),
                 "ours": server.crowd(path, model, Expect(text, streamed=True, end=stream_end)),
             }
-            await measure_requests(bench, f"{door} stream", crowds)
+            await measure_requests(bench, f"door {door} stream", crowds)
 
 
 async def measure_idle(bench: Bench, side: Side, server: Server, expect: Expect) -> None:
