@@ -157,6 +157,8 @@ def main(arguments: list[str]) -> int:
         "schemas": lambda client, pool: schemas(client, pool, data),
     }
     wanted = arguments[1:] or list(parts)
+    if unknown := set(wanted) - parts.keys():
+        sys.exit(f"there is no part '{min(unknown)}'; there is {', '.join(parts)}")
     passed = failed = 0
     began = time.monotonic()
     with server() as client, ThreadPoolExecutor(WORKERS) as pool:
