@@ -108,6 +108,7 @@ async def test_without_a_barrier_events_are_written_all_the_same(path: Path) -> 
         async with asyncio.timeout(20):
             while other.execute("SELECT count(*) FROM event").fetchone() == (0,):  # noqa: ASYNC110  # there is no event to wait for
                 await asyncio.sleep(0.001)
+        assert other.execute("SELECT count(*) FROM event").fetchone() == (1,)
     await journal.close()
 
 

@@ -140,6 +140,7 @@ def test_a_request_that_is_cancelled_at_any_moment_leaves_no_connection_open(run
         async with Upstream(*[act] * 100).running() as upstream:
             for turns in range(40):
                 await cancel_after(turns, upstream)
+                assert open_now <= 1
 
     run(all_moments())
 

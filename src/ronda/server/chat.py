@@ -11,7 +11,7 @@ from ronda.core.run import Run
 from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming
 from ronda.server.failure import Failure
-from ronda.wire.openai_chat.answer import ChatAnswer, is_mistrals, write_error
+from ronda.wire.openai_chat.answer import ChatAnswer, write_error
 from ronda.wire.openai_chat.server import read_request
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
             include_usage=asked.include_usage,
             warnings=warnings,
             whole_calls=asked.whole_calls,
-            for_mistral=is_mistrals(request.header(b"user-agent") or ""),
+            user_agent=request.header(b"user-agent") or "",
         )
 
     return await Exchange(server, request, asked, writer, chat_error).answer()

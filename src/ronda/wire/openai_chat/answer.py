@@ -44,7 +44,8 @@ def write_error(message: str, kind: str, param: str | None = None, code: str | N
 class ChatAnswer:
     """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer.
 
-    `whole_calls`: a stream has each of the caller's calls in one piece. `for_mistral`: so it has, and text is never null.
+    `whole_calls`: a stream has each of the caller's calls in one piece. For Mistral's own clients, told by `user_agent`, so it
+    has, and text is never null.
     """
 
     __slots__ = ("_choices", "_for_mistral", "_head", "_include_usage", "_model", "_open", "_start", "_warnings",
@@ -58,14 +59,14 @@ class ChatAnswer:
         include_usage: bool = False,
         warnings: Sequence[str] = (),
         whole_calls: bool = False,
-        for_mistral: bool = False,
+        user_agent: str = "",
     ) -> None:
         start = runs[0].start
         self._start: RunStarted = start
         self._model = model
         self._include_usage = include_usage
-        self._whole_calls = whole_calls or for_mistral
-        self._for_mistral = for_mistral
+        self._for_mistral = _is_mistrals(user_agent)
+        self._whole_calls = whole_calls or self._for_mistral
         self._warnings = list(warnings)
         self._choices = [Choice(index, run) for index, run in enumerate(runs)]
         self._open = len(runs)
@@ -299,7 +300,7 @@ class ChatAnswer:
         return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
 
 
-def is_mistrals(user_agent: str) -> bool:
+def _is_mistrals(user_agent: str) -> bool:
     """Mistral's clients come to this address too. A call is whole in each chunk of theirs, by their types or their code, and
     an answer that is nothing but calls has an empty text. Not all of them say who they are."""
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
