@@ -292,7 +292,7 @@ def _base(where: Upstream) -> str | None:
 
 async def list_models_async(agent: AnyAgent | Connection, provider: str | None = None) -> list[ModelInfo]:
     """The models that a connection offers. A connection alone needs the provider's name beside it."""
-    from ronda.providers.openai_data import get
+    from ronda.providers.listing import list_of
 
     if isinstance(agent, Connection):
         model = Model(id="any", provider=provider or "openai", connection=agent)
@@ -301,8 +301,7 @@ async def list_models_async(agent: AnyAgent | Connection, provider: str | None =
         prompty = must_be_file(agent)
     where = upstream_of(prompty)
     to = await _reach(where)
-    url, headers = _listing(where.kind, to.base_url, to.key)
-    data = await get(url, headers)
+    data = await list_of(where.kind, to.base_url, to.key)
     try:
         records = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -311,24 +310,3 @@ async def list_models_async(agent: AnyAgent | Connection, provider: str | None =
 
 
 list_models = blocking(list_models_async, "list_models")
-
-
-def _listing(kind: str, base_url: str | None, key: str | None) -> tuple[str, dict[str, str]]:
-    from ronda.providers.http import bearer, endpoint
-
-    match kind:
-        case "anthropic":
-            address = (base_url or "https://api.anthropic.com").partition("?")[0].rstrip("/").removesuffix("/messages")
-            path = "/models" if address.endswith("/v1") else "/v1/models"
-            headers = {"anthropic-version": "2023-06-01"}
-            return address + path, headers if key is None else {**headers, "x-api-key": key}
-        case "mistral" | "mistral-agent":
-            from ronda.providers.mistral import DEFAULT_URL as MISTRAL
-
-            return endpoint(base_url or MISTRAL, "/models"), bearer("", key)
-        case "openai" | "openai-chat":
-            from ronda.providers.openai_data import DEFAULT_URL
-
-            return endpoint(base_url or DEFAULT_URL, "/models"), bearer(base_url or "", key)
-        case _:
-            raise BadRequest(f"the provider '{kind}' lists no models over HTTP; `ronda models` lists the local ones")
