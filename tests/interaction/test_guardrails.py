@@ -426,4 +426,5 @@ async def test_a_run_resumed_without_its_guardrails_lets_nothing_through() -> No
         "failed",
         message="Input guardrail denied: the input guardrail this run began with is not here",
         at=events[-1].at,  # type: ignore[union-attr]  # it is a RunFinished
+        code="guardrail",
     )

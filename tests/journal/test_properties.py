@@ -186,7 +186,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
             case [Check()]:
                 happen(Checked(draw(st.none() | short), at=4.0))
             case [Finish() as end]:
-                happen(RunFinished(end.reason, end.limit, end.message, end.answer, at=5.0))
+                happen(RunFinished(end.reason, end.limit, end.message, end.answer, 5.0, end.code))
                 break
     return events
 

@@ -157,8 +157,8 @@ class FileJob:
 
     def rescued(self, run: Run) -> str | None:
         """The words of a model that was asked twice for JSON and gave none: as the specification has it, they are the answer."""
-        said_it_wrong = run.ended is not None and (run.ended.message or "").startswith("the model's answer is not")
-        return self._rejected if said_it_wrong or run.failure is not None else None
+        has_no_json = run.ended is not None and run.ended.code == "wrong_format"
+        return self._rejected if has_no_json or run.failure is not None else None
 
 
 def _begin(prompty: Prompty, inputs: Inputs | Conversation | None) -> tuple[dict[str, Any], list[Message], list[Turn]]:

@@ -307,7 +307,7 @@ def _failure(run: Run) -> RunEnded:
         if failed.tries > 1:
             message = f"LLM call failed after {failed.tries} retries: {message}"
         return ExecuteError(message, run.turns, run=run.id)
-    if message.startswith(("Tool not registered", "No handler registered")):
+    if run.ended.code == "tool_missing":
         return ToolMissing(message, run.turns, run=run.id)
     return ExecuteError(message, run.turns, run=run.id)
 

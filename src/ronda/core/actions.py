@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ronda.core.events import CheckStage, EndReason
+from ronda.core.events import CheckStage, EndCode, EndReason
 from ronda.core.limits import LimitName
 from ronda.core.parts import ToolCall
 
@@ -46,6 +46,7 @@ class Finish(Struct, frozen=True, gc=False):
     limit: LimitName | None = None
     message: str | None = None
     answer: str | None = None
+    code: EndCode | None = None
 
 
 Action: TypeAlias = CallModel | CallTool | Check | Compact | Finish

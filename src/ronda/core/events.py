@@ -186,6 +186,16 @@ class Warned(Struct, frozen=True, gc=False, tag="warned", omit_defaults=True):
 
 EndReason: TypeAlias = Literal["stop", "length", "content_filter", "tool_calls", "limit", "failed", "cancelled"]
 
+# Why a run failed, for programs: `message` says it to people, in words that may change. An end at a limit has its `limit`.
+EndCode: TypeAlias = Literal[
+    "model_failed",  # no answer to be had
+    "model_interrupted",  # an answer broke off after part of it was shown
+    "tool_missing",  # a tool was called that nobody here can run
+    "no_call",  # a call was required, and none was made
+    "wrong_format",  # the answer is not the JSON that was asked for
+    "guardrail",
+]
+
 
 class RunFinished(Struct, frozen=True, gc=False, tag="run_finished", omit_defaults=True):
     """`tool_calls`: the caller's turn. `limit` names what was reached; `answer` is said where the model said nothing."""
@@ -195,6 +205,7 @@ class RunFinished(Struct, frozen=True, gc=False, tag="run_finished", omit_defaul
     message: str | None = None
     answer: str | None = None
     at: float = 0.0
+    code: EndCode | None = None  # of a run that failed
 
 
 Preview: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | CallDelta | LogprobsDelta | NativeDelta

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ronda.core.actions import Finish
+from ronda.core.events import EndCode
 from ronda.core.plan import Plan
 
 
@@ -28,12 +29,14 @@ class Obligations(Struct, gc=False):
         return self._ask_again(
             f"You must call a tool now: {names}. Answer with the call.",
             "Tool choice was required but no tools were called.",
+            "no_call",
         )
 
     def not_the_format(self, problem: str) -> Finish | None:
         return self._ask_again(
             f"Your answer is not what was asked for: {problem}. Answer again, with nothing but the JSON.",
             f"the model's answer is not what response_format asks for: {problem}",
+            "wrong_format",
         )
 
     def renew(self) -> None:
@@ -41,9 +44,9 @@ class Obligations(Struct, gc=False):
         self.was_asked_again = False
         self.format = self.plan.options.response_format is not None
 
-    def _ask_again(self, nudge: str, message: str) -> Finish | None:
+    def _ask_again(self, nudge: str, message: str, code: EndCode) -> Finish | None:
         if self.was_asked_again or not self.plan.asks_again:
-            return Finish("failed", message=message)
+            return Finish("failed", message=message, code=code)
         self.renew()
         self.was_asked_again = True
         self.nudge = nudge

@@ -177,7 +177,7 @@ class Run(RunState):
         self._patience.breaks += 1
         if not self.runs_tools or self._patience.is_broken_off:
             # In the client-side flow the caller owns the loop and decides about asking again.
-            self._end = Finish("failed", message=event.reason)
+            self._end = Finish("failed", message=event.reason, code="model_interrupted")
         if self._steering:
             self._take_steering()
 
@@ -234,7 +234,7 @@ class Run(RunState):
     def _deny(self, event: Checked, what: str) -> None:
         self.denied = event
         reason = f": {event.problem}" if event.problem else ""
-        self._end = Finish("failed", message=f"{what} guardrail denied{reason}")
+        self._end = Finish("failed", message=f"{what} guardrail denied{reason}", code="guardrail")
 
     def _finish(self, event: RunFinished) -> None:
         self.ended = event
@@ -263,7 +263,7 @@ class Run(RunState):
         if self._end is not None and not self._calls.running:
             return [self._end]
         if self.failure is not None:
-            return [Finish("failed", message=self.failure.reason)]
+            return [Finish("failed", message=self.failure.reason, code="model_failed")]
         if self._calls.asked:
             return self._calls.todo(self.plan, self.tools)
         if self._is_guarded and (first := self._before_the_call()) is not None:

@@ -57,11 +57,11 @@ def sort_out(
             found.trouble = "unknown"
             found.results[call.id] = ToolResult(call.id, _no_such_tool(call.name, plan, tools), failed=True)
             if plan.on_unknown_tool == "raise":
-                found.end = Finish("failed", message=f"Tool not registered: {call.name}")
+                found.end = Finish("failed", message=f"Tool not registered: {call.name}", code="tool_missing")
         elif spec.kind == "caller":
             if plan.on_unknown_tool == "raise":
                 nobody = f"No handler registered for tool: {call.name} (kind: {spec.declared})"
-                found.end = Finish("failed", message=nobody)
+                found.end = Finish("failed", message=nobody, code="tool_missing")
         elif room is not None and room <= 0:
             reached = f"Error: not run: the limit of {limits.tool_calls} tool calls is reached."
             found.results[call.id] = ToolResult(call.id, reached, failed=True)

@@ -168,7 +168,7 @@ class Driver:
                 case Compact() as action:
                     await guards.compact(self, action)
                 case Finish() as end:
-                    self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now()))
+                    self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now(), end.code))
                     await self.keep()
                     return
 

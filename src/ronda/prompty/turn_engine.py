@@ -272,6 +272,6 @@ def _error_kind(run: Run, event: RunFinished) -> str:
         return "model_error"
     if event.limit is not None:
         return "max_iterations" if event.limit == "max_tool_rounds" else event.limit
-    if (event.message or "").startswith(("Tool not registered", "No handler registered")):
+    if event.code == "tool_missing":
         return "tool_configuration_error"
     return "engine_error"
