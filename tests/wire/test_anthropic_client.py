@@ -154,6 +154,26 @@ def test_arguments_cut_by_length_stay_what_they_were_and_go_back_as_an_object() 
     assert sent[0]["content"][0]["input"] == {"INVALID_JSON": '{"at": "x'}
 
 
+def test_a_compaction_goes_back_as_it_came_with_what_is_sealed_in_it() -> None:
+    whole = {"type": "compaction", "content": "They met.", "encrypted_content": "c2VhbGVk", "signature": "s"}
+    frames = told(message({"type": "compaction", "content": None}, text("On.")))
+    grown = {"type": "content_block_delta", "index": 0, "delta": {**whole, "type": "compaction_delta"}}
+    at = next(n for n, frame in enumerate(frames) if frame["type"] == "content_block_start")
+    frames.insert(at + 1, grown)
+    previews, finished = watch(events(*frames))
+
+    assert finished == read_plain(plain(whole, text("On.")))
+    assert messages(finished.turn, user("on"))[0]["content"] == [whole, text("On.")]
+    assert previews[0] == NativeDelta(API, Raw(dumps(whole)))
+
+
+def test_a_second_message_inside_an_open_one_breaks_the_stream() -> None:
+    frames = told(message(text("x")))
+
+    with pytest.raises(UpstreamBroken, match="second message"):
+        watch(events(*frames[:3], *frames))
+
+
 def test_usage_of_a_stream_is_what_was_said_last() -> None:
     frames = told(message(text("x")))
     frames[0]["message"]["usage"] = {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 1}

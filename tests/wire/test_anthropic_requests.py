@@ -227,6 +227,22 @@ def test_a_schema_binds_the_answer_where_the_api_takes_it_and_is_said_where_not(
     assert "JSON object" in written(user("x"), options=Options(response_format=ResponseFormat("json_object")))["system"]
 
 
+def test_a_list_binds_the_answer_as_an_object_does() -> None:
+    item = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    listed = {"type": "array", "items": {"$ref": "#/$defs/item"}, "$defs": {"item": item}}
+    for schema in ({"type": "array", "items": item}, listed):
+        format = ResponseFormat("json_schema", schema=Raw(dumps(schema)))
+        said = written(user("x"), options=Options(response_format=format))
+
+        assert said["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
+        assert "system" not in said
+
+
 def test_sampling_is_refused_by_name_for_the_new_api_and_sent_to_the_old() -> None:
     options = Options(temperature=0.5, top_p=0.9, stop=("END",), max_tokens=7, seed=1, extra={"top_k": Raw(b"40")})
     said = written(user("x"), options=options, version=OLD_VERSION)

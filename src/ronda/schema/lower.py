@@ -21,12 +21,23 @@ from ronda.schema.lower_draft import Schema, everywhere, is_dynamic, modern
 from ronda.schema.lower_names import lower_names
 from ronda.schema.lower_openapi import shaped
 from ronda.schema.lower_root import Root
-from ronda.schema.lower_rules import ANTHROPIC, GEMINI, GEMINI_OPENAPI, MISTRAL, OPENAI, RULES, WRITTEN_OUT, Rules
+from ronda.schema.lower_rules import (
+    ANTHROPIC,
+    ANTHROPIC_ANSWER,
+    GEMINI,
+    GEMINI_OPENAPI,
+    MISTRAL,
+    OPENAI,
+    RULES,
+    WRITTEN_OUT,
+    Rules,
+)
 from ronda.schema.lower_strict import Weight, strict_form, weigh
 from ronda.schema.lower_walk import Change, Walk
 
 __all__ = [
     "ANTHROPIC",
+    "ANTHROPIC_ANSWER",
     "GEMINI",
     "GEMINI_OPENAPI",
     "MISTRAL",

@@ -38,7 +38,7 @@ class Root:
     def changes_shape(self) -> bool:
         """Whether a reference to the root, or through it, would lead to something else afterwards."""
         schema = self._schema
-        if not isinstance(schema, dict) or schema.get("type") != "object":
+        if not isinstance(schema, dict) or schema.get("type") not in self._rules.root_types:
             return True
         return self._is_combined(schema) or bool(self._refused(schema))
 
@@ -64,14 +64,14 @@ class Root:
         )
 
     def _typed(self, root: Schema) -> Schema:
-        if root.get("type") != "object":
+        if root.get("type") not in self._rules.root_types:
             if "type" not in root:
                 self._walk.change("", "arguments are always an object: said so")
             elif "object" not in types_of(root):
                 self._walk.loosen("/type", "arguments are always an object")
                 root = {key: value for key, value in root.items() if key in ANNOTATIONS or key in _DEFINITIONS}
             root = {"type": "object", **{key: value for key, value in root.items() if key != "type"}}
-        if self._rules.properties_needed and "properties" not in root:
+        if self._rules.properties_needed and root["type"] == "object" and "properties" not in root:
             root = {**root, "properties": {}}
         return root
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Strict(Struct, frozen=True):
@@ -41,6 +42,7 @@ class Rules(Struct, frozen=True):
     keywords: frozenset[str] | None = None
     formats: frozenset[str] | None = None
     not_at_root: frozenset[str] = frozenset()
+    root_types: tuple[str, ...] = ("object",)  # else the root is made an object, as arguments must be one
     references: bool = True  # else they are written out, as far as they do not lead back to themselves
     unrolled: int = 0  # how often a reference may lead back to itself before it is cut
     items_needed: bool = False
@@ -98,6 +100,9 @@ ANTHROPIC: Final = Rules(
     not_at_root=frozenset({"allOf", "anyOf", "oneOf"}),
     strict=_STRICT_ANTHROPIC,
 )
+
+# The form of an answer, `output_config.format`, may be a list too; pydantic types that are lists are sent that way by the SDK.
+ANTHROPIC_ANSWER: Final = replace(ANTHROPIC, root_types=("object", "array"))
 
 _GEMINI_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 

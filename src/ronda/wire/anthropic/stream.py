@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import CallDelta, ModelFinished, NativeDelta, Preview, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import NULL
+from ronda.errors import UpstreamBroken
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.answer import CALL, Answer, Block, Container, StopDetails, UsageSaid, finish
 from ronda.wire.anthropic.errors import said_error
@@ -29,7 +30,9 @@ class _Delta(Struct, frozen=True, gc=False):
     signature: str | None = None
     partial_json: str | None = None
     citation: Raw = NULL
-    content: Raw = NULL  # of a compaction
+    content: Raw = NULL  # of a compaction, as are the next two
+    encrypted_content: Raw = NULL
+    tool_changes: Raw = NULL
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
@@ -79,6 +82,13 @@ class _Growing:
         written = "".join(self.input)
         return written or bytes(self.block.members.get("input", b"{}")).decode()
 
+    def compact(self, delta: _Delta) -> None:
+        """Members of a summary of earlier turns: they are sent back to the API as they are."""
+        for name in ("content", "encrypted_content", "tool_changes"):
+            if (value := getattr(delta, name)) != NULL:
+                self.block.members[name] = value.copy()
+        self.signature = delta.signature or self.signature
+
     def whole(self) -> Block:
         members = self.block.members
         if self.said:
@@ -107,7 +117,8 @@ class Reader(JsonStream):
     """
 
     __slots__ = (
-        "_blocks", "_calls", "_container", "_done", "_explanation", "_names", "_stop_reason", "_stop_sequence", "_usage",
+        "_blocks", "_calls", "_container", "_done", "_explanation", "_names", "_started", "_stop_reason", "_stop_sequence",
+        "_usage",
     )  # fmt: skip
 
     def __init__(self, names: Names = NO_NAMES, first_call: int = 0) -> None:
@@ -120,7 +131,7 @@ class Reader(JsonStream):
         self._stop_sequence: str | None = None
         self._explanation: str | None = None
         self._container: str | None = None
-        self._done = False
+        self._started = self._done = False
 
     def finish(self) -> ModelFinished:
         return self.answer().finished
@@ -147,8 +158,8 @@ class Reader(JsonStream):
                 self._begin(event.index, _decode_members(event.content_block), out)
             case "content_block_stop":
                 self._end(event.index, out)
-            case "message_start" if event.message is not None and event.message.usage is not None:
-                self._usage = self._usage.then(event.message.usage)
+            case "message_start":
+                self._start(event.message)
             case "message_delta":
                 self._end_message(event, out)
             case "message_stop":
@@ -158,6 +169,14 @@ class Reader(JsonStream):
             case _:  # ping, and whatever comes to mind next: "new event types may be added"
                 if event.error != NULL:
                     raise said_error(bytes(event.error))
+
+    def _start(self, message: _Started | None) -> None:
+        # What follows would be laid over the blocks of the first message: a proxy has mixed two answers, or begun again.
+        if self._started:
+            raise UpstreamBroken("the model's stream began a second message inside the first", retryable=True)
+        self._started = True
+        if message is not None and message.usage is not None:
+            self._usage = self._usage.then(message.usage)
 
     def _begin(self, index: int, members: dict[str, Raw], out: list[Preview]) -> _Growing:
         # A Raw is a view that would keep the whole read alive, hence the copies.
@@ -196,13 +215,13 @@ class Reader(JsonStream):
         elif delta.thinking:
             growing.thought.append(delta.thinking)
             out.append(ReasoningDelta(delta.thinking))
+        elif delta.type == "compaction_delta":
+            growing.compact(delta)
         elif delta.signature:
             growing.signature += delta.signature
         elif delta.citation != NULL:
             growing.citations.append(delta.citation.copy())
             out.append(_native({"type": Raw(b'"citations_delta"'), "citation": growing.citations[-1]}))
-        elif delta.type == "compaction_delta" and delta.content != NULL:
-            growing.block.members["content"] = delta.content.copy()
 
     def _end(self, index: int, out: list[Preview]) -> None:
         """Arguments nobody has seen yet: none were written, or they must be read whole to be understood."""
