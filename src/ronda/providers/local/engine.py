@@ -14,8 +14,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import hashlib
-import importlib
-import importlib.util
 import os
 import re
 import sys
@@ -30,6 +28,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ronda.errors import BadConfig, BadRequest, UpstreamBroken, UpstreamError
+from ronda.providers.local.binding import check_installed, import_binding
 from ronda.providers.local.calls import Call, Completion, Gate, Take
 from ronda.providers.local.door import Door
 from ronda.providers.local.files import ModelFile, header_of
@@ -60,8 +59,7 @@ class Engine:
     """`template` is a chat template to use in place of the file's own."""
 
     def __init__(self, file: ModelFile, sizing: Sizing | None = None, template: str | None = None) -> None:
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise BadConfig("the local engine is not installed; 'pip install xllamacpp' gets it")
+        check_installed()
         self.file = file
         self.header = header_of(file)
         if template is not None:
@@ -260,9 +258,7 @@ class _Loaded:
 
 
 def _serve(path: Path, sizing: Sizing, template: str, door: Door) -> _Server:
-    # With the default two busy cores fell to half a token per second: waiting threads spin. Read when the library loads.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    binding = cast("_Binding", importlib.import_module("xllamacpp"))
+    binding = cast("_Binding", import_binding())
     params = binding.CommonParams()
     params.model.path = str(path)
     params.model_alias = {"local"}  # said again in every chunk
