@@ -147,9 +147,7 @@ def _line(event: HarnessEvent, where: str, recorded: _Recorded) -> str:
             return f"{start}:{str(payload['approved']).lower()}"
         case "tool_execution_start":
             return f"{start}:{payload['toolName']}"
-        case "tool_execution_complete":
-            return f"{start}:{payload['toolName']}:{str(payload['success']).lower()}"
-        case "tool_result":
+        case "tool_execution_complete" | "tool_result":
             kind = payload.get("errorKind")
             if kind == "exception":  # what a failure is called is the host's word, and the recording has it
                 kind = next((one.error_kind for one in recorded.asked.values() if one.failed and one.permitted), kind)

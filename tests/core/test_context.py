@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 from hypothesis import given
@@ -86,6 +87,15 @@ def test_in_a_tool_loop_the_question_stays_and_old_rounds_go() -> None:
     assert dropped(turns, 0, 5, (0,)) == tuple(turns[1:5])
 
 
+def test_an_answer_goes_with_its_question_and_the_next_question_keeps_its_own() -> None:
+    answer = AssistantTurn((Text("a" * 10),))
+    turns: list[Turn] = [user("x" * 192), asks("1"), gets("1"), answer, user("y"), answer, user("last")]
+    size = estimate(turns)
+    assert cut(turns, 0, 0, size - 1) == Compact(4)
+    middle: list[Turn] = [user("x" * 192), SystemTurn("in French"), answer, user("y"), answer, user("last")]
+    assert cut(middle, 0, 0, estimate(middle) - 1) == Compact(3, (1,))
+
+
 def test_instructions_in_the_middle_stay_too() -> None:
     turns: list[Turn] = [user("x" * 100), SystemTurn("from now on in French"), user("y" * 100), user("last")]
     assert cut(turns, 0, 0, 60) == Compact(3, (1,))
@@ -159,7 +169,7 @@ some_turns = st.lists(
         st.builds(user, st.text(max_size=80)),
         st.builds(lambda text: AssistantTurn((Text(text),)), st.text(max_size=80)),
         st.builds(SystemTurn, st.text(max_size=30)),
-        st.sampled_from([(asks("1"), gets("1")), (asks("2"), gets("2"))]),
+        st.sampled_from(["1", "2"]).map(lambda id: (asks(id), gets(id))),  # turns of their own each time
     ),
     max_size=10,
 ).map(lambda items: [turn for item in items for turn in (item if isinstance(item, tuple) else (item,))])
@@ -180,6 +190,13 @@ def test_whatever_is_cut_is_whole_and_the_rest_is_in_order(turns: list[Turn], bu
     assert left[-1] is turns[-1]
     rest = iter(turns)
     assert all(any(turn is one for one in rest) for turn in left)
+    spoken = [turn for turn in turns[head:] if type(turn) is not SystemTurn]
+    orphans = [
+        answer for question, answer in itertools.pairwise(spoken)
+        if type(question) is UserTurn and type(answer) is AssistantTurn
+        and any(question is one for one in gone) and any(answer is one for one in left)
+    ]  # fmt: skip
+    assert not orphans
     questions = [turn for turn in turns if type(turn) is UserTurn]
     if questions:
         assert any(turn is questions[-1] for turn in left)

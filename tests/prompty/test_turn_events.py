@@ -86,7 +86,8 @@ def test_a_tool_that_fails_is_a_result_like_any_other() -> None:
 
     turn(Agent(ScriptedModel(calls("broken"), says("sorry")), tools=[broken]), "go", on_event=told)
     assert told.types == ["status", "tool_call_start", "tool_result", "messages_updated", "done"]
-    assert told.data("tool_result")[0]["result"] == "Error: Tool 'broken' failed: no"
+    (result,) = told.data("tool_result")
+    assert (result["result"], result["errorKind"]) == ("Error: Tool 'broken' failed: no", "exception")
 
 
 def test_calls_that_cannot_be_read_are_told_with_the_models_own_words() -> None:
@@ -123,7 +124,9 @@ def test_a_denied_call_is_told_with_its_denial() -> None:
     guard = Guardrails(tool=lambda name, arguments: GuardrailResult(False, "never"))
     turn(Agent(model, tools=[look]), "go", on_event=told, guardrails=guard)
     assert told.types == ["status", *["tool_call_start", "tool_result"] * 2, "messages_updated", "done"]
-    assert {data["result"] for data in told.data("tool_result")} == {"Tool denied by guardrail: never"}
+    assert [(data["result"], data["errorKind"]) for data in told.data("tool_result")] == [
+        ("Tool denied by guardrail: never", "permission_denied")
+    ] * 2
 
 
 def test_steering_is_told_once_for_all_that_was_said() -> None:

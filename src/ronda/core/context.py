@@ -1,8 +1,9 @@
 """What the model is shown when the conversation outgrows its budget: turns → where to cut, and what is left.
 
 Cut is only where a group ends: a call is never parted from its result, nor reasoning from its call, and a provider's own turn
-stays whole. Instructions are never cut, the user's last message is kept, and so is the group at the end. Sizes are characters,
-counted as the Prompty specification does; nothing here knows a tokenizer.
+stays whole. Where a question goes, its answer goes too: the summary would say what was asked behind what was answered.
+Instructions are never cut, the user's last message is kept, and so is the group at the end. Sizes are characters, counted as
+the Prompty specification does; nothing here knows a tokenizer.
 """
 
 from __future__ import annotations
@@ -85,10 +86,17 @@ def cut(turns: Sequence[Turn], head: int, body: int, budget: int) -> Compact | N
     asked = next((at for at in range(len(turns) - 1, body - 1, -1) if type(turns[at]) is UserTurn), -1)
     gone: set[int] = set()
     upto = body
+    question_is_gone = False
     for piece in pieces[:-1]:
-        if size <= fits:
+        kind = type(turns[piece.start])
+        if kind is SystemTurn:
+            continue
+        is_orphan = question_is_gone and kind is not UserTurn
+        if size <= fits and not is_orphan:
             break
-        if asked in piece or type(turns[piece.start]) is SystemTurn:
+        if kind is UserTurn:
+            question_is_gone = asked not in piece
+        if asked in piece:
             continue
         gone.update(piece)
         upto = piece.stop

@@ -58,6 +58,7 @@ EngineKind: TypeAlias = Literal[
     "post_commit_completed",
 ]
 Portability: TypeAlias = Literal["portable", "delegated", "opaque"]
+Outcome: TypeAlias = Literal["success", "failed", "indeterminate"]
 TurnStatus: TypeAlias = Literal["running", "success", "failed", "cancelled"]
 
 
@@ -82,7 +83,7 @@ class EngineResult(Struct, frozen=True):
 
     request_id: str
     name: str
-    outcome: Literal["success", "failed", "indeterminate"]
+    outcome: Outcome
     output: str
     error_kind: str | None = None
 
@@ -209,12 +210,9 @@ class TurnView:
 
     def _result(self, result: ToolResult) -> EngineResult:
         name = self._calls[result.call_id].name
-        if result.content == OUTCOME_UNKNOWN:
-            return EngineResult(result.call_id, name, "indeterminate", result.content, "outcome_unknown")
-        if result.failed:
-            kind = "permission_denied" if result.call_id in self._denied else "exception"
-            return EngineResult(result.call_id, name, "failed", result.content, kind)
-        return EngineResult(result.call_id, name, "success", result.content)
+        kind = tool_error_kind(result, denied=result.call_id in self._denied)
+        outcome: Outcome = "success" if kind is None else "indeterminate" if kind == "outcome_unknown" else "failed"
+        return EngineResult(result.call_id, name, outcome, result.content, kind)
 
     def _close_round(self, run: Run) -> None:
         if run.tool_rounds == self._rounds:
@@ -254,6 +252,15 @@ def view(events: Iterable[Event]) -> TurnView:
     for event in events:
         seen.feed(event)
     return seen
+
+
+def tool_error_kind(result: ToolResult, *, denied: bool) -> str | None:
+    """Why a tool has no answer: a guardrail's word, a restart in the middle of it, or its own exception."""
+    if result.content == OUTCOME_UNKNOWN:
+        return "outcome_unknown"
+    if not result.failed:
+        return None
+    return "permission_denied" if denied else "exception"
 
 
 def _request(call: ToolCall) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     token, thinking      {token}                            a piece of what the model says or thinks
     status               {message}                          the loop starts, tries again, takes a steering message
     tool_call_start      {id, name, arguments}              `arguments` is the model's own text
-    tool_result          {id, name, result}                 the text the model reads, whether the tool failed or not
+    tool_result          {id, name, result, errorKind?}     the text the model reads; `errorKind` if the tool failed
     messages_updated     {messages, message_count, reason}
     retry                {operation, attempt, maxAttempts, reason}
     compaction_…         start {droppedCount} · failed {message} · complete {removed, remaining, summaryLength}
@@ -42,6 +42,7 @@ from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
 from ronda.prompty.messages import count_of, messages_of
+from ronda.prompty.turn_engine import tool_error_kind
 
 OnTurnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
 _log = logging.getLogger("ronda.turn")
@@ -60,6 +61,7 @@ class TurnEvents:
         self._calls: dict[str, ToolCall] = {}
         self._told: set[str] = set()  # calls whose result was shown
         self._begun: set[str] = set()  # calls whose start was shown
+        self._denied: set[str] = set()  # by the tool guardrail
         self._looping = False
         self._steered = 0
         self._tool_rounds = 0
@@ -91,6 +93,7 @@ class TurnEvents:
                 self._calls = {call.id: call for call in turn.calls}
                 self._told.clear()
                 self._begun.clear()
+                self._denied.clear()
                 self._settled(run)
             case Checked():
                 self._checked(run, event)
@@ -158,10 +161,14 @@ class TurnEvents:
     def _result(self, result: ToolResult) -> None:
         self._told.add(result.call_id)
         call = self._calls[result.call_id]
-        self._emit("tool_result", id=call.id, name=call.name, result=result.content)
+        kind = tool_error_kind(result, denied=call.id in self._denied)
+        failure = {} if kind is None else {"errorKind": kind}
+        self._emit("tool_result", id=call.id, name=call.name, result=result.content, **failure)
 
     def _checked(self, run: Run, event: Checked) -> None:
         if event.stage == "tool" and event.call_id is not None:
+            if not event.allowed:
+                self._denied.add(event.call_id)
             self._start(self._calls[event.call_id])
             self._settled(run)
         elif event.stage == "input" and event.rewrite is not None:
