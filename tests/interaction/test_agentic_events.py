@@ -108,14 +108,38 @@ async def test_complete_repeats_the_parsed_arguments(door: Door) -> None:
 
 async def test_both_phases_have_a_choice_for_naive_readers(door: Door) -> None:
     calling, complete = await first_pair(door)
-    empty = [{"index": 0, "delta": {}, "finish_reason": None}]
+    empty = [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]
     assert (calling["choices"], complete["choices"]) == (empty, empty)
+
+
+async def test_a_program_that_adds_up_the_text_of_every_chunk_gets_the_text(door: Door) -> None:
+    """The original's streaming example, word by word."""
+    async with door.serving(ScriptedModel(ONE, says("It is é.")), search) as served, soon():
+        resp = ""
+        messages: Any = [{"role": "user", "content": "go"}]
+        async for chunk in await served.client().chat.completions.create(
+            model="default", messages=messages, stream=True
+        ):
+            delta: Any = chunk.choices[0].delta
+            resp += delta.content
+
+    assert resp == "It is é."
+
+
+async def test_the_text_of_an_answer_that_is_nothing_but_calls_stays_null_when_it_is_added_up(door: Door) -> None:
+    async with door.serving(ScriptedModel(calls(Call("pick", {}, "c1")))) as served, soon():
+        messages: Any = [{"role": "user", "content": "go"}]
+        tools: Any = [declared("pick")]
+        async with served.client().chat.completions.stream(model="default", messages=messages, tools=tools) as stream:
+            message = (await stream.get_final_completion()).choices[0].message
+
+    assert message.content is None
 
 
 async def test_the_whole_of_both_events(door: Door) -> None:
     calling, complete = await first_pair(door)
     head = {key: calling.pop(key) for key in ("id", "object", "created", "model", "system_fingerprint")}
-    choices = [{"index": 0, "delta": {}, "finish_reason": None}]
+    choices = [{"index": 0, "delta": {"content": ""}, "finish_reason": None}]
     of_both = {"type": PROGRESS, "round": 0, "tool_name": "search", "tool_call_id": "c1", "choices": choices}
     data = {"tool_type": "custom", "arguments": '{"query":"é","limit":2}', "input": {"query": "é", "limit": 2}}
 

@@ -122,8 +122,10 @@ def fold(read: Iterable[Json], choice: int = 0) -> Folded:
     folded = Folded()
     for chunk in read:
         if "agentic_tool_call_progress" in chunk:
-            assert chunk["choices"] == []
+            [empty] = chunk["choices"]
+            assert (empty["delta"], empty["finish_reason"]) == ({"content": ""}, None)
             folded.progress.append(chunk["agentic_tool_call_progress"])
+            continue
         folded.usage = chunk.get("usage", folded.usage)
         folded.top |= {name: chunk[name] for name in ("warnings", "limit", "error", "session_id") if name in chunk}
         for part in [one for one in chunk["choices"] if one["index"] == choice]:

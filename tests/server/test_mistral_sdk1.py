@@ -111,6 +111,16 @@ async def main():
 asyncio.run(main())
 """
 
+PROGRESS = """
+from mistralai.sdk import Mistral
+
+with Mistral(api_key="k") as mistral:
+    said = ""
+    for event in mistral.agents.stream(messages=[{"role": "user", "content": "hi"}], agent_id="default"):
+        said += event.data.choices[0].delta.content
+    print("SAID", said)
+"""
+
 CALLS = """
 from mistralai.sdk import Mistral
 
@@ -164,7 +174,7 @@ async def said_by(snippet: str, url: str) -> list[str]:
     return [line.removeprefix("SAID ") for line in out.decode().splitlines() if line.startswith("SAID ")]
 
 
-@pytest.mark.parametrize("snippet", [COMPLETE, STREAM, COMPLETE_ASYNC, STREAM_ASYNC])
+@pytest.mark.parametrize("snippet", [COMPLETE, STREAM, COMPLETE_ASYNC, STREAM_ASYNC, PROGRESS])
 async def test_the_snippets_of_the_page_run(door: Door, snippet: str) -> None:
     model = ScriptedModel(calls("lookup", q="painters"), says("Claude Monet."))
     async with serving(door, model, lookup) as behind:

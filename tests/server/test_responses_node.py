@@ -13,6 +13,7 @@ import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.server.responses_door import function
 
+from ronda import tool
 from ronda.core.events import ModelFinished
 from ronda.core.parts import AssistantTurn, Text, ToolCall, Usage
 from ronda.core.plan import ToolChoice
@@ -46,6 +47,12 @@ async def node(served: Served, *arguments: str, given: str = "") -> str:
         out, errors = await process.communicate(given.encode())
     assert process.returncode == 0, errors.decode()
     return out.decode()
+
+
+@tool
+async def lookup(q: str) -> str:
+    """Look something up."""
+    return f"found {q}"
 
 
 class Obedient:
@@ -110,3 +117,11 @@ async def test_a_chain_with_a_tool_works(door: Door) -> None:
         "items": ["message", "function_call", "function_call_output"],
         "gone": 404,
     }
+
+
+async def test_the_progress_of_a_server_tool_does_not_disturb_the_accumulator(door: Door) -> None:
+    async with door.serving(ScriptedModel(calls(Call("lookup", {"q": "a"}, "c1")), says("It is a.")), lookup) as served:
+        printed = json.loads(await node(served, "progress.mjs"))
+
+    seen = {"phases": [["lookup", "calling"], ["lookup", "complete"]], "text": "It is a."}
+    assert printed == [seen, seen]

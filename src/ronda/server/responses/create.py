@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from ronda.server.responses.tapes import Tapes
 from ronda.server.runs import LiveRun
 from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.answer import write_error
-from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.openai_responses.answer import ResponseAnswer, progress_type
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
 from ronda.wire.openai_responses.resource import Kept, about
 from ronda.wire.openai_responses.sealed import Sealer
@@ -29,6 +29,9 @@ from ronda.wire.openai_responses.server import ResponseRequest, read_request, re
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+
+
+SDK_LANGUAGE: Final = b"x-stainless-lang"  # how OpenAI's own SDKs say what they are written in
 
 
 class Responses:
@@ -98,7 +101,9 @@ async def answer(
         run = runs[0]
         if started is not None:
             started(run)
-        answer = ResponseAnswer(run, exchange.kept, sealer=sealer, sse=sse)
+        answer = ResponseAnswer(
+            run, exchange.kept, sealer=sealer, sse=sse, progress_type=progress_type(request.header(SDK_LANGUAGE))
+        )
         # What is not kept cannot be asked for again; it can be watched by nobody but its caller.
         return server.responses.tapes.record(run, answer) if asked.keep == "stored" else answer
 

@@ -16,9 +16,10 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.follow import EventStream
+from ronda.server.responses.create import SDK_LANGUAGE
 from ronda.server.responses.query import Query
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.openai_responses.answer import ResponseAnswer, progress_type
 from ronda.wire.openai_responses.listed import input_items
 from ronda.wire.openai_responses.resource import Kept, kept_with, run_id
 
@@ -60,7 +61,10 @@ def responses_routes(server: Server) -> list[Route]:
         live = tape.run if tape is not None else None
         sealer = server.responses.sealer(run.start.owner)
         obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
-        writer = ResponseAnswer(live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated)
+        progress = progress_type(request.headers.get(SDK_LANGUAGE.decode()))
+        writer = ResponseAnswer(
+            live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated, progress_type=progress
+        )
         stream = EventStream()
         _replay(stream, writer, tape.events if tape is not None else events[1:])
         if tape is None or live is None:

@@ -54,6 +54,7 @@ from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usa
 from ronda.wire.own_tools import OwnTools
 
 DONE: Final = b"data: [DONE]\n\n"
+_NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
 
 
 class _Choice:
@@ -184,7 +185,7 @@ class CompletionAnswer:
                     out.append(self._piece(choice, piece))
             case LogprobsDelta():
                 choice.logprobs.append(event.logprobs)
-                out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % in_one_line(event.logprobs)))
+                out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(event.logprobs)))
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
@@ -209,7 +210,7 @@ class CompletionAnswer:
                 out.append(self._text(choice, rest))
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, b"{}", more=b',"logprobs":%b' % in_one_line(event.logprobs)))
+            out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(event.logprobs)))
         choice.tools.asked(turn.calls)
         if choice.live is not None:
             for at, call in enumerate(turn.calls):
@@ -250,7 +251,8 @@ class CompletionAnswer:
     def _progress(self, choice: _Choice, said: dict[str, Any]) -> bytes:
         if choice.index:
             said["choice"] = choice.index
-        return b'data: {%b,"choices":[],"agentic_tool_call_progress":%b}\n\n' % (self._head, encode(said))
+        # Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each.
+        return self._chunk(choice.index, _NO_TEXT, top=b',"agentic_tool_call_progress":%b' % encode(said))
 
     def _end(self, choice: _Choice, event: RunFinished) -> bytes:
         out: list[bytes] = []
@@ -274,7 +276,7 @@ class CompletionAnswer:
         if not choice.started:
             out.append(self._text(choice, ""))
         top = b"," + encode(more)[1:-1] if more else b""
-        out.append(self._chunk(choice.index, b"{}", encode(choice.finish_reason), top=top))
+        out.append(self._chunk(choice.index, _NO_TEXT, encode(choice.finish_reason), top=top))
         if self._open == 0:
             out.append(DONE)
         return b"".join(out)

@@ -34,6 +34,8 @@ from ronda.wire.openai_chat.choice import Choice
 from ronda.wire.openai_chat.usage import write_usage
 
 _NOTHING: Final[dict[str, Any]] = {}
+# A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
+_NO_TEXT: Final = b'{"content":""}'
 DONE = b"data: [DONE]\n\n"
 
 
@@ -111,7 +113,7 @@ class ChatAnswer:
                 out.append(self._content(choice, b"refusal", choice.refused.add(event.text)))
             case LogprobsDelta():
                 choice.logprobs.append(event.logprobs)
-                out.append(self._chunk(choice.index, b"{}", logprobs=in_one_line(bytes(event.logprobs))))
+                out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
@@ -135,7 +137,7 @@ class ChatAnswer:
             out.append(self._content(choice, b"refusal", rest))
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, b"{}", logprobs=in_one_line(bytes(event.logprobs))))
+            out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
         calls = turn.calls
         choice.tools.asked(calls)
         if choice.live_calls:
@@ -213,7 +215,7 @@ class ChatAnswer:
             "type": "agentic_tool_call_progress",
             **said,
             # The official SDK hands a named event out as a chunk, and naive code reads chunk.choices[0].
-            "choices": [{"index": choice.index, "delta": {}, "finish_reason": None}],
+            "choices": [{"index": choice.index, "delta": {"content": ""}, "finish_reason": None}],
         }
         return b"event: agentic_tool_call_progress\ndata: {%b,%b\n\n" % (self._head, encode(event)[1:])
 
@@ -229,7 +231,11 @@ class ChatAnswer:
         if event.reason in ("failed", "cancelled"):
             more = {"error": error_in_stream(event, choice.run.failure), **more}
         more_bytes = b"," + encode(more)[1:-1] if more else b""
-        delta = b"{}" if choice.text_started else b'{"role":"assistant","content":""}'
+        delta = _NO_TEXT if choice.text_started else b'{"role":"assistant","content":""}'
+        if (
+            event.reason == "tool_calls" or choice.refused.shown
+        ):  # whose content is null, and stays so when it is added up
+            delta = b"{}"
         out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more_bytes))
         if self._open == 0:
             if self._include_usage:

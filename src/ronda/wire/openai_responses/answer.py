@@ -14,7 +14,7 @@ Ids and times come from the log: a stream written again from it is the same, byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ronda.core.events import (
     CallDelta,
@@ -42,6 +42,17 @@ from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.own_tools import OwnTools
 
+PROGRESS: Final = b"agentic_tool_call_progress"
+_IGNORED: Final = b"keepalive"  # the type that npm's accumulator passes over, whatever else the event has
+
+
+def progress_type(sdk_language: str | None) -> bytes:
+    """What events about tools that run here are typed as, for a client whose official SDK is of this language.
+
+    The accumulator of npm's `responses.stream()` throws at a type it does not know. The event's name stays the same.
+    """
+    return _IGNORED if sdk_language == "js" else PROGRESS
+
 
 class _Round:
     """What of the turn under way was shown already, in characters."""
@@ -57,6 +68,7 @@ class ResponseAnswer:
 
     `after`: events up to that number were seen already, and are not written again. `sse`: as server-sent events; else one
     line per event. `sealer`: for callers who keep their conversation themselves and want the model's own JSON of it.
+    `progress_type`: the `type` of events about tools that run here.
     """
 
     def __init__(
@@ -68,8 +80,10 @@ class ResponseAnswer:
         sse: bool = True,
         after: int | None = None,
         obfuscated: bool | None = None,
+        progress_type: bytes = PROGRESS,
     ) -> None:
         self._run = run
+        self._progress_type = progress_type
         self._kept = kept
         self._sealer = sealer if kept.sealed else None
         self._resource = Resource(run, kept)
@@ -198,7 +212,7 @@ class ResponseAnswer:
         self._thoughts.add(text)
 
     def _tell(self, progress: dict[str, Any]) -> None:
-        self._frames.put(b"agentic_tool_call_progress", encode(progress)[1:-1])
+        self._frames.put(self._progress_type, encode(progress)[1:-1], PROGRESS)
 
     def _open_message(self) -> Message:
         if self._message is None:

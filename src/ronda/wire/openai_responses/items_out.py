@@ -31,13 +31,15 @@ class Frames:
         self._out: list[bytes] = []
         self.writing = False
 
-    def put(self, type: bytes, rest: bytes) -> None:
+    def put(self, type: bytes, rest: bytes, name: bytes = b"") -> None:
+        """`name`: of the server-sent event, where it is not its type."""
         number = self._number
         self._number = number + 1
         if number <= self._after:
             return
         if self._sse:
-            self._out.append(b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n' % (type, type, number, rest))
+            said = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
+            self._out.append(said % (name or type, type, number, rest))
         else:
             self._out.append(b'{"type":"%b","sequence_number":%d,%b}\n' % (type, number, rest))
 
