@@ -13,6 +13,7 @@
     │   ├── ToolMissing             the model asked for a tool nobody can run (also a ValueError)
     │   ├── GuardrailError          a guardrail said no to what went in or came out; `reason` is its word
     │   └── RunCancelled            somebody cancelled it (also a concurrent.futures.CancelledError)
+    ├── ToolFailed              a tool says why it cannot do its work; the model reads it, and the run goes on
     └── ProtocolError           ours: events that cannot follow each other. Never caught in the loop
 
 Messages name the thing and the way out. What is raised is not logged by whoever raises it.
@@ -121,6 +122,10 @@ class GuardrailError(RunEnded):
 
 class RunCancelled(RunEnded, CancelledError):
     """The run was cancelled; what it had is in `messages`."""
+
+
+class ToolFailed(RondaError):
+    """Raised by a tool that knows what to tell the model: its text is the result of the call, as it stands."""
 
 
 class ProtocolError(RondaError):

@@ -235,7 +235,7 @@ def test_why_a_tool_failed_is_shown_to_its_end(capsys: pytest.CaptureFixture[str
 
     code, out, err = shown(capsys, "run", "hi", "--model", model, "--tools", str(tools))
 
-    assert (code, out, err) == (0, "It failed.\n", f"[look {{}}]\n[look failed: {why}]\n")
+    assert (code, out, err) == (0, "It failed.\n", f"[look {{}}]\n[look failed: ValueError: {why}]\n")
 
 
 @pytest.mark.parametrize("how", ["def", "async def"])

@@ -119,7 +119,7 @@ def test_a_stream_prints_the_answer_as_it_comes_and_tools_beside_it(
         '[lookup {"q":"x"}]',
         "[lookup → found x]",
         "[broken {}]",
-        "[broken failed: no luck]",
+        "[broken failed: ValueError: no luck]",
     ]
 
 

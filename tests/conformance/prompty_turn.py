@@ -27,7 +27,7 @@ from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.steering import Steering
 from ronda.drive import Show, ToolContext, ToolOutput
-from ronda.errors import LimitExceeded, UpstreamError
+from ronda.errors import LimitExceeded, ToolFailed, UpstreamError
 from ronda.prompty.connections import register_connection
 from ronda.prompty.load import loads
 from ronda.prompty.messages import messages_of
@@ -295,7 +295,7 @@ def _returned(name: str, item: Json) -> str:
     result = item["result"]
     failed = _TOOL_FAILED.format(name)
     if isinstance(result, str) and result.startswith(failed):
-        raise RuntimeError(result.removeprefix(failed))
+        raise ToolFailed(result.removeprefix(failed))
     return _told(result)
 
 

@@ -169,7 +169,7 @@ async def test_a_call_that_fails_has_its_pair(door: Door) -> None:
 
     assert [(event["phase"], event["data"].get("content")) for event in events] == [
         ("calling", None),
-        ("complete", "Error: Tool 'fail' failed: no luck"),
+        ("complete", "Error: Tool 'fail' failed: ValueError: no luck"),
     ]
 
 
@@ -236,7 +236,7 @@ async def test_a_plain_answer_records_every_executed_call(door: Door) -> None:
             "tool_call_id": "c2",
             "name": "fail",
             "arguments": '{"why":"no luck"}',
-            "result_content": "Error: Tool 'fail' failed: no luck",
+            "result_content": "Error: Tool 'fail' failed: ValueError: no luck",
             "failed": True,
         },
     ]

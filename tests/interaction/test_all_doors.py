@@ -113,7 +113,7 @@ async def test_every_door_runs_the_same_tools_and_says_the_same(door: Door, ask:
     assert text == ANSWER
     assert log == [("look", "Lisbon"), ("look", "Oslo"), ("fail",)]
     results = [event.result.content for event in events if hasattr(event, "result")]
-    assert results == ["sky over Lisbon", "sky over Oslo", "Error: Tool 'fail' failed: broken"]
+    assert results == ["sky over Lisbon", "sky over Oslo", "Error: Tool 'fail' failed: ValueError: broken"]
 
 
 async def test_the_library_and_the_runner_do_the_same(stream: bool) -> None:

@@ -147,7 +147,7 @@ async def test_a_tool_that_fails_leaves_the_others_alone() -> None:
 
     assert await invoke_agent_async(Agent(model=model, tools=[bad, good]), "go") == "done"
     assert model.heard[1][-1] == ToolTurn(
-        (ToolResult("b", "Error: Tool 'bad' failed: no luck", failed=True), ToolResult("g", "fine"))
+        (ToolResult("b", "Error: Tool 'bad' failed: RuntimeError: no luck", failed=True), ToolResult("g", "fine"))
     )
 
 
@@ -290,3 +290,17 @@ async def test_sequence_and_exclusive_agree_over_http(door: Door, stream: bool) 
 
     assert log == IN_SEQUENCE
     assert [record["tool_call_id"] for record in said.records] == ["s0", "s1", "s2"]
+
+
+async def test_the_events_of_a_tool_carry_its_name() -> None:
+    model = ScriptedModel(AB, calls(Call("nobody", {}, "n")), says("done"))
+
+    async with stream_agent(Agent(model, tools=at_a_barrier()), "go", on_unknown_tool="tell") as events:
+        told = [event async for event in events if isinstance(event, ToolStarted | ToolFinished)]
+
+    assert [(type(event).__name__, event.name) for event in told] == [
+        ("ToolStarted", "left"),
+        ("ToolStarted", "right"),
+        ("ToolFinished", "left"),
+        ("ToolFinished", "right"),
+    ]

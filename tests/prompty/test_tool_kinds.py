@@ -206,7 +206,7 @@ def test_what_a_handler_raises_is_news_for_the_model() -> None:
         raise OSError("no network")
 
     assert asked(agent(WEATHER), "weather", [weather], {"city": "x"}) == ToolResult(
-        "c1", "Error: Tool 'weather' failed: no network", failed=True
+        "c1", "Error: Tool 'weather' failed: OSError: no network", failed=True
     )
 
 

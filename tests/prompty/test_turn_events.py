@@ -87,7 +87,7 @@ def test_a_tool_that_fails_is_a_result_like_any_other() -> None:
     turn(Agent(ScriptedModel(calls("broken"), says("sorry")), tools=[broken]), "go", on_event=told)
     assert told.types == ["status", "tool_call_start", "tool_result", "messages_updated", "done"]
     (result,) = told.data("tool_result")
-    assert (result["result"], result["errorKind"]) == ("Error: Tool 'broken' failed: no", "exception")
+    assert (result["result"], result["errorKind"]) == ("Error: Tool 'broken' failed: RuntimeError: no", "exception")
 
 
 def test_calls_that_cannot_be_read_are_told_with_the_models_own_words() -> None:

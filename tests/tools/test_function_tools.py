@@ -21,7 +21,7 @@ from ronda import Agent, ToolContext, ToolOutput, invoke_agent, invoke_agent_asy
 from ronda.core.parts import Audio, File, Image, Text, ToolResult, ToolTurn, Video
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
-from ronda.errors import BadConfig
+from ronda.errors import BadConfig, ToolFailed
 from ronda.providers.script import Call, ScriptedModel, calls, says
 
 
@@ -420,11 +420,13 @@ class Silent(Exception):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (ValueError("no luck"), "no luck"),
+        (ValueError("no luck"), "ValueError: no luck"),
+        (KeyError("no"), "KeyError: 'no'"),
         (Silent(), "Silent"),
         (StopIteration("over"), "over"),
-        (TimeoutError("theirs"), "theirs"),
-        (asyncio.CancelledError(), "cancelled"),
+        (TimeoutError("theirs"), "TimeoutError: theirs"),
+        (asyncio.CancelledError(), "it was cancelled"),
+        (ToolFailed("the shop is closed"), "the shop is closed"),
     ],
 )
 @pytest.mark.parametrize("kind", ["async", "plain"])
@@ -447,8 +449,35 @@ def test_whatever_it_raises_is_read_by_the_model(error: BaseException, text: str
     result = result_of(work)
 
     assert result.failed
-    assert result.content.startswith("Error: Tool 'work' failed: ")
-    assert text in result.content
+    if isinstance(error, StopIteration):  # cannot travel through a future
+        assert result.content.endswith(f"the function raised StopIteration: {text}")
+    else:
+        assert result.content == f"Error: Tool 'work' failed: {text}"
+
+
+def test_the_log_has_the_traceback_of_what_a_tool_raised(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def work() -> str:
+        """Work."""
+        return {"yes": "it does"}["no"]
+
+    result_of(work)
+
+    [record] = caplog.records
+    assert (record.name, record.levelname, record.getMessage()) == ("ronda.tools", "WARNING", "the tool 'work' raised")
+    assert 'return {"yes": "it does"}["no"]' in caplog.text
+
+
+def test_what_a_tool_says_on_purpose_is_no_news_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def work(n: int) -> str:
+        """Work."""
+        raise ToolFailed("the shop is closed")
+
+    result_of(work, n=1)
+    result_of(work, n="one")
+
+    assert caplog.records == []
 
 
 def test_a_tool_that_takes_too_long_is_stopped_and_the_model_reads_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.tools.openapi_tools import CONTEXT, document, schema_of, tools, with_
 
 from ronda import ToolOutput, invoke_agent_async
 from ronda.core.parts import File, Image, ToolResult, ToolTurn
+from ronda.errors import ToolFailed
 from ronda.prompty import clear_connections, register_connection
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.load import loads
@@ -599,9 +601,27 @@ async def test_an_answer_that_is_too_large_is_an_error(api: Api) -> None:
 async def test_an_api_that_is_not_there_is_an_error_that_names_no_key() -> None:
     made = await tools(document({"/a": {"get": {"operationId": "get"}}}), "http://127.0.0.1:1", "s3cret")
 
-    with pytest.raises(Exception, match=r"GET http://127.0.0.1:1/a could not be called") as failed:
+    with pytest.raises(ToolFailed) as failed:
         await made["get"].run({}, CONTEXT)
-    assert "s3cret" not in str(failed.value)
+    assert (
+        str(failed.value)
+        == "GET http://127.0.0.1:1/a could not be called: cannot reach 127.0.0.1:1: Connection refused"
+    )
+
+
+async def test_an_api_that_hangs_up_is_named() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        address = "http://{}:{}".format(*server.sockets[0].getsockname())
+        made = await tools(document({"/a": {"get": {"operationId": "get"}}}), address)
+        with pytest.raises(ToolFailed) as failed:
+            await made["get"].run({}, CONTEXT)
+    said = f"GET {address}/a could not be called: the connection was closed before there was an answer"
+    assert str(failed.value) == said
 
 
 async def test_a_model_uses_an_api_from_start_to_end(api: Api, tmp_path: Path) -> None:

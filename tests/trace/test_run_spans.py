@@ -151,7 +151,7 @@ async def test_a_tool_that_fails_says_so_in_its_span(spy: Spy) -> None:
     await invoke_agent_async(Agent(ScriptedModel(calls("fail"), says("done")), tools=[fail]), "go")
 
     [called] = spy.told("execute_tool")
-    assert (called["failed"], called["result"]) == (True, "Error: Tool 'fail' failed: no good")
+    assert (called["failed"], called["result"]) == (True, "Error: Tool 'fail' failed: ValueError: no good")
 
 
 async def test_a_cancelled_run_leaves_no_span_open(spy: Spy) -> None:

@@ -16,7 +16,6 @@ from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_file_model, check_model
 from ronda.cli.terminal import as_utf8
 from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
-from ronda.core.parts import ToolCall
 from ronda.core.plan import Options, ToolChoice
 from ronda.drive import Tool
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
@@ -121,19 +120,18 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
 async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace) -> None:
     options = {} if asked.max_iterations is None else {"max_iterations": asked.max_iterations}
     async with stream_agent(agent, inputs, tools or None, **options) as events:
-        asked_for: dict[str, ToolCall] = {}
+        arguments: dict[str, str] = {}
         async for event in events:
             match event:
                 case TextDelta(text=text) if asked.stream:
                     print(text, end="", flush=True)
                 case ModelFinished(turn=turn):
-                    asked_for |= {call.id: call for call in turn.calls}
+                    arguments |= {call.id: call.arguments for call in turn.calls}
                     if turn.calls and turn.text and asked.stream:
                         print(flush=True)
-                case ToolStarted(call_id=id):
-                    _note(f"{asked_for[id].name} {_short(asked_for[id].arguments)}")
-                case ToolFinished(result=result):
-                    name = asked_for[result.call_id].name
+                case ToolStarted(call_id=id, name=name):
+                    _note(f"{name} {_short(arguments[id])}")
+                case ToolFinished(result=result, name=name):
                     _note(
                         f"{name} failed: {_why(name, result.content)}"
                         if result.failed

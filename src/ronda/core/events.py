@@ -125,6 +125,7 @@ class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaul
 
     call_id: str
     at: float = 0.0
+    name: str = ""  # of the tool; runs that were journaled before it was recorded have none
 
 
 class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defaults=True):
@@ -137,6 +138,7 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     at: float = 0.0
     usage: Usage = NO_USAGE
     tool_calls: int = 0
+    name: str = ""  # of the tool, as in ToolStarted
 
 
 CheckStage: TypeAlias = Literal["format", "input", "output", "tool"]

@@ -304,7 +304,7 @@ class Run(RunState):
                 self._calls.started.discard(call.id)
                 self.tool_calls -= 1
             else:
-                said.append(ToolFinished(ToolResult(call.id, OUTCOME_UNKNOWN, failed=True)))
+                said.append(ToolFinished(ToolResult(call.id, OUTCOME_UNKNOWN, failed=True), name=call.name))
         for event in said:
             self.apply(event)
         return said

@@ -272,7 +272,7 @@ class Driver:
     async def _call_tools(self, calls: list[ToolCall]) -> None:
         run = self.run
         for call in calls:
-            self.record(ToolStarted(call.id, self.now()))
+            self.record(ToolStarted(call.id, self.now(), call.name))
         await self.keep()
         if len(calls) == 1 and len(run.open_calls) == 1:
             self.finished(await call_tool(self, calls[0]))
@@ -288,7 +288,7 @@ class Driver:
                 # One that finished may let another begin: the next of a sequence, or of an exclusive key.
                 started = await self._startable()
                 for call in started:
-                    self.record(ToolStarted(call.id, self.now()))
+                    self.record(ToolStarted(call.id, self.now(), call.name))
                 if started:
                     await self.keep()
                     tasks += [asyncio.create_task(call_tool(self, call)) for call in started]

@@ -6,6 +6,7 @@ Nothing a tool raises ends the loop: it is news for the model.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,10 +15,13 @@ from ronda.core.events import ToolFinished
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
 from ronda.drive.contracts import Tool, ToolContext, ToolOutput
+from ronda.errors import RondaError, ToolFailed
 from ronda.schema.validate import validator_for
 
 if TYPE_CHECKING:
     from ronda.drive.driver import Driver
+
+log = logging.getLogger("ronda.tools")
 
 
 async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
@@ -41,14 +45,18 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
         return failed(call, "it was cancelled")
     except SystemExit as error:  # a tool that was a program once, and still ends as one
         return failed(call, f"it tried to end the program: {error!r}")
-    except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
+    except RondaError as error:  # said on purpose
         return failed(call, said_by(error))
+    except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
+        log.warning("the tool '%s' raised", call.name, exc_info=error)
+        return failed(call, raised(error))
     result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments)
-    return ToolFinished(result, usage=output.usage, tool_calls=output.tool_calls)
+    return ToolFinished(result, usage=output.usage, tool_calls=output.tool_calls, name=call.name)
 
 
 def failed(call: ToolCall, why: str) -> ToolFinished:
-    return ToolFinished(ToolResult(call.id, f"Error: Tool '{call.name}' failed: {why}", failed=True))
+    result = ToolResult(call.id, f"Error: Tool '{call.name}' failed: {why}", failed=True)
+    return ToolFinished(result, name=call.name)
 
 
 decode_arguments = msgspec.json.Decoder(dict[str, Any]).decode
@@ -61,7 +69,7 @@ def _checked(call: ToolCall, spec: ToolSpec) -> dict[str, Any]:
         arguments.pop(name, None)
     problem = validator_for(bytes(spec.parameters)).explain(arguments)
     if problem is not None:
-        raise ValueError(f"the arguments do not fit: {problem}")
+        raise ToolFailed(f"the arguments do not fit: {problem}")
     return arguments
 
 
@@ -73,7 +81,7 @@ async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, 
             return await tool.run(arguments, context)
     except TimeoutError:
         if clock.expired():
-            raise TimeoutError(f"timed out after {timeout:g} seconds") from None
+            raise ToolFailed(f"timed out after {timeout:g} seconds") from None
         raise
 
 
@@ -84,6 +92,12 @@ def is_being_cancelled() -> bool:
 
 def said_by(error: Exception) -> str:
     return as_text(str(error)) or type(error).__name__
+
+
+def raised(error: Exception) -> str:
+    """As Python shows it: of many an exception the words alone say nothing (`KeyError: 'no'`)."""
+    kind, said = type(error).__name__, as_text(str(error))
+    return f"{kind}: {said}" if said else kind
 
 
 def as_text(said: str) -> str:

@@ -17,13 +17,10 @@ import yarl
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
-from ronda.providers.http.session import read_within, session
+from ronda.errors import ToolFailed
+from ronda.providers.http.session import read_within, session, why_not_reached
 
 MAX_RESULT = 8 * 1024 * 1024
-
-
-class DispatchFailed(Exception):
-    """The other side did not answer as it should; the model reads why."""
 
 
 class DispatchTool:
@@ -45,16 +42,16 @@ class DispatchTool:
         try:
             async with client.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 if not 200 <= answer.status < 300:
-                    raise DispatchFailed(f"HTTP {answer.status} from tool callback URL: {where}")
+                    raise ToolFailed(f"HTTP {answer.status} from tool callback URL: {where}")
                 return ToolOutput(_content(await _read(answer)))
-        except aiohttp.ClientError as error:
-            raise DispatchFailed(f"{type(error).__name__} from tool callback URL: {where}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise ToolFailed(f"the tool callback URL {where} did not answer: {why_not_reached(error)}") from error
 
 
 async def _read(answer: aiohttp.ClientResponse) -> str:
     data = await read_within(answer, MAX_RESULT)
     if data is None:
-        raise DispatchFailed(f"the result is larger than {MAX_RESULT} bytes")
+        raise ToolFailed(f"the result is larger than {MAX_RESULT} bytes")
     return data.decode("utf-8", "replace")
 
 

@@ -6,6 +6,7 @@ No cookies, no redirects unless asked for (a key must not follow one), no proxy 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from weakref import WeakKeyDictionary
 
@@ -63,3 +64,18 @@ async def read_within(answer: aiohttp.ClientResponse, limit: int) -> bytes | Non
             return None
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def why_not_reached(error: Exception) -> str:
+    """What kept a request from being answered. Nothing of the request is repeated: its address may hold a key."""
+    match error:
+        case aiohttp.ClientConnectorError(host=host, port=port, os_error=cause):
+            # asyncio says "Connect call failed" with the address; the system's own words say why.
+            why = os.strerror(cause.errno) if cause.errno is not None and cause.errno > 0 else cause.strerror
+            return f"cannot reach {host}:{port}: {why or type(cause).__name__}"
+        case aiohttp.ServerDisconnectedError() | ConnectionResetError():
+            return "the connection was closed before there was an answer"
+        case TimeoutError():
+            return "it took too long"
+        case _:
+            return type(error).__name__

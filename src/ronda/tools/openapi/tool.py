@@ -16,8 +16,9 @@ import yarl
 from ronda.core.parts import Attachment, File, Image
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
+from ronda.errors import ToolFailed
 from ronda.providers.grants import Grant
-from ronda.providers.http.session import session
+from ronda.providers.http.session import session, why_not_reached
 from ronda.providers.oauth import token_for
 from ronda.tools.openapi.auth import Key, Scheme, sign
 from ronda.tools.openapi.operations import Operation
@@ -28,10 +29,6 @@ MAX_ERROR: Final = 2_000  # characters of an error's body
 MAX_REDIRECTS: Final = 3
 
 _TEXT: Final = ("json", "xml", "javascript", "yaml", "x-www-form-urlencoded", "graphql", "csv")
-
-
-class CallFailed(Exception):
-    """The API could not be asked, or answered as nothing can be made of; the model reads why."""
 
 
 class OperationTool:
@@ -63,9 +60,7 @@ class OperationTool:
         try:
             return await _send(request, called)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            if isinstance(error, TimeoutError):
-                raise
-            raise CallFailed(f"{called} could not be called: {type(error).__name__}") from error
+            raise ToolFailed(f"{called} could not be called: {why_not_reached(error)}") from error
 
 
 def origin_of(url: str) -> str:
@@ -88,7 +83,7 @@ async def _send(request: Request, called: str) -> tuple[int, ToolOutput]:
             if again is None:
                 return answer.status, await _read(answer)
             url = again
-    raise CallFailed(f"{called} redirects more than {MAX_REDIRECTS} times")
+    raise ToolFailed(f"{called} redirects more than {MAX_REDIRECTS} times")
 
 
 def _redirect(answer: aiohttp.ClientResponse, url: yarl.URL, request: Request, called: str) -> yarl.URL | None:
@@ -97,7 +92,7 @@ def _redirect(answer: aiohttp.ClientResponse, url: yarl.URL, request: Request, c
         return None
     to = url.join(yarl.URL(said))
     if to.scheme not in ("http", "https") or to.origin() != url.origin():
-        raise CallFailed(f"{called} redirects to another host, {to.host or said[:100]!r}, which is not followed")
+        raise ToolFailed(f"{called} redirects to another host, {to.host or said[:100]!r}, which is not followed")
     if request.method not in ("GET", "HEAD") and answer.status not in (307, 308):
         # The specification of HTTP has it as a GET from here on: what was asked is done, this is where to read of it.
         request.method, request.data, request.fields = "GET", None, None
