@@ -25,6 +25,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.gemini import native_api
+from ronda.wire.gemini.calls import CallPiece, GrowingCall
 from ronda.wire.gemini.contents import made_up_id
 from ronda.wire.gemini.errors import said_error
 from ronda.wire.gemini.frames import Frames
@@ -68,16 +69,10 @@ class _Chunk(Struct, frozen=True, gc=False, rename="camel"):
     error: Raw = NULL
 
 
-class _Call(Struct, frozen=True, gc=False):
-    name: str = ""
-    args: Raw = NULL
-    id: str | None = None
-
-
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_plain = msgspec.json.Decoder(_Chunk | list[_Chunk]).decode
 _decode_text = msgspec.json.Decoder(str).decode
-_decode_call = msgspec.json.Decoder(_Call).decode
+_decode_call = msgspec.json.Decoder(CallPiece).decode
 
 _FILTERED: Final = "content_filter"
 _STOPS: Final[dict[str | int, Stop]] = {
@@ -183,6 +178,7 @@ class _Fold:
         "_blocked",
         "_calls",
         "_finish",
+        "_growing",
         "_kept",
         "_logprobs",
         "_message",
@@ -198,9 +194,12 @@ class _Fold:
     def __init__(self, naming: Naming, number: int = 0) -> None:
         self._naming = naming
         self._number = number
-        self._parts: list[ToolCall | _Run] = []
+        self._parts: list[ToolCall | _Run | GrowingCall] = []
         self._run = _Run(thought=False)  # the one that grows
-        self._kept: list[bytes | list[str]] = []  # the parts as they came; a list is a text and nothing else
+        self._kept: list[
+            bytes | list[str] | GrowingCall
+        ] = []  # the parts as they came; a list is a text and nothing else
+        self._growing: GrowingCall | None = None  # a call that is not all here
         self._text: list[str] | None = None  # the one that grows
         self._calls = 0
         self._usage: _Usage | None = None
@@ -231,6 +230,8 @@ class _Fold:
                 self._logprobs.append(logprobs)
                 out.append(LogprobsDelta(logprobs))
             self._finish = candidate.finish_reason or self._finish
+            if self._growing is not None and _STOPS.get(self._finish or "") == "stop":
+                self._end_call(self._growing, out)
             self._message = candidate.finish_message or self._message
 
     def _add_part(self, part: dict[str, Raw], out: list[Preview]) -> None:
@@ -245,18 +246,57 @@ class _Fold:
                     self._keep_text(text)
                 return
         elif (said := part.get("functionCall")) is not None:
-            call = self._call(_decode_call(said))
+            asked = _decode_call(said)
+            if self._growing is not None or asked.partial_args or asked.will_continue:
+                self._grow_call(asked, part, out)
+                return
+            if asked.is_empty:  # the end of a call that has ended already
+                return
+            call = self._call(asked)
             out.append(CallDelta(self._calls, call.id, call.name, call.arguments))
             self._calls += 1
             self._parts.append(call)
         self._kept.append(msgspec.json.format(encode(part), indent=-1))
         self._text = None
 
-    def _call(self, said: _Call) -> ToolCall:
+    def _call(self, said: CallPiece) -> ToolCall:
+        arguments = bytes(said.args) if said.args != NULL else None
+        return ToolCall(self._call_id(said), *self._naming.tools.read_call(said.name or "", arguments))
+
+    def _call_id(self, said: CallPiece) -> str:
         naming = self._naming
-        name, arguments = naming.tools.read_call(said.name, bytes(said.args) if said.args != NULL else None)
         number = f"{self._number}_" if self._number else ""
-        return ToolCall(said.id or made_up_id(naming.run, naming.round, f"{number}{self._calls}"), name, arguments)
+        return said.id or made_up_id(naming.run, naming.round, f"{number}{self._calls}")
+
+    def _grow_call(self, said: CallPiece, part: dict[str, Raw], out: list[Preview]) -> None:
+        """The beginning of a call, more of it, or its end: a piece that does not say that more will follow."""
+        call = self._growing
+        if call is not None and not call.goes_on_with(said):
+            self._end_call(call, out)
+            self._add_part(part, out)
+            return
+        if call is None:
+            call = self._growing = GrowingCall(said, self._calls, self._call_id(said), self._naming.tools)
+            self._calls += 1
+            self._parts.append(call)
+            self._kept.append(call)
+            self._text = None
+            out.append(CallDelta(call.index, call.id, call.name, ""))
+        call.members |= {name: value.copy() for name, value in part.items() if name != "functionCall"}
+        more = "" if said.args == NULL or call.arguments.begun else call.arguments.begin_with(said.args)
+        more += "".join([call.arguments.add(piece) for piece in said.partial_args or ()])
+        if more and not self._naming.tools.renames(call.wire_name):
+            out.append(CallDelta(call.index, call.id, call.name, more))
+        if not said.will_continue:
+            self._end_call(call, out)
+
+    def _end_call(self, call: GrowingCall, out: list[Preview]) -> None:
+        rest = call.arguments.close()
+        call.cut = False
+        self._growing = None
+        if self._naming.tools.renames(call.wire_name):
+            rest = call.whole(self._naming.tools).arguments
+        out.append(CallDelta(call.index, call.id, call.name, rest))
 
     def _grow(self, text: str, thought: bool) -> None:
         run = self._run
@@ -279,9 +319,14 @@ class _Fold:
             raise UpstreamBroken("the model's answer has no candidates", retryable=True)
         if self._finish is None and not whole:
             raise cut_short()
-        parts = tuple([part.whole() if isinstance(part, _Run) else part for part in self._parts])
+        parts = tuple([self._whole(part) for part in self._parts])
         turn = AssistantTurn(parts, stop_with(self._stop(), parts), self._native())
         return ModelFinished(turn, usage, join_logprobs(self._logprobs))
+
+    def _whole(self, part: ToolCall | _Run | GrowingCall) -> ToolCall | Text | Reasoning:
+        if isinstance(part, GrowingCall):
+            return part.whole(self._naming.tools)
+        return part.whole() if isinstance(part, _Run) else part
 
     def _stop(self) -> Stop:
         finish = self._finish or "STOP"
@@ -297,7 +342,16 @@ class _Fold:
     def _native(self) -> Native | None:
         if not self._kept or (len(self._kept) == 1 and isinstance(self._kept[0], list)):
             return None  # one text: our writer says it the same way
-        parts = [encode({"text": "".join(part)}) if isinstance(part, list) else part for part in self._kept]
+        if self._growing is not None:
+            return None  # a call that was cut off: its arguments are no object, which is what Gemini must be sent
+        parts = [
+            encode({"text": "".join(part)})
+            if isinstance(part, list)
+            else part
+            if isinstance(part, bytes)
+            else part.part()
+            for part in self._kept
+        ]
         return Native(native_api(self._naming.model), Raw(b"[%b]" % b",".join(parts)))
 
 

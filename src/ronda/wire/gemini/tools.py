@@ -41,11 +41,15 @@ class Tools:
         tool = self._own.get(name)
         if tool is None:
             return name, text
-        if self._openapi:
+        if self.renames(name):
             fitted = lowered(bytes(tool.parameters), self._rules)
-            if fitted.names:
-                text = msgspec.json.encode(fitted.restore(msgspec.json.decode(text, type=dict[str, Any]))).decode()
+            text = msgspec.json.encode(fitted.restore(msgspec.json.decode(text, type=dict[str, Any]))).decode()
         return tool.name, text
+
+    def renames(self, name: str) -> bool:
+        """Whether arguments have to be whole before they can be read under the tool's own names."""
+        tool = self._own.get(name)
+        return self._openapi and tool is not None and bool(lowered(bytes(tool.parameters), self._rules).names)
 
     def write(self) -> list[dict[str, Any]]:
         key = "parameters" if self._openapi else "parametersJsonSchema"
