@@ -74,6 +74,13 @@ async def round_cost(run: Run, rounds: int, concurrency: int, seconds: float) ->
     return 1000 * spent / (runs * (rounds + 1))
 
 
+async def repeat(run: Run, times: int) -> int:
+    """So many runs one after another, and nothing else: for whoever counts instructions from outside."""
+    for _ in range(times):
+        await run()
+    return times
+
+
 async def growth(run: Run, rounds: int) -> float:
     """CPU milliseconds that one of the last ten rounds costs more than one of the rounds 2 to 11."""
     stamps.clear()
@@ -101,6 +108,8 @@ async def main() -> None:
             match line.split():
                 case ["cost", concurrency, seconds]:
                     print(await round_cost(run, options.rounds, int(concurrency), float(seconds)), flush=True)
+                case ["repeat", times]:
+                    print(await repeat(run, int(times)), flush=True)
                 case ["growth"]:
                     print(await growth(run, options.rounds), flush=True)
     finally:

@@ -68,14 +68,21 @@ class Children:
     def __exit__(self, *exc: object) -> None:
         self._open.close()
 
-    def start(self, name: str, command: Command, *, core: int, env: dict[str, str] | None = None) -> "Child":
-        """A process that is only watched: all it prints goes to its log."""
-        return self._keep(Child(name, command, frozenset({core}), self.folder / f"{name}.log", env or {}, None))
+    def start(
+        self, name: str, command: Command, *, core: int, env: dict[str, str] | None = None, tree: Path = ROOT
+    ) -> "Child":
+        """A process that is only watched: all it prints goes to its log. `tree` is the checkout whose Ronda it runs."""
+        return self._keep(
+            Child(name, command, frozenset({core}), self.folder / f"{name}.log", source(tree) | (env or {}), None)
+        )
 
-    def start_talking(self, name: str, command: Command, *, core: int | None) -> "Child":
+    def start_talking(
+        self, name: str, command: Command, *, core: int | None, tree: Path = ROOT, cwd: Path = ROOT
+    ) -> "Child":
         """A process that takes orders on its stdin and answers on its stdout."""
         cores = self.cores.every if core is None else frozenset({core})
-        return self._keep(Child(name, command, cores, self.folder / f"{name}.log", {}, subprocess.PIPE))
+        log = self.folder / f"{name}.log"
+        return self._keep(Child(name, command, cores, log, source(tree), subprocess.PIPE, cwd))
 
     def _keep(self, child: "Child") -> "Child":
         self._open.callback(child.end)
@@ -86,14 +93,21 @@ class Child:
     """One process and its log."""
 
     def __init__(
-        self, name: str, command: Command, cores: frozenset[int], log: Path, env: dict[str, str], pipe: int | None
+        self,
+        name: str,
+        command: Command,
+        cores: frozenset[int],
+        log: Path,
+        env: dict[str, str],
+        pipe: int | None,
+        cwd: Path = ROOT,
     ) -> None:
         self.name = name
         self._log = log
         with pinned(cores), log.open("wb") as output:
             self.process = subprocess.Popen(
                 [str(word) for word in command],
-                cwd=ROOT,
+                cwd=cwd,
                 env=environment() | env,
                 stdin=pipe or subprocess.DEVNULL,
                 stdout=pipe or output,
@@ -181,6 +195,11 @@ def environment() -> dict[str, str]:
     ours = {**os.environ, "OPENAI_API_KEY": "bench"}
     ours.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program does not compile itself at every start
     return ours
+
+
+def source(tree: Path) -> dict[str, str]:
+    """Lets a child import Ronda from a checkout, whichever one is installed."""
+    return {"PYTHONPATH": str(tree / "src")}
 
 
 def free_port() -> int:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.bars import Side
-from bench.processes import ROOT, Children, python
+from bench.processes import ROOT, Child, python
+from bench.sections import Bench
 
 FILE = ROOT / "bench" / "typical.prompty"
 KEY = "prompty prepare"
@@ -30,22 +31,23 @@ def prompty_missing() -> str:
     return ""
 
 
-def measure_prompty(children: Children, runs: int, note: Callable[[str, Side, float], None]) -> None:
-    sides: list[Side] = ["ours"] if prompty_missing() else ["floor", "ours"]
-    started = {
-        side: children.start_talking(
-            f"prompty-{side}", python("-m", "bench.prompty_files", side), core=children.cores.tested
-        )
-        for side in sides
-    }
-    for turn in range(3 * runs + 1):
+def measure_prompty(bench: Bench) -> None:
+    sides = bench.ronda if prompty_missing() else bench.sides
+    started = {side: start_side(bench, side) for side in sides}
+    for turn in range(3 * bench.plan.runs + 1):
         for side, child in started.items():
             child.tell(str(SECONDS))
             cost = float(child.hear())
             if turn:  # the first is to warm up
-                note(KEY, side, cost)
+                bench.note(KEY, side, cost)
     for child in started.values():
         child.end()
+
+
+def start_side(bench: Bench, side: Side) -> Child:
+    command = python("-m", "bench.prompty_files", "floor" if side == "floor" else "ours")
+    core = bench.children.cores.tested
+    return bench.children.start_talking(f"prompty-{side}", command, core=core, tree=bench.tree(side))
 
 
 # ---- the process under test -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 import uvloop
+from bench.against import changes, checkout
 from bench.bars import Row, Section, median, rows, table
+from bench.instructions import count_instructions
 from bench.processes import BenchError, Children, pick_cores
 from bench.prompty_files import measure_prompty, prompty_missing
 from bench.sections import (
@@ -49,14 +52,24 @@ def main() -> int:
     alone = f"prompty: {missing}" if "prompty" in wanted and (missing := prompty_missing()) else ""
     plan = QUICK if options.quick else FULL
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ronda-bench-") as folder, Children(Path(folder), cores) as children:
-        bench = Bench(plan, children, options.upstream)
+    instructions = ""
+    with ExitStack() as open_things:
+        folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="ronda-bench-")))
+        before = open_things.enter_context(checkout(options.against, folder / "before")) if options.against else None
+        children = open_things.enter_context(Children(folder, cores))
+        bench = Bench(plan, children, options.upstream, before)
         failures = [failure for section in SECTIONS if section in wanted and (failure := measure(bench, section))]
+        if before is not None and not options.quick and wanted & {"library", "server"}:
+            instructions = count_instructions(bench, wanted)
     judged = rows(bench.samples, wanted)
     where = f"core {cores.tested} tested, core {cores.rest} asks" if cores.tested != cores.rest else "one core for all"
     print(f"Python {platform.python_version()}, {where}, medians, {time.monotonic() - began:.0f} s\n")
     if judged:
         print(table(judged))
+    if options.against:
+        print(f"\nAgainst {options.against}, in turns with it:\n\n{changes(judged, bench.samples)}")
+    if instructions:
+        print(f"\n{instructions}")
     for line in (skipped, alone, *failures):
         if line:
             print(f"\n{line}")
@@ -71,6 +84,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--only", choices=SECTIONS, help="measure only this section")
     parser.add_argument(
         "--upstream", metavar="URL", help="a fake model that runs already, such as http://127.0.0.1:9100/v1"
+    )
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="measure this commit too, in turns, and say what has changed"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
     return parser.parse_args()
@@ -91,7 +107,7 @@ def measure(bench: Bench, section: Section) -> str:
             case "wires":
                 measure_wires(bench)
             case "prompty":
-                measure_prompty(bench.children, bench.plan.runs, bench.note)
+                measure_prompty(bench)
             case "start":
                 measure_start(bench)
             case "server":

@@ -6,13 +6,13 @@ import sys
 import time
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from bench.bars import Samples, Side
 from bench.client import Crowd, Expect, Load, Target, ask_once, fault, plain_text, stream_text
 from bench.processes import ROOT, BenchError, Child, Children, free_port, python
 
-SIDES: tuple[Side, ...] = ("floor", "ours")
 ROUNDS = 10
 CHUNKS = 20
 GROWTH_ROUNDS = 200
@@ -61,16 +61,23 @@ QUICK = Plan(
 class Bench:
     """One benchmark run: the fake model, the children, and the samples so far."""
 
-    def __init__(self, plan: Plan, children: Children, upstream: str | None = None) -> None:
+    def __init__(self, plan: Plan, children: Children, upstream: str | None = None, before: Path | None = None) -> None:
         self.plan = plan
         self.children = children
         self.samples = Samples()
+        self.before = before  # the checkout to compare with, where there is one
+        self.ronda: tuple[Side, ...] = ("ours",) if before is None else ("ours", "before")
+        self.sides: tuple[Side, ...] = ("floor", *self.ronda)
         self._given = upstream
 
     @cached_property
     def upstream(self) -> str:
         """Started when it is first asked for: not while the local model is measured."""
         return self._given or start_upstream(self.children)
+
+    def tree(self, side: Side) -> Path:
+        """The checkout whose Ronda this side runs. The floor is always measured by the present benchmark."""
+        return self.before if side == "before" and self.before is not None else ROOT
 
     async def said(self, model: str, stream: bool) -> str:
         """What the model says when it is asked directly: what every answer is compared with."""
@@ -121,8 +128,7 @@ def local_missing() -> str:
 def measure_local(bench: Bench) -> None:
     """Each figure has its share of the seconds that are left, and at least one turn."""
     plan = bench.plan
-    child = bench.children.start_talking("local", python("-m", "bench.local"), core=None)
-    say(child.hear(120))
+    loaded = {side: start_local(bench, side) for side in bench.ronda}
     end = time.monotonic() + plan.local_seconds
     tokens = {"streams": plan.local_streamed, "prefix": LOCAL_ROUND_TOKENS}
     for number, figure in enumerate(LOCAL_FIGURES):
@@ -130,17 +136,29 @@ def measure_local(bench: Bench) -> None:
         share = (end - began) / (len(LOCAL_FIGURES) - number)
         command = f"{figure} {tokens.get(figure, LOCAL_TOKENS)}"
         if figure != "prefix":  # whose first round must be new
-            exchange(child, f"{figure} 8")  # warm up
+            for child in loaded.values():
+                exchange(child, f"{figure} 8")  # warm up
         for turn in range(plan.local_runs):
             started = time.monotonic()
-            floor, ours = exchange(child, command)
-            bench.note(f"local {figure}", "floor", floor)
-            bench.note(f"local {figure}", "ours", ours)
+            for side, child in loaded.items():
+                floor, ours = exchange(child, command)
+                bench.note(f"local {figure}", side, ours)
+                if side == "ours":
+                    bench.note(f"local {figure}", "floor", floor)
             now = time.monotonic()
             if turn + 1 < plan.local_runs and now - began + now - started > share:
                 say(f"  local {figure}: no time for more than {turn + 1} of {plan.local_runs} turns")
                 break
-    child.end()
+    for child in loaded.values():
+        child.end()
+
+
+def start_local(bench: Bench, side: Side) -> Child:
+    """It goes inside the engine's module, so each side is measured by the benchmark of its own commit."""
+    tree = bench.tree(side)
+    child = bench.children.start_talking(f"local-{side}", python("-m", "bench.local"), core=None, tree=tree, cwd=tree)
+    say(f"{side}: {child.hear(120)}")
+    return child
 
 
 def exchange(child: Child, what: str) -> tuple[float, float]:
@@ -162,12 +180,12 @@ def measure_library(bench: Bench) -> None:
 
 def measure_rounds(bench: Bench, mode: str) -> None:
     plan = bench.plan
-    loops = {side: start_loop(bench, side, ROUNDS, mode) for side in SIDES}
-    for side in SIDES:
+    loops = {side: start_loop(bench, side, ROUNDS, mode) for side in bench.sides}
+    for side in bench.sides:
         order(loops[side], f"cost 1 {plan.seconds}")  # warm up
     for concurrency in (1, CROWD):
         for _ in range(plan.slices):
-            for side in SIDES:
+            for side in bench.sides:
                 cost = order(loops[side], f"cost {concurrency} {plan.seconds}")
                 bench.note(f"library {mode} c={concurrency}", side, cost)
     for child in loops.values():
@@ -175,11 +193,14 @@ def measure_rounds(bench: Bench, mode: str) -> None:
 
 
 def measure_growth(bench: Bench) -> None:
-    loop = start_loop(bench, "ours", GROWTH_ROUNDS, "plain")
-    order(loop, "growth")  # warm up
+    loops = {side: start_loop(bench, side, GROWTH_ROUNDS, "plain") for side in bench.ronda}
+    for loop in loops.values():
+        order(loop, "growth")  # warm up
     for _ in range(bench.plan.growth_runs):
-        bench.note("growth", "ours", order(loop, "growth"))
-    loop.end()
+        for side, loop in loops.items():
+            bench.note("growth", side, order(loop, "growth"))
+    for loop in loops.values():
+        loop.end()
 
 
 # Wires
@@ -193,24 +214,32 @@ def measure_wires(bench: Bench) -> None:
         say(f"wires, run {run + 1} of {bench.plan.runs}")
         for mode in ("plain", "stream"):
             chat = start_loop(bench, "ours", ROUNDS, mode)
-            loops = {wire: start_loop(bench, "ours", ROUNDS, mode, wire) for wire in WIRES}
+            loops = {
+                (wire, side): start_loop(bench, side, ROUNDS, mode, wire) for wire in WIRES for side in bench.ronda
+            }
             for loop in (chat, *loops.values()):
                 order(loop, f"cost 1 {bench.plan.seconds}")  # warm up
             for _ in range(bench.plan.slices):
-                for wire, loop in loops.items():
-                    for side, child in (("floor", chat), ("ours", loop)):
-                        cost = order(child, f"cost {CROWD} {bench.plan.seconds / 2}")
-                        bench.note(f"wire {wire} {mode}", side, cost)  # type: ignore[arg-type]  # one of the two, as just said
+                for wire in WIRES:
+                    for side in bench.sides:
+                        loop = chat if side == "floor" else loops[wire, side]
+                        bench.note(f"wire {wire} {mode}", side, order(loop, f"cost {CROWD} {bench.plan.seconds / 2}"))
             for loop in (chat, *loops.values()):
                 loop.end()
 
 
 def start_loop(bench: Bench, side: Side, rounds: int, mode: str, wire: str = "openai-chat") -> Child:
+    command = loop_command(bench, side, rounds, mode, wire)
+    core = bench.children.cores.tested
+    return bench.children.start_talking(f"library-{side}", command, core=core, tree=bench.tree(side))
+
+
+def loop_command(bench: Bench, side: Side, rounds: int, mode: str, wire: str = "openai-chat") -> list[str | Path]:
     url = bench.upstream.removesuffix("/v1") if wire == "anthropic" else bench.upstream
     text = asyncio.run(bench.said(fake(0), stream=mode == "stream"))
-    command = python("-m", "bench.library", side, "--url", url, "--wire", wire, "--model", fake(rounds))
-    command += ["--rounds", str(rounds), "--expect", text, *(["--stream"] if mode == "stream" else [])]
-    return bench.children.start_talking(f"library-{side}", command, core=bench.children.cores.tested)
+    loop = "floor" if side == "floor" else "ours"
+    command = python("-m", "bench.library", loop, "--url", url, "--wire", wire, "--model", fake(rounds))
+    return [*command, "--rounds", str(rounds), "--expect", text, *(["--stream"] if mode == "stream" else [])]
 
 
 def order(loop: Child, what: str) -> float:
@@ -224,10 +253,10 @@ def order(loop: Child, what: str) -> float:
 def measure_start(bench: Bench) -> None:
     expect = asyncio.run(bench.said(fake(0), stream=False))
     say(f"start, {bench.plan.starts} times")
-    for side in SIDES:
+    for side in bench.sides:
         start_once(bench, side, expect)  # fills the caches of compiled modules and of the disk
     for _ in range(bench.plan.starts):
-        for side in SIDES:
+        for side in bench.sides:
             wall, cpu, peak = start_once(bench, side, expect)
             bench.note("start", side, wall, f" s ({cpu:.3f} s CPU, {peak:.1f} MB)")
             bench.samples.add("start CPU", side, cpu)
@@ -236,10 +265,11 @@ def measure_start(bench: Bench) -> None:
 
 def start_once(bench: Bench, side: Side, expect: str) -> tuple[float, float, float]:
     """Wall and CPU seconds from the start of the process to its answer, and its peak memory by then."""
-    script = ROOT / "bench" / f"start_{side}.py"
+    script = ROOT / "bench" / ("start_floor.py" if side == "floor" else "start_ours.py")
     command = python(script, bench.upstream, fake(0))
     started = time.perf_counter()
-    child = bench.children.start_talking(f"start-{side}", command, core=bench.children.cores.tested)
+    core = bench.children.cores.tested
+    child = bench.children.start_talking(f"start-{side}", command, core=core, tree=bench.tree(side))
     text = child.hear()
     wall = time.perf_counter() - started
     if text != expect.strip():
@@ -275,29 +305,36 @@ async def measure_server(bench: Bench) -> None:
     streamed = Expect(await bench.said(fake(0), stream=True), streamed=True)
     unhurried = Expect(await bench.said(paced, stream=True), streamed=True, pieces=plan.paced_chunks)
 
+    tools = ("--tools", ROOT / "bench" / "tools.py")
     floor = start_floor_server(bench)
-    ours = start_ronda(bench, "plain", fake(0))
     await measure_idle(bench, "floor", floor, plain)
-    await measure_idle(bench, "ours", ours, plain)
-    looping = start_ronda(bench, "loop", fake(ROUNDS), "--tools", ROOT / "bench" / "tools.py")
-    pacing = start_ronda(bench, "paced", paced)
+    once: dict[Side, Server] = {"floor": floor}
+    looping: dict[Side, Server] = {}
+    pacing: dict[Side, Server] = {}
+    for side in bench.ronda:
+        once[side] = start_ronda(bench, side, "plain", fake(0))
+        await measure_idle(bench, side, once[side], plain)
+        looping[side] = start_ronda(bench, side, "loop", fake(ROUNDS), *tools)
+        pacing[side] = start_ronda(bench, side, "paced", paced)
 
     for run in range(plan.runs):
         say(f"server, run {run + 1} of {plan.runs}")
-        crowds = {"floor": floor.crowd(CHAT, fake(0), plain), "ours": ours.crowd(CHAT, fake(0), plain)}
-        await measure_requests(bench, "server plain", crowds)
-        crowds = {
-            "floor": floor.crowd("/agent", fake(ROUNDS), plain),
-            "ours": looping.crowd(CHAT, fake(ROUNDS), looped),
-        }
-        await measure_requests(bench, "server loop", crowds)
-        crowds = {"floor": floor.crowd(CHAT, fake(0), streamed), "ours": ours.crowd(CHAT, fake(0), streamed)}
+        await measure_requests(bench, "server plain", crowds_of(once, CHAT, fake(0), plain))
+        crowds: Crowds = {"floor": floor.crowd("/agent", fake(ROUNDS), plain)}
+        await measure_requests(bench, "server loop", crowds | crowds_of(looping, CHAT, fake(ROUNDS), looped))
+        crowds = crowds_of(once, CHAT, fake(0), streamed)
         await measure_requests(bench, "server stream", crowds)
-        direct = Target(bench.upstream + "/chat/completions", fake(0), stream=True)
-        crowds = {"direct": Crowd(direct, streamed), **crowds}
-        await measure_first(bench, crowds)
-        crowds = {"floor": floor.crowd("/rewrite", paced, unhurried), "ours": pacing.crowd(CHAT, paced, unhurried)}
-        await measure_paced(bench, crowds)
+        direct = Crowd(Target(bench.upstream + "/chat/completions", fake(0), stream=True), streamed)
+        await measure_first(bench, direct, crowds)
+        crowds = {"floor": floor.crowd("/rewrite", paced, unhurried)}
+        await measure_paced(bench, crowds | crowds_of(pacing, CHAT, paced, unhurried))
+
+
+Crowds: TypeAlias = dict[Side, Crowd]
+
+
+def crowds_of(servers: dict[Side, Server], path: str, model: str, expect: Expect) -> Crowds:
+    return {side: server.crowd(path, model, expect) for side, server in servers.items()}
 
 
 # Each door, and what its plain answers and its streams end with.
@@ -313,19 +350,17 @@ async def measure_doors(bench: Bench) -> None:
     plan = bench.plan
     model = fake(ROUNDS)
     text = await bench.said(fake(0), stream=False)
-    server = start_ronda(bench, "doors", model, "--tools", ROOT / "bench" / "tools.py")
+    tools = ("--tools", ROOT / "bench" / "tools.py")
+    servers = {side: start_ronda(bench, side, "doors", model, *tools) for side in bench.ronda}
+    chat = servers["ours"]
     for run in range(plan.runs):
         say(f"doors, run {run + 1} of {plan.runs}")
         for door, (path, plain_end, stream_end) in DOORS.items():
-            crowds = {
-                "floor": server.crowd(CHAT, model, Expect(text, records=ROUNDS)),
-                "ours": server.crowd(path, model, Expect(text, end=plain_end)),
-            }
+            crowds: Crowds = {"floor": chat.crowd(CHAT, model, Expect(text, records=ROUNDS))}
+            crowds |= crowds_of(servers, path, model, Expect(text, end=plain_end))
             await measure_requests(bench, f"door {door} plain", crowds)
-            crowds = {
-                "floor": server.crowd(CHAT, model, Expect(text, streamed=True)),
-                "ours": server.crowd(path, model, Expect(text, streamed=True, end=stream_end)),
-            }
+            crowds = {"floor": chat.crowd(CHAT, model, Expect(text, streamed=True))}
+            crowds |= crowds_of(servers, path, model, Expect(text, streamed=True, end=stream_end))
             await measure_requests(bench, f"door {door} stream", crowds)
 
 
@@ -337,29 +372,32 @@ async def measure_idle(bench: Bench, side: Side, server: Server, expect: Expect)
     bench.note("server idle", side, server.child.memory_mb(), " MB")
 
 
-async def measure_requests(bench: Bench, key: str, crowds: dict[str, Crowd]) -> None:
+async def measure_requests(bench: Bench, key: str, crowds: Crowds) -> None:
     for turn in await take_turns(crowds, CROWD, bench.plan.slices, bench.plan.seconds):
-        for side in SIDES:
-            bench.note(key, side, turn[side].cpu_ms, f" ms (busy {turn[side].busy:.0%})")
+        for side, load in turn.items():
+            bench.note(key, side, load.cpu_ms, f" ms (busy {load.busy:.0%})")
 
 
-async def measure_first(bench: Bench, crowds: dict[str, Crowd]) -> None:
+async def measure_first(bench: Bench, model: Crowd, crowds: Crowds) -> None:
     """The wait for the first word through a server, minus the wait when the model is asked directly."""
-    for turn in await take_turns(crowds, 1, bench.plan.slices, bench.plan.seconds):
+    for turn in await take_turns({"direct": model, **crowds}, 1, bench.plan.slices, bench.plan.seconds):
         direct = turn["direct"].first_ms
-        for side in SIDES:
+        for side in crowds:
             bench.note("server first", side, turn[side].first_ms - direct, f" ms (directly {direct:.3f} ms)")
 
 
-async def measure_paced(bench: Bench, crowds: dict[str, Crowd]) -> None:
+async def measure_paced(bench: Bench, crowds: Crowds) -> None:
     """One stream per connection and turn. The events are the model's, so that leaving some out looks no cheaper."""
     for turn in await take_turns(crowds, CROWD, bench.plan.slices, 0):
-        for side in SIDES:
-            cost = 1000 * turn[side].cpu_ms / bench.plan.paced_chunks
-            bench.note("server paced", side, cost, f" µs (busy {turn[side].busy:.0%})")
+        for side, load in turn.items():
+            cost = 1000 * load.cpu_ms / bench.plan.paced_chunks
+            bench.note("server paced", side, cost, f" µs (busy {load.busy:.0%})")
 
 
-async def take_turns(crowds: dict[str, Crowd], size: int, turns: int, seconds: float) -> list[dict[str, Load]]:
+Name = TypeVar("Name", bound=str)
+
+
+async def take_turns(crowds: dict[Name, Crowd], size: int, turns: int, seconds: float) -> list[dict[Name, Load]]:
     """Let each crowd ask in its turn, again and again; the first turn only warms up."""
     try:
         for crowd in crowds.values():
@@ -378,18 +416,25 @@ def start_floor_server(bench: Bench) -> Server:
     return start_server(bench, "floor-server", command, port)
 
 
-def start_ronda(bench: Bench, name: str, model: str, *flags: str | Path) -> Server:
+def start_ronda(bench: Bench, side: Side, name: str, model: str, *flags: str | Path) -> Server:
     """`ronda serve` as it comes, with its default journal, in a folder of its own."""
     port = free_port()
+    name = f"ronda-{name}-{side}"
+    return start_server(bench, name, serve_command(bench, name, model, port, *flags), port, bench.tree(side))
+
+
+def serve_command(bench: Bench, name: str, model: str, port: int, *flags: str | Path) -> list[str | Path]:
     folder = bench.children.folder / f"data-{name}"
     folder.mkdir()
-    command: list[str | Path] = [Path(sys.executable).parent / "ronda", "serve", "--model", f"openai-chat:{model}"]
-    command += ["--base-url", bench.upstream, "--host", "127.0.0.1", "--port", str(port), "--data-dir", folder, *flags]
-    return start_server(bench, f"ronda-{name}", command, port)
+    command: list[str | Path] = [sys.executable, Path(sys.executable).parent / "ronda", "serve"]
+    command += ["--model", f"openai-chat:{model}", "--base-url", bench.upstream]
+    return [*command, "--host", "127.0.0.1", "--port", str(port), "--data-dir", folder, *flags]
 
 
-def start_server(bench: Bench, name: str, command: list[str | Path], port: int) -> Server:
+def start_server(
+    bench: Bench, name: str, command: list[str | Path], port: int, tree: Path = ROOT, seconds: float = 20
+) -> Server:
     env = {"BENCH_UPSTREAM": bench.upstream}
-    child = bench.children.start(name, command, core=bench.children.cores.tested, env=env)
-    child.wait_for_http(f"http://127.0.0.1:{port}/health")
+    child = bench.children.start(name, command, core=bench.children.cores.tested, env=env, tree=tree)
+    child.wait_for_http(f"http://127.0.0.1:{port}/health", seconds)
     return Server(child, port)
