@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE
 
 from ronda import ChatCompletionRequest, Runner, ToolChoice, tool
 from ronda.core.events import ModelFinished, TextDelta
@@ -263,7 +264,7 @@ def test_a_stream_that_nobody_reads_ends_the_run_too() -> None:
     stream = ask(Runner(model), stream=True)
     del stream
 
-    assert model.over.wait(10)
+    assert model.over.wait(PATIENCE)
 
 
 async def test_it_works_inside_a_running_loop() -> None:

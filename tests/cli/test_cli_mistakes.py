@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cli.commands import script, shown
+from tests.patience import PATIENCE
 
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
@@ -182,7 +183,7 @@ def test_a_prompt_that_is_not_utf_8_is_a_clear_error(tmp_path: Path) -> None:
         [sys.executable, "-m", "ronda", "run", "--model", script(tmp_path)],
         input=b"caf\xe9",
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, "PYTHONUTF8": "1"},
         check=False,
     )
@@ -207,12 +208,12 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, flags: list[str
         assert process.stderr is not None
         assert process.stdout.readline() == b"line\n"
         process.stdout.close()
-        assert (process.stderr.read(), process.wait(60)) == (b"", 141)
+        assert (process.stderr.read(), process.wait(PATIENCE)) == (b"", 141)
 
 
 def test_what_the_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path) -> None:
     with started("run", "hi", "--model", script(tmp_path, "São"), PYTHONIOENCODING="ascii") as process:
-        assert process.communicate(timeout=60) == (b"S\\xe3o\n", b"")
+        assert process.communicate(timeout=PATIENCE) == (b"S\\xe3o\n", b"")
         assert process.returncode == 0
 
 
@@ -378,7 +379,7 @@ def test_a_host_that_is_none_is_not_blamed_on_the_port(capsys: pytest.CaptureFix
 
     assert (code, out) == (2, "")
     assert err.startswith("ronda: cannot listen on 192.0.2.1:0: ")
-    assert err.endswith("; choose another with --host\n")
+    assert err.endswith("; choose another address with --host\n")
 
 
 def test_a_journal_that_is_none_is_a_clear_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.cli.commands import script, shown
+from tests.patience import PATIENCE
 
 import ronda
 
@@ -50,7 +51,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_installed_command_is_the_same() -> None:
     command = Path(sys.executable).parent / "ronda"
     for start in ([str(command)], [sys.executable, "-m", "ronda"]):
-        done = subprocess.run([*start, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run([*start, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True)
         assert done.stdout == f"ronda {ronda.__version__}\n"
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 SENTENCE = (
     "the local engine needs the system library libgomp.so.1, which is missing here; 'sudo apt-get install libgomp1' "
@@ -44,7 +45,12 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("command", DOORS.values(), ids=DOORS.keys())
 def test_a_missing_library_is_one_sentence_with_the_way_out(environ: dict[str, str], command: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, *command], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+        [sys.executable, *command],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
     said = done.stdout + done.stderr

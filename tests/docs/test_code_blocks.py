@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -58,6 +59,6 @@ def test_the_block_runs(code: str, server: str) -> None:
     code = code.replace("openai-chat:gpt-5", "openai-chat:default").replace("http://127.0.0.1:1234", server)
     environ = {**os.environ, "OPENAI_BASE_URL": f"{server}/v1", "OPENAI_API_KEY": "any"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -25,6 +25,8 @@ import pytest
 import uvicorn
 from pytest_asyncio import is_async_test
 from starlette.types import Receive, Scope, Send
+from tests.patience import PATIENCE as PATIENCE
+from tests.patience import soon as soon
 
 from ronda.core.events import Event, RunFinished
 from ronda.core.limits import Retry
@@ -34,7 +36,6 @@ from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
 
-PATIENCE = 10.0  # a guard for tests that would hang; never what a test measures
 QUICK = Retry(initial_interval=0.0, max_interval=0.01)
 
 Json: TypeAlias = dict[str, Any]
@@ -45,11 +46,6 @@ def on_one_loop(items: Iterable[pytest.Item], folder: Path) -> None:
     for item in items:
         if item.path.is_relative_to(folder) and is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-
-
-def soon() -> asyncio.Timeout:
-    """Bounds a wait."""
-    return asyncio.timeout(PATIENCE)
 
 
 # ---- our server ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
+from tests.patience import soon
 
 from ronda import Agent, Cancel, Guardrails, Retry, invoke_agent_async
 from ronda.core.events import Event, ModelRetried, RunFinished, RunStarted
@@ -146,7 +147,7 @@ async def test_while_waiting_to_try_again_the_wait_ends() -> None:
 
     model = ScriptedModel(fails("busy", 503), says("never"))
     with pytest.raises(RunCancelled):
-        async with asyncio.timeout(10):
+        async with soon():
             await invoke_agent_async(
                 Agent(model), "go", cancel=cancel, on_event=on_event, retry=Retry(initial_interval=60.0)
             )
@@ -192,7 +193,7 @@ async def test_a_task_that_is_cancelled_itself_stays_cancelled() -> None:
     cancel = Cancel()
     model = ScriptedModel(calls("hang"), says("never"))
     task = asyncio.create_task(invoke_agent_async(Agent(model, tools=[hang]), "go", cancel=cancel))
-    async with asyncio.timeout(10):
+    async with soon():
         await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

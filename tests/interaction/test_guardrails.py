@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.patience import soon
 
 from ronda import Agent, GuardrailResult, Guardrails, Steering, invoke_agent, invoke_agent_async, stream_agent
 from ronda.core.events import Checked, Event, ModelFinished, ModelStarted, RunFinished, TextDelta, ToolStarted
@@ -296,7 +297,7 @@ async def test_calls_that_run_side_by_side_are_judged_side_by_side() -> None:
     both = asyncio.Barrier(2)
 
     async def judge(name: str, arguments: dict[str, Any]) -> bool:
-        async with asyncio.timeout(10):
+        async with soon():
             await both.wait()
         return True
 

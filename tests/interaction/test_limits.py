@@ -163,8 +163,8 @@ async def test_time_that_is_used_up_ends_the_run_and_its_tool() -> None:
     model = ScriptedModel(calls(Call("wait", {}, "w")))
 
     async with soon():
-        with pytest.raises(LimitExceeded, match=r"0\.05 seconds") as raised:
-            await invoke_agent_async(Agent(model=model, tools=[wait]), "go", max_seconds=0.05)
+        with pytest.raises(LimitExceeded, match=r"0\.5 seconds") as raised:
+            await invoke_agent_async(Agent(model=model, tools=[wait]), "go", max_seconds=0.5)
 
     assert stopped.is_set()
     assert len(model.heard) == 1
@@ -359,13 +359,13 @@ async def test_a_run_of_the_server_ends_when_its_time_is_up(door: Door, stream: 
 
     model = ScriptedModel(calls(Call("wait", {}, "w")))
 
-    async with door.serving(model, wait, max_run_seconds=0.1) as served:
+    async with door.serving(model, wait, max_run_seconds=0.5) as served:
         said = await served.ask(stream=stream)
         [end] = await served.ends
 
     assert stopped.is_set()
     assert (said.content, said.finish_reason, said.limit) == (
-        "I stopped: the run took longer than its 0.1 seconds.",
+        "I stopped: the run took longer than its 0.5 seconds.",
         "stop",
         "max_seconds",
     )

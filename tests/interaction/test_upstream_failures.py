@@ -209,16 +209,21 @@ BREAKS: dict[str, tuple[Act, str]] = {
 }
 
 
+def silence(act: Act) -> Timeouts:
+    """A short patience only with who falls silent: on a busy machine the others may be slow."""
+    return Timeouts(silence=0.05) if act is goes_silent else Timeouts()
+
+
 @pytest.mark.parametrize(("act", "said"), BREAKS.values(), ids=BREAKS.keys())
 async def test_a_stream_that_breaks_off_ends_with_what_was_shown_and_why(door: Door, act: Act, said: str) -> None:
-    answer = await check(door, True, act, says=said, asked=1, timeouts=Timeouts(silence=0.05))
+    answer = await check(door, True, act, says=said, asked=1, timeouts=silence(act))
 
     assert answer.said.content == "Hel"
 
 
 @pytest.mark.parametrize(("act", "said"), BREAKS.values(), ids=BREAKS.keys())
 async def test_what_was_shown_is_kept_in_the_record(door: Door, act: Act, said: str) -> None:
-    async with Upstream(act) as upstream, door.serving(upstream.url, timeouts=Timeouts(silence=0.05)) as served:
+    async with Upstream(act) as upstream, door.serving(upstream.url, timeouts=silence(act)) as served:
         await post(served, True, upstream.shown)
         [events] = await served.events
 
@@ -234,7 +239,7 @@ async def test_a_stream_that_says_nothing_after_its_head_is_tried_again(door: Do
 
     async with (
         Upstream(says_nothing, completes("Hello")) as upstream,
-        door.serving(upstream.url, timeouts=Timeouts(silence=0.05)) as served,
+        door.serving(upstream.url, timeouts=Timeouts(silence=0.5)) as served,
     ):
         answer = await post(served, True)
 

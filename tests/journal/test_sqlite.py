@@ -17,6 +17,7 @@ from typing import get_args
 
 import pytest
 from msgspec import Raw
+from tests.patience import soon
 
 from ronda.core.events import Event, Fact, ModelFinished, ModelStarted, RunStarted, ToolFinished, Warned
 from ronda.core.parts import AssistantTurn, Native, Text, ToolResult, user
@@ -105,7 +106,7 @@ async def test_without_a_barrier_events_are_written_all_the_same(path: Path) -> 
     journal = SqliteJournal(path)
     journal.append("a", [start("a")])
     with closing(sqlite3.connect(path)) as other:
-        async with asyncio.timeout(20):
+        async with soon():
             while other.execute("SELECT count(*) FROM event").fetchone() == (0,):  # noqa: ASYNC110  # there is no event to wait for
                 await asyncio.sleep(0.001)
         assert other.execute("SELECT count(*) FROM event").fetchone() == (1,)

@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 import uvloop
+from tests.patience import soon
 from tests.providers.raw_upstream import Upstream, chunked, http, pieces, read, request, says, sized
 
 from ronda.errors import UpstreamBroken
@@ -81,7 +82,7 @@ def test_a_packed_stream_comes_event_by_event(wbits: int) -> None:
 
         async with (
             Upstream(act).running() as upstream,
-            asyncio.timeout(10),
+            soon(),
             http(upstream).post(b"{}") as answer,
         ):
             while event := await answer.next():

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from tests.patience import soon
 from tests.providers.raw_upstream import Upstream, http, read, request, says, sized
 
 from ronda.core.limits import Timeouts
@@ -132,7 +133,7 @@ def test_a_request_that_is_cancelled_at_any_moment_leaves_no_connection_open(run
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
-        async with asyncio.timeout(10):
+        async with soon():
             while open_now > 1:  # noqa: ASYNC110  # one may be kept; each turn of the loop is what is waited for
                 await asyncio.sleep(0)
 
@@ -154,7 +155,7 @@ async def test_an_answer_that_cannot_be_unpacked_is_hung_up_on() -> None:
         assert await reader.read() == b""
         gone.set()
 
-    async with Upstream(act).running() as upstream, asyncio.timeout(10):
+    async with Upstream(act).running() as upstream, soon():
         with pytest.raises(UpstreamBroken):
             await read(http(upstream))
         await gone.wait()
@@ -172,7 +173,7 @@ def test_a_server_that_stops_speaking_while_we_send_is_not_waited_for(run: Any) 
             writer.write_eof()
             await done.wait()
 
-        async with Upstream(act).running() as upstream, asyncio.timeout(10):
+        async with Upstream(act).running() as upstream, soon():
             with pytest.raises(UpstreamUnreachable, match="the connection was closed"):
                 await read(http(upstream), b"x" * 30_000_000)
             done.set()
@@ -192,7 +193,7 @@ async def test_connections_that_end_while_nobody_uses_them_are_forgotten() -> No
         here = asyncio.get_running_loop()
         assert len(connections(here)) == 20
         hurry.set()
-        async with asyncio.timeout(10):
+        async with soon():
             while connections(here):  # noqa: ASYNC110  # there is nobody who could say so
                 await asyncio.sleep(0)
 

@@ -6,8 +6,9 @@ import asyncio
 import datetime
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.patience import PATIENCE, soon
 from tests.providers.raw_upstream import Act
 
 from ronda.core.limits import Timeouts
@@ -158,7 +160,7 @@ def test_tls_that_is_never_agreed_on_is_bounded_and_hung_up_on(run: Any) -> None
             await ask(f"https://127.0.0.1:{port}/", connect=0.05)
         assert str(error.value) == f"no answer from https://127.0.0.1:{port}: no connection within 0.05 seconds"
         assert error.value.retryable
-        async with asyncio.timeout(10):
+        async with soon():
             await gone.wait()
         server.close()
 
@@ -184,13 +186,43 @@ def test_a_large_request_that_was_refused_before_it_was_out_is_not_in_the_way_of
             finally:
                 writer.close()
 
-        async with serving(certificate, act) as port, asyncio.timeout(10):
+        async with serving(certificate, act) as port, soon():
             url = f"https://localhost:{port}/"
             answers = [await ask(url, b"x" * 30_000_000), await ask(url)]
             done.set()
         return answers
 
     assert run(twice()) == [b"413", b"200"]
+
+
+@contextmanager
+def ends_after(certificate: Path, answer: bytes, says_so: bool) -> Iterator[int]:
+    """A server of one answer that ends its side of the connection, with TLS's word for it or without.
+
+    It is no event loop's: theirs always say the word, and do not let anybody else end the socket.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def serve() -> None:
+        accepted, _ = listener.accept()
+        with context.wrap_socket(accepted, server_side=True) as connection:
+            asked = b""
+            while not asked.endswith(b"{}"):
+                asked += connection.recv(65536)
+            connection.sendall(answer)
+            if says_so:
+                with suppress(OSError):  # the client need not answer the word, and may hang up at once
+                    connection.unwrap()
+            else:
+                connection.shutdown(socket.SHUT_WR)  # of the socket alone: from here on it is a plain one
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
 
 
 @pytest.mark.usefixtures("trusted")
@@ -206,23 +238,11 @@ def test_a_connection_that_ends_with_or_without_the_word_tls_has_for_it(
 ) -> None:
     """Many servers do not say it. What has no length is then as long as it is: JSON and streams know their own end."""
 
-    async def act(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"{}")
-        writer.write(head + b"\r\nhello")
-        if says_so:
-            writer.close()
+    with ends_after(certificate, head + b"\r\nhello", says_so) as port:
+        url = f"https://localhost:{port}/"
+        if broken:
+            with pytest.raises(UpstreamBroken, match="broke off: the connection was closed") as error:
+                run(ask(url))
+            assert error.value.retryable
         else:
-            writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
-            await reader.read()
-            writer.close()
-
-    async def once() -> bytes:
-        async with serving(certificate, act) as port, asyncio.timeout(10):
-            return await ask(f"https://localhost:{port}/")
-
-    if broken:
-        with pytest.raises(UpstreamBroken, match="broke off: the connection was closed") as error:
-            run(once())
-        assert error.value.retryable
-    else:
-        assert run(once()) == b"hello"
+            assert run(ask(url)) == b"hello"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from msgspec import Raw
+from tests.patience import soon
 
 from ronda.core.events import LogprobsDelta, Preview, TextDelta
 from ronda.core.output import fold
@@ -54,7 +55,7 @@ async def test_the_same_seed_says_the_same_and_another_does_not(ask: Asking) -> 
 async def test_more_than_there_are_slots_all_get_an_answer(ask: Asking) -> None:
     asked = [ask(f"Say something about the number {n}.", max_tokens=6) for n in range(5)]
 
-    async with asyncio.timeout(60):
+    async with soon():
         answers = await asyncio.gather(*asked)
 
     assert [answer.usage.output for answer in answers] == [6] * 5

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE, soon
 
 from ronda.errors import BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Gate, Piece
@@ -25,7 +26,7 @@ LONG = list(range(1000, 1250))
 async def complete(engine: Engine, prompt: list[int], tokens: int, **body: Any) -> tuple[str, Completion]:
     await engine.load()
     said: list[Piece] = []
-    async with asyncio.timeout(60):
+    async with soon():
         done = await engine.complete({"prompt": prompt, "n_predict": tokens, "temperature": 0, **body}, said.extend)
     return "".join([piece.text for piece in said]), done
 
@@ -35,7 +36,7 @@ async def test_a_cancelled_answer_gives_its_slot_to_the_next(narrow: Engine) -> 
     began = asyncio.Event()
     body = {"prompt": [1000], "n_predict": 900, "ignore_eos": True}
     endless = asyncio.create_task(narrow.complete(body, lambda _: began.set()))
-    async with asyncio.timeout(30):
+    async with soon():
         await began.wait()
 
     endless.cancel()
@@ -64,7 +65,7 @@ async def test_who_waits_for_a_slot_can_leave_the_queue(narrow: Engine) -> None:
     began = asyncio.Event()
     body = {"prompt": [1000], "n_predict": 900, "ignore_eos": True}
     endless = asyncio.create_task(narrow.complete(body, lambda _: began.set()))
-    async with asyncio.timeout(30):
+    async with soon():
         await began.wait()
     second = asyncio.create_task(complete(narrow, [1001], 1))
     third = asyncio.create_task(complete(narrow, [1002], 1))
@@ -91,7 +92,7 @@ async def test_the_event_loop_goes_on_while_a_model_decodes(engine: Engine) -> N
     _, done = await complete(engine, [1000], 20, ignore_eos=True)
     ticking.cancel()
 
-    assert ticks > done.completion_seconds / 0.02  # on the average: the worst gap is measured by `make bench`
+    assert ticks > done.completion  # a tick between one token and the next: the worst gap is measured by `make bench`
 
 
 async def test_what_a_reader_raises_ends_the_answer(engine: Engine) -> None:
@@ -147,7 +148,7 @@ def test_a_process_can_end_in_the_middle_of_an_answer(engine: Engine) -> None:
         asyncio.run(main())
     """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "began\n", "")
@@ -193,7 +194,7 @@ async def test_the_gate_lets_in_who_came_first() -> None:
         await asyncio.sleep(0)
         gate.leave()
 
-    async with asyncio.timeout(5):
+    async with soon():
         await asyncio.gather(*[pass_through(number) for number in range(5)])
 
     assert order == [0, 1, 2, 3, 4]
@@ -208,10 +209,10 @@ async def test_a_place_given_to_somebody_who_just_left_goes_to_the_next() -> Non
     gate.leave()  # on its way to the first …
     waiting[0].cancel()  # … who leaves in the same moment
 
-    async with asyncio.timeout(5):
+    async with soon():
         await waiting[1]
     gate.leave()
-    async with asyncio.timeout(5):
+    async with soon():
         await gate.enter()
 
 
@@ -229,5 +230,5 @@ async def test_a_place_is_not_lost_with_the_loop_that_waited_for_it() -> None:
 
     await asyncio.to_thread(elsewhere)
     gate.leave()
-    async with asyncio.timeout(5):
+    async with soon():
         await gate.enter()
