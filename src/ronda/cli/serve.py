@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ronda._version import __version__
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 from ronda.journal import Journal
@@ -23,6 +22,8 @@ from ronda.store import StoreError
 if TYPE_CHECKING:
     from ronda.cli.process import Signals
     from ronda.server.app import Server
+
+_PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
 def serve(asked: argparse.Namespace) -> int:
@@ -81,18 +82,10 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
 
 
 def _say_up(server: Server, listener: socket.socket) -> None:
-    config = server.config
-    said = []
-    if server.agent_files is not None:
-        names = ", ".join(server.agent_files.names()) or "none yet"
-        said.append(f"agents in {config.agents}: {names}")
-        for name, problem in server.agent_files.problems().items():
-            said.append(f"ronda: the agent '{name}' cannot be used: {problem}")
-    tools = ", ".join(server.toolbox.names) or "none of its own"
+    from ronda.cli.startup import startup_lines
+
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    said.append(f"ronda {__version__} on http://{shown}:{port}  model {config.model}  tools {tools}")
-    print(*said, sep="\n", file=sys.stderr, flush=True)
+    print(*startup_lines(server, data_folder(server.config), host, port), sep="\n", file=sys.stderr, flush=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -109,20 +102,27 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
-        other = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
-        raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror}; choose another with {other}") from error
+        way_out = (
+            "another port with " + _port_option(port) if error.errno in _PORT_ERRORS else "another address with --host"
+        )
+        raise BadConfig(f"cannot listen on {host}:{port}: {error.strerror}; choose {way_out}") from error
     listener.set_inheritable(True)
     return listener
 
 
+def _port_option(taken: int) -> str:
+    """Whoever typed `make serve` has never seen our flags; the Makefile says that it was make."""
+    return f"'make serve PORT={taken + 1}'" if os.environ.get("RONDA_STARTED_BY") == "make" else "--port"
+
+
 def open_journal(config: ServerConfig) -> Journal:
-    if config.data_dir == ":memory:":
+    folder = data_folder(config)
+    if folder is None:
         from ronda.journal.memory import MemoryJournal
 
         return MemoryJournal()
     from ronda.journal.sqlite import SqliteJournal
 
-    folder = Path(config.data_dir) if config.data_dir is not None else state_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -142,9 +142,15 @@ def open_journal(config: ServerConfig) -> Journal:
 
 def catalog_file(config: ServerConfig) -> str:
     """Where agents and conversations are kept that clients make: next to the journal, or nowhere."""
+    folder = data_folder(config)
+    return ":memory:" if folder is None else str(folder / "catalog.db")
+
+
+def data_folder(config: ServerConfig) -> Path | None:
+    """Where runs and conversations are kept, if they are."""
     if config.data_dir == ":memory:":
-        return ":memory:"
-    return str((Path(config.data_dir) if config.data_dir is not None else state_folder()) / "catalog.db")
+        return None
+    return Path(config.data_dir) if config.data_dir is not None else state_folder()
 
 
 def state_folder() -> Path:

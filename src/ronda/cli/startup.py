@@ -1,0 +1,42 @@
+"""What `ronda serve` prints once it is up: where it is, what it has, where conversations go, and how to ask a first question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ronda._version import __version__
+from ronda.server.app import Server
+
+
+def startup_lines(server: Server, folder: Path | None, host: str, port: int) -> list[str]:
+    """`folder` is where runs and conversations are kept, if they are."""
+    config = server.config
+    lines = []
+    if server.agent_files is not None:
+        names = ", ".join(server.agent_files.names()) or "none yet"
+        lines.append(f"agents in {config.agents}: {names}")
+        for name, problem in server.agent_files.problems().items():
+            lines.append(f"ronda: the agent '{name}' cannot be used: {problem}")
+    tools = ", ".join(server.toolbox.names) or "none of its own"
+    lines.append(f"ronda {__version__} on http://{_bracketed(host)}:{port}  model {config.model}  tools {tools}")
+    if folder is None:
+        lines.append("conversations are kept in memory, until the server ends (--data-dir DIR keeps them in a folder)")
+    else:
+        lines.append(
+            f"conversations are kept in {_home_as_tilde(folder)} for {config.journal_max_days:g} days (--data-dir)"
+        )
+    # A server that listens everywhere is also here.
+    near = _bracketed({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))
+    question = '{"messages": [{"role": "user", "content": "Say hello."}]}'
+    lines.append("ask it something from another terminal:")
+    lines.append(f"  curl http://{near}:{port}/v1/chat/completions -H 'Content-Type: application/json' -d '{question}'")
+    return lines
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _home_as_tilde(folder: Path) -> str:
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
