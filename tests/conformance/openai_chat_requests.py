@@ -37,8 +37,6 @@ REFUSED_BY_DESIGN = {
     "tools[].type": "hosted tools are not run by this server",
     "audio": "this server answers with text",
     "modalities": "this server answers with text",
-    "max_tokens": "a limit of 0 tokens is an error (agentic-http.md)",
-    "max_completion_tokens": "a limit of 0 tokens is an error (agentic-http.md)",
 }
 
 

@@ -74,6 +74,8 @@ async def test_numbers_are_passed_on_as_they_were_written(door: Door) -> None:
 KNOWN: dict[str, tuple[Json, Json]] = {
     "max_tokens": ({"max_tokens": 9}, {"max_tokens": 9}),
     "max_completion_tokens": ({"max_completion_tokens": 9}, {"max_completion_tokens": 9}),
+    "max_tokens zero": ({"max_tokens": 0}, {"max_tokens": 0}),
+    "max_completion_tokens zero": ({"max_completion_tokens": 0}, {"max_completion_tokens": 0}),
     "seed": ({"seed": 7}, {"seed": 7}),
     "stop": ({"stop": ["a", "b"]}, {"stop": ["a", "b"]}),
     "temperature": ({"temperature": 0.5}, {"temperature": 0.5}),

@@ -69,7 +69,6 @@ def _openai_strict(schema: Json) -> Iterator[str]:
         if "$ref" in node and node.keys() - {"$ref", "$defs"}:
             yield f"{path}: $ref cannot have keywords"
         for keyword in (
-            "default",
             "oneOf",
             "allOf",
             "not",

@@ -447,7 +447,7 @@ def test_annotations_that_strict_mode_does_not_permit_are_left_out_of_it() -> No
     schema["$defs"] = {"b": closed()}
 
     assert lower(schema, OPENAI).schema == {
-        **closed(a={"type": "string"}, b={"anyOf": [{"$ref": "#/$defs/b"}], "description": "d"}),
+        **closed(a={"type": "string", "default": "x"}, b={"anyOf": [{"$ref": "#/$defs/b"}], "description": "d"}),
         "$defs": {"b": closed()},
     }
 

@@ -241,12 +241,13 @@ def test_what_the_chat_door_calls_by_other_names_is_asked_for_in_this_apis_way()
 
 def test_a_form_of_the_answer_is_written_with_its_schema() -> None:
     schema = Raw(
-        b'{"type":"object","properties":{"a":{"type":"string","default":"x"}},"required":["a"],"additionalProperties":false}'
+        b'{"type":"object","properties":{"a":{"type":"string","default":"x","examples":["y"]}},"required":["a"],'
+        b'"additionalProperties":false}'
     )
     body = written(options=Options(response_format=ResponseFormat("json_schema", "an answer", schema, True, "why")))
     formed = {
         "type": "object",
-        "properties": {"a": {"type": "string"}},
+        "properties": {"a": {"type": "string", "default": "x"}},
         "required": ["a"],
         "additionalProperties": False,
     }

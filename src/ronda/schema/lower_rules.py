@@ -57,10 +57,11 @@ _ROOT_COMBINATIONS: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "enum"}
 _ANNOTATIONS: Final = frozenset({"title", "description"})
 
 # https://developers.openai.com/api/docs/guides/structured-outputs (supported schemas). `title` is not in that list, and
-# 29 recorded strict tools have it. `default` is "not permitted"; so are siblings of `$ref`.
+# 29 recorded strict tools have it. `default` is "not permitted" there, and recorded strict tools that have it are taken.
+# Siblings of `$ref` are not.
 _STRICT_OPENAI: Final = Strict(
     keywords=_ANNOTATIONS
-    | {"type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "properties", "required"}
+    | {"default", "type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "properties", "required"}
     | {"additionalProperties", "items", "minItems", "maxItems", "pattern", "format"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
     formats=frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}),

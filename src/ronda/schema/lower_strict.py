@@ -1,7 +1,7 @@
 """A schema and the rules of a provider's strict mode → in what words that mode takes it, or why it does not.
 
 Nothing is tightened to fit: a schema whose author left properties optional, or open, is not a strict one, and goes
-without. Only what has no meaning is rewritten: a default is left out where it is not permitted, and what stands beside a
+without. Only what has no meaning is rewritten: an example is left out where it is not permitted, and what stands beside a
 reference is put around it.
 """
 

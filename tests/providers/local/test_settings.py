@@ -91,6 +91,7 @@ def test_what_makes_no_sense_is_refused_by_name(extra: dict[str, str], problem: 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
+        ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"temperature": -1.0}, "'temperature' is -1"),
         ({"top_p": 1.1}, "'top_p' is 1.1"),
         ({"stop": ("",)}, "'stop' has an empty text"),

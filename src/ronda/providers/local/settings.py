@@ -47,6 +47,9 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
     """`thinks`: the model's template can be told how much to think."""
     body: dict[str, Any] = {}
     template: dict[str, Any] = {}
+    if options.max_tokens is not None and options.max_tokens < 1:
+        name = "max_completion_tokens" if "max_completion_tokens" in options.extra else "max_tokens"
+        raise BadRequest(f"{name} must be at least 1.", param=name)
     if options.temperature is not None:
         body["temperature"] = _within(options.temperature, "temperature", 0, 100)
     if options.top_p is not None:

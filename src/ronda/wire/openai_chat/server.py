@@ -142,8 +142,9 @@ def _read_stream_options(fields: dict[str, Raw], stream: bool) -> _StreamOptions
 
 
 def _read_options(fields: dict[str, Raw]) -> Options:
-    limit = bounded(fields, "max_tokens", 1)
-    newer_limit = bounded(fields, "max_completion_tokens", 1)
+    # Some clients mean "no limit of mine" by 0. Whether a model can take it is the model's affair.
+    limit = bounded(fields, "max_tokens", 0)
+    newer_limit = bounded(fields, "max_completion_tokens", 0)
     extra = {name: value.copy() for name, value in fields.items() if name not in _READ and value != _HARMLESS.get(name)}
     if newer_limit is not None:  # newer models know this name alone, older servers the other: say what the caller said
         extra["max_completion_tokens"] = fields["max_completion_tokens"].copy()
