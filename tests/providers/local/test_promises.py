@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 from tests.providers.local.conftest import Asking
 
 from ronda.core.events import CallDelta, TextDelta
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
-from ronda.core.plan import NONE, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.plan import NONE, Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.drive import enforces_format
 from ronda.errors import BadRequest
 from ronda.providers.local.engine import Engine
 
@@ -150,3 +153,20 @@ async def test_a_format_and_a_grammar_are_not_for_one_answer(ask: Asking) -> Non
             response_format=ResponseFormat("json_object"),
             extra={"grammar": b'{"type": "regex", "value": "(yes|no)"}'},
         )
+
+
+@pytest.mark.parametrize(("more", "shown"), [({}, True), ({"not": {"required": ["b"]}}, False)])
+async def test_an_answer_is_shown_as_it_comes_only_where_its_schema_is_kept_to_the_letter(
+    ask: Asking, more: dict[str, Any], shown: bool
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], **more}
+    format = ResponseFormat("json_schema", schema=Raw(msgspec.json.encode(schema)))
+
+    assert enforces_format(ask.model, Options(response_format=format)) is shown
+
+
+async def test_a_grammar_that_would_only_be_approached_is_refused_with_the_way_out(ask: Asking) -> None:
+    grammar = {"type": "json_schema", "value": {"oneOf": [{"type": "integer"}, {"minimum": 3}]}}
+
+    with pytest.raises(BadRequest, match="send it as `response_format`"):
+        await ask("Go", extra={"grammar": msgspec.json.encode(grammar)})

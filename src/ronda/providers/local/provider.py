@@ -27,6 +27,7 @@ from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
 from ronda.providers.local.prompt import Defuser, length, write_chatml, write_flat, write_messages, write_tools
 from ronda.providers.local.settings import Settings, read_settings
+from ronda.schema.grammar import is_exact
 from ronda.wire.markup import (
     Family,
     MarkupReader,
@@ -69,10 +70,6 @@ class _Prepared(Struct, frozen=True):
 
 
 class LocalModel:
-    enforces_format = (
-        True  # response_format is a grammar here, so the answer can be shown as it comes; the end is checked
-    )
-
     def __init__(self, engine: Engine) -> None:
         template = engine.header.template
         self._engine = engine
@@ -89,6 +86,11 @@ class LocalModel:
     @property
     def _default_budget(self) -> int:
         return SMALL_MAX_TOKENS if self._engine.header.size < SMALL else DEFAULT_MAX_TOKENS
+
+    def enforces_format(self, options: Options) -> bool:
+        """Whether the answer can be shown as it comes: a grammar keeps to the letter of most schemas; the end is checked."""
+        format = options.response_format
+        return format is None or format.type != "json_schema" or is_exact(format.schema)
 
     async def load(self) -> str:
         """Load the model ahead of its first use; a line that says what was chosen for this machine."""

@@ -1,8 +1,9 @@
 """A JSON Schema → what a decoder enforces: a schema that llguidance follows to the letter, within a number of tokens.
 
-`enforceable` rewrites a schema: what comes out says only what the decoder understands, and whatever is decoded under it is
-valid under the original. `fit` also bounds it: strings, arrays, numbers, extra properties and recursion get limits, so that
-every instance fits in the tokens there are, whatever the model does. `unsupported` says why a schema can be neither.
+`enforceable` rewrites a schema: what comes out says only what the decoder understands. Whatever is decoded under it is valid
+under the original if that `is_exact`; if not, it nearly always is, and is checked anyway. `fit` also bounds it: strings, arrays,
+numbers, extra properties and recursion get limits, so that every instance fits in the tokens there are, whatever the model
+does. `unsupported` says why a schema can be neither.
 
 Separators are fixed (", " and ": ", as models were shown): blanks between tokens would be a way to fill the budget with
 nothing. Knows no engine: the text of a grammar is `wire.markup`'s.
@@ -10,6 +11,7 @@ nothing. Knows no engine: the text of a grammar is `wire.markup`'s.
 
 from ronda.schema.grammar.bounded import Bounded, Fitted, TooSmall, enforceable, fit, unsupported
 from ronda.schema.grammar.cost import Cost
+from ronda.schema.grammar.reader import is_exact
 from ronda.schema.grammar.shapes import Unsupported
 from ronda.schema.grammar.write import SEPARATORS, schema_of
 
@@ -22,6 +24,7 @@ __all__ = [
     "Unsupported",
     "enforceable",
     "fit",
+    "is_exact",
     "schema_of",
     "unsupported",
 ]

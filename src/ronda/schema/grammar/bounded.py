@@ -1,4 +1,4 @@
-"""A JSON Schema → what it becomes within a number of tokens, and what it needs. Read, made plain, fitted, written."""
+"""A JSON Schema → what it becomes within a number of tokens, and what it needs. Read, fitted, written."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ronda.errors import BadRequest
-from ronda.schema.bounds import SchemaError, escape, measure
+from ronda.schema.bounds import SchemaError, measure
 from ronda.schema.grammar.cost import ENDLESS, Cost
-from ronda.schema.grammar.document import SchemaReader
-from ronda.schema.grammar.fit import Fitter
-from ronda.schema.grammar.plain import Plainer
+from ronda.schema.grammar.fit import MAX_DEPTH, Fitter
+from ronda.schema.grammar.reader import SchemaReader
 from ronda.schema.grammar.shapes import Never, Shape, Unsupported
 from ronda.schema.grammar.write import Writer, schema_of
 
@@ -42,14 +41,10 @@ class Bounded:
         if not isinstance(schema, (dict, bool)):
             raise SchemaError("a JSON Schema is an object or a boolean")
         measure(schema)
-        reader = SchemaReader(schema)
-        self._plainer = Plainer(reader.expand, reader.algebra)
-        try:
-            self.shape = self._plainer.plain(reader.read())
-            self._fitter = Fitter(self._plainer.expand, cost)
-            self.needed = self._fitter.need(self.shape)
-        except Unsupported as error:
-            raise _placed(error, schema) from None
+        self._reader = SchemaReader(schema)
+        self.shape = self._reader.read()
+        self._fitter = Fitter(self._reader.expand, cost)
+        self.needed = self._fitter.need(self.shape)
         if self.needed >= ENDLESS:
             raise Unsupported("/: no value is known to fit this schema")
 
@@ -60,7 +55,7 @@ class Bounded:
         done: dict[str, Any] = {}
         while todo := [key for key in writer.names if key not in done]:
             for key in todo:
-                done[key] = writer.write(self._fitter.prune(self._plainer.expand(key)))
+                done[key] = writer.write(self._fitter.prune(self._reader.expand(key)))
         if done:
             written = {**written, "$defs": {writer.names[key]: sub for key, sub in done.items()}}
         return written
@@ -69,8 +64,8 @@ class Bounded:
         if tokens < self.needed:
             raise TooSmall(f"needs at least {self.needed} tokens, and there are {tokens}", self.needed)
         shape = self._fitter.fit(self.shape, tokens)
-        if isinstance(shape, Never):  # pragma: no cover: what is needed fits, by construction
-            raise TooSmall(f"needs more than {tokens} tokens", tokens + 1)
+        if isinstance(shape, Never):
+            raise Unsupported(f"/: nested more than {MAX_DEPTH} levels deep, references included")
         return Fitted(schema_of(shape), tokens, shape)
 
 
@@ -94,21 +89,3 @@ def unsupported(schema: Any) -> str | None:
     except SchemaError as error:
         return str(error)
     return None
-
-
-def _placed(error: Unsupported, schema: Any) -> Unsupported:
-    """Give the place of the keyword an error is about, where the error came after everything was put together."""
-    text = str(error)
-    if text.startswith("/"):
-        return error
-    keyword = text.partition(":")[0]
-    place = _find(schema, keyword, "")
-    return Unsupported(f"/: {text}" if place is None else f"{place}/{text}")
-
-
-def _find(node: Any, keyword: str, place: str) -> str | None:
-    if isinstance(node, dict) and keyword in node:
-        return place
-    members = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    found = (_find(child, keyword, f"{place}/{escape(str(name))}") for name, child in members)
-    return next((one for one in found if one is not None), None)

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from ronda.schema.grammar.cost import ENDLESS, Cost
 from ronda.schema.grammar.digits import fit_number
-from ronda.schema.grammar.regex import analyse
+from ronda.schema.grammar.patterns import analyse, longest
 from ronda.schema.grammar.shapes import (
     BOOLEAN,
     NEVER,
     NULL,
+    NUMBER,
     Anything,
     Array,
     Never,
@@ -33,17 +34,16 @@ from ronda.schema.grammar.shapes import (
     Values,
     array,
     each,
-    item,
+    present,
     union,
 )
-from ronda.schema.grammar.sizes import ENOUGH_TEXT, KEY_SIZE, MAX_ITEMS, Sizes, present
-from ronda.schema.grammar.strings import longest
+from ronda.schema.grammar.sizes import ENOUGH_TEXT, KEY_SIZE, MAX_ITEMS, Sizes
 
-_MAX_DEPTH: Final = 40
+MAX_DEPTH: Final = 40
 _MAX_PARTS: Final = 3_000  # of one fitted shape: a grammar of more takes too long to compile
 _KEY: Final = "^[A-Za-z0-9_.-]{1,24}$"  # of a property nobody named
 _FEW: Final = 4
-_SCALARS: Final = (NULL, BOOLEAN, Number(), String())
+_SCALARS: Final = (NULL, BOOLEAN, NUMBER, String())
 
 
 class Fitter:
@@ -68,13 +68,12 @@ class Fitter:
 
     def fit(self, shape: Shape, room: int) -> Shape:
         """The shape, made small enough. There must be room for what it needs."""
-        self._sizes.learn(shape)
         self._parts = 0
         return self._fit(shape, room, 0)
 
     def _fit(self, shape: Shape, room: int, depth: int) -> Shape:
         self._parts += 1
-        if self._sizes.need(shape) > room or depth > _MAX_DEPTH:
+        if self._sizes.need(shape) > room or depth > MAX_DEPTH:
             return NEVER
         match shape:
             case Values(texts):
@@ -113,13 +112,14 @@ class Fitter:
         most = shape.least if self._parts > _MAX_PARTS else max(most, shape.least)
         left = room - 2
         head = shape.first[:most]
-        needs = [self._sizes.need(item(shape, n)) + 2 for n in range(shape.least)]
+        needed = self._sizes.need(shape) - 2  # by those that must come
         sizes: list[int] = []
         for n, one in enumerate(head):
-            enough = self._sizes.enough(one) + 2
+            enough, need = self._sizes.enough(one) + 2, self._sizes.need(one) + 2
             if n >= shape.least and enough > left:
                 break
-            sizes.append(max(self._sizes.need(one) + 2, min(enough, left - sum(needs[n + 1 :]))))
+            needed -= need if n < shape.least else 0
+            sizes.append(max(need, min(enough, left - needed)))
             left -= sizes[-1]
         count = 0
         if len(sizes) == len(shape.first) and not isinstance(shape.rest, Never):
@@ -170,10 +170,10 @@ class Fitter:
         pattern, value = shape.patterns[0] if shape.patterns else (_KEY, shape.rest)
         key = KEY_SIZE + self._cost.key
         if shape.patterns:
-            regex = analyse(pattern)
-            if not regex.plain or regex.longest is None:
+            names = analyse(pattern)
+            if not names.plain or names.most is None:
                 return fitted  # a name without an end
-            key = regex.longest + 2 + self._cost.key
+            key = names.most + 2 + self._cost.key
         one = key + 4 + self._sizes.enough(value)
         most = min(left // one, 32, shape.most if shape.most is not None else 32)
         if isinstance(value, Never) or most < 1 or self._parts > _MAX_PARTS:

@@ -1,8 +1,4 @@
-"""What a JSON Schema admits, in the few forms a decoder can enforce.
-
-A shape may admit less than the schema it was made of (it is what will be decoded) or more (it is what must be avoided, in
-`not` and `oneOf`). Which one is up to whoever makes it.
-"""
+"""What a JSON Schema admits, in the few forms a decoder can enforce."""
 
 from __future__ import annotations
 
@@ -45,9 +41,11 @@ class String(Struct, frozen=True):
 
 
 class Number(Struct, frozen=True):
-    integer: bool = False
-    low: Fraction | None = None
-    high: Fraction | None = None
+    """Always bounded: see `digits`."""
+
+    integer: bool
+    low: Fraction
+    high: Fraction
     above: bool = False  # more than `low`, not just as much
     below: bool = False
     step: Fraction | None = None
@@ -58,8 +56,6 @@ class Array(Struct, frozen=True):
     rest: Shape = Anything()
     least: int = 0
     most: int | None = None
-    unique: bool = False
-    contains: tuple[Shape, ...] = ()
 
 
 class Property(Struct, frozen=True):
@@ -69,12 +65,12 @@ class Property(Struct, frozen=True):
 
 
 class Object(Struct, frozen=True):
+    """`patterns` are for properties without a name here, and `rest` for those that match none; at most `most` of them."""
+
     properties: tuple[Property, ...] = ()
     patterns: tuple[tuple[str, Shape], ...] = ()
     rest: Shape = Anything()
-    least: int = 0
     most: int | None = None
-    names: tuple[Shape, ...] = ()  # what every name must be
 
 
 class Union(Struct, frozen=True):
@@ -87,14 +83,18 @@ class Ref(Struct, frozen=True):
 
 Shape: TypeAlias = Never | Anything | Values | String | Number | Array | Object | Union | Ref
 
+# Beyond it numbers are not what they seem, in llguidance and elsewhere; 1e999 is no number.
+MAX_EXACT: Final = Fraction(2**53 - 1)
+
 NEVER: Final = Never()
 ANYTHING: Final = Anything()
 NULL: Final = Values(("null",))
 BOOLEAN: Final = Values(("true", "false"))
+NUMBER: Final = Number(False, -MAX_EXACT, MAX_EXACT)
 EVERY_TYPE: Final[dict[str, Shape]] = {
     "null": NULL,
     "boolean": BOOLEAN,
-    "number": Number(),
+    "number": NUMBER,
     "string": String(),
     "array": Array(),
     "object": Object(),
@@ -105,20 +105,8 @@ decode: Final = msgspec.json.decode
 
 
 def text_of(value: Any) -> str:
-    """JSON that is the same for equal values: 1.0 is 1, keys are sorted."""
-    return encode(_canonical(value), order="sorted").decode()
-
-
-def _canonical(value: Any) -> Any:
-    match value:
-        case float() if value.is_integer() and abs(value) < 2**63:
-            return int(value)
-        case dict():
-            return {key: _canonical(item) for key, item in value.items()}
-        case list():
-            return [_canonical(item) for item in value]
-        case _:
-            return value
+    """JSON that is the same for equal values: keys are sorted."""
+    return encode(int(value) if type(value) is float and value.is_integer() else value, order="sorted").decode()
 
 
 # ---- made so that nothing in them is impossible -------------------------------------------------------------------------
@@ -151,21 +139,11 @@ def array(shape: Array) -> Shape:
 
 
 def obj(shape: Object) -> Shape:
-    if any(prop.required and isinstance(prop.shape, Never) for prop in shape.properties):
-        return NEVER
-    return NEVER if shape.most is not None and shape.least > shape.most else shape
+    return NEVER if any(prop.required and isinstance(prop.shape, Never) for prop in shape.properties) else shape
 
 
 def string(shape: String) -> Shape:
     return NEVER if shape.most is not None and shape.least > shape.most else shape
-
-
-def number(shape: Number) -> Shape:
-    if shape.low is None or shape.high is None:
-        return shape
-    if shape.low > shape.high or (shape.low == shape.high and (shape.above or shape.below)):
-        return NEVER
-    return shape
 
 
 def values(texts: Iterable[str]) -> Shape:
@@ -180,6 +158,10 @@ def item(shape: Array, index: int) -> Shape:
     return shape.first[index] if index < len(shape.first) else shape.rest
 
 
+def present(shape: Object) -> list[Property]:
+    return [prop for prop in shape.properties if not isinstance(prop.shape, Never)]
+
+
 def inside(shape: Shape) -> list[Shape]:
     """The shapes a shape is directly made of."""
     match shape:
@@ -188,9 +170,20 @@ def inside(shape: Shape) -> list[Shape]:
         case Array(first, rest):
             return [*first, rest]
         case Object(properties, patterns, rest):
-            return [*(prop.shape for prop in properties), *(value for _, value in patterns), rest]
+            return [*[prop.shape for prop in properties], *[value for _, value in patterns], rest]
         case _:
             return []
+
+
+def references(shape: Shape) -> list[str]:
+    """The keys of all references in a shape."""
+    found, todo = [], [shape]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Ref):
+            found.append(one.key)
+        todo += inside(one)
+    return found
 
 
 def each(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
@@ -201,8 +194,8 @@ def each(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
         case Array():
             return array(replace(shape, first=tuple(map(change, shape.first)), rest=change(shape.rest)))
         case Object():
-            properties = tuple(Property(one.name, change(one.shape), one.required) for one in shape.properties)
-            patterns = tuple((pattern, change(value)) for pattern, value in shape.patterns)
+            properties = tuple([Property(one.name, change(one.shape), one.required) for one in shape.properties])
+            patterns = tuple([(pattern, change(value)) for pattern, value in shape.patterns])
             return obj(replace(shape, properties=properties, patterns=patterns, rest=change(shape.rest)))
         case _:
             return shape

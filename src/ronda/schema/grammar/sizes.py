@@ -7,6 +7,7 @@ from typing import Final
 
 from ronda.schema.grammar.cost import ENDLESS, Cost
 from ronda.schema.grammar.digits import sizes_of
+from ronda.schema.grammar.patterns import byte_size, longest, shortest
 from ronda.schema.grammar.shapes import (
     Anything,
     Array,
@@ -20,10 +21,9 @@ from ronda.schema.grammar.shapes import (
     Union,
     Values,
     encode,
-    inside,
-    item,
+    present,
+    references,
 )
-from ronda.schema.grammar.strings import byte_size, longest, shortest
 
 MAX_ITEMS: Final = 256
 ENOUGH_TEXT: Final = 60  # bytes in which something can be said
@@ -38,8 +38,10 @@ class Sizes:
     def __init__(self, expand: Callable[[str], Shape], cost: Cost) -> None:
         self._expand = expand
         self._cost = cost
+        # By the key of a reference. `need` is known of all before anything else is asked.
         self._needs: dict[str, int] = {}
         self._wants: dict[str, int] = {}
+        self._enoughs: dict[str, int] = {}
         # Kept with the shape, so that no other gets its id.
         self._cache: dict[tuple[str, int], tuple[Shape, int]] = {}
 
@@ -52,17 +54,41 @@ class Sizes:
     # ---- how little is enough ------------------------------------------------------------------------------------------
 
     def learn(self, shape: Shape) -> None:
-        """What each reference needs. Those that need themselves start out endless, and come down as the others do."""
-        todo = list(references(shape))
+        """Of all references, one after the other and those that others are made of first: a chain of them may be long."""
+        order = self._order(shape)
+        users: dict[str, list[str]] = {key: [] for key in order}
+        for key in order:
+            for used in references(self._expand(key)):
+                users[used].append(key)
+        self._needs = dict.fromkeys(
+            order, ENDLESS
+        )  # one that needs itself starts out endless, and comes down with others
+        todo = dict.fromkeys(order)
         while todo:
-            if (key := todo.pop()) not in self._needs:
-                self._needs[key] = ENDLESS
-                todo += references(self._expand(key))
-        changed = True
-        while changed:
-            found = {key: self._needed(self._expand(key)) for key in self._needs}
-            changed = found != self._needs
-            self._needs = found
+            key = next(iter(todo))
+            del todo[key]
+            found = self._needed(self._expand(key))
+            if found < self._needs[key]:
+                self._needs[key] = found
+                todo |= dict.fromkeys(users[key])
+        for key in order:
+            self._wants[key] = self.want(self._expand(key))
+            self._enoughs[key] = self.enough(self._expand(key))
+
+    def _order(self, shape: Shape) -> list[str]:
+        """The keys of all references, each after those it leads to, where they do not lead back."""
+        order: dict[str, None] = {}
+        seen: set[str] = set()
+        todo = [(key, False) for key in references(shape)]
+        while todo:
+            key, is_done = todo.pop()
+            if is_done:
+                order[key] = None
+            elif key not in seen:
+                seen.add(key)
+                todo.append((key, True))
+                todo += [(used, False) for used in references(self._expand(key))]
+        return list(order)
 
     def need(self, shape: Shape) -> int:
         """Tokens without which there is no instance; ENDLESS if there is none at all. Of what was learned."""
@@ -83,8 +109,7 @@ class Sizes:
             case Array():
                 if shape.least > _MOST_REQUIRED:
                     return ENDLESS
-                size = sum(self._needed(item(shape, n)) + 2 for n in range(shape.least))
-                return min(ENDLESS, 2 + size)
+                return min(ENDLESS, 2 + _sum(shape, shape.least, self._needed))
             case Object():
                 required = [prop for prop in shape.properties if prop.required]
                 return min(ENDLESS, 2 + sum(self.key(prop) + self._needed(prop.shape) for prop in required))
@@ -99,7 +124,7 @@ class Sizes:
     @staticmethod
     def _least_room(shape: String) -> int:
         size = shortest(shape)
-        if size is None:
+        if size > _MOST_REQUIRED:
             return ENDLESS
         # Without a pattern there is always a text of one byte a character.
         return size * (byte_size(shape) if shape.patterns else 1)
@@ -126,7 +151,7 @@ class Sizes:
             case Array():
                 if shape.most is None:
                     return ENDLESS
-                return min(ENDLESS, 2 + sum(self.want(item(shape, n)) + 2 for n in range(min(shape.most, MAX_ITEMS))))
+                return min(ENDLESS, 2 + _sum(shape, min(shape.most, MAX_ITEMS), self.want))
             case Object():
                 if not isinstance(shape.rest, Never) or shape.patterns:
                     return ENDLESS
@@ -134,10 +159,7 @@ class Sizes:
             case Union(options):
                 return max(self.want(option) for option in options)
             case Ref(key):
-                if key not in self._wants:
-                    self._wants[key] = ENDLESS
-                    self._wants[key] = self.want(self._expand(key))
-                return self._wants[key]
+                return self._wants.get(key, ENDLESS)
 
     def enough(self, shape: Shape) -> int:
         """Tokens in which it can say something: between what it needs and what it wants."""
@@ -155,7 +177,7 @@ class Sizes:
                 enough = max(map(self._cost.value, texts))
             case Array():
                 size = max(shape.least, min(2, shape.most if shape.most is not None else 2))
-                enough = 2 + sum(self.enough(item(shape, n)) + 2 for n in range(size))
+                enough = 2 + _sum(shape, size, self.enough)
             case Object():
                 required = [prop for prop in shape.properties if prop.required]
                 enough = 2 + sum(self.key(prop) + self.enough(prop.shape) for prop in required)
@@ -163,21 +185,15 @@ class Sizes:
                     enough += KEY_SIZE + ENOUGH_TEXT
             case Union(options):
                 enough = min(self.enough(option) for option in options)
-            case Ref(key):
-                # One that comes back to itself says nothing the second time.
-                self._cache["enough", id(shape)] = (shape, self.need(shape))
-                enough = self.enough(self._expand(key))
+            case Ref(key):  # one that comes back to itself says nothing the second time
+                enough = self._enoughs.get(key, 0)
             case Never():
                 enough = 0
         return max(self.need(shape), min(enough, self.want(shape)))
 
 
-def references(shape: Shape) -> list[str]:
-    """The keys of all references in a shape."""
-    if isinstance(shape, Ref):
-        return [shape.key]
-    return [key for one in inside(shape) for key in references(one)]
-
-
-def present(shape: Object) -> list[Property]:
-    return [prop for prop in shape.properties if not isinstance(prop.shape, Never)]
+def _sum(shape: Array, count: int, size: Callable[[Shape], int]) -> int:
+    """Of so many items, with what is between them."""
+    first = shape.first[:count]
+    rest = count - len(first)
+    return sum([size(one) + 2 for one in first]) + (rest * (size(shape.rest) + 2) if rest else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final
 
+from ronda.schema.grammar.patterns import byte_size
 from ronda.schema.grammar.shapes import (
     Anything,
     Array,
@@ -18,7 +19,6 @@ from ronda.schema.grammar.shapes import (
     Values,
     decode,
 )
-from ronda.schema.grammar.strings import byte_size
 
 SEPARATORS: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _PLENTY: Final = 6 * 1024  # bytes of room in which a text is bounded by its length alone
@@ -132,10 +132,8 @@ def _text(shape: String, most: int | None) -> dict[str, Any]:
 
 def _write_number(shape: Number) -> dict[str, Any]:
     written: dict[str, Any] = {"type": "integer" if shape.integer else "number"}
-    if shape.low is not None:
-        written["exclusiveMinimum" if shape.above else "minimum"] = _plain_number(shape.low)
-    if shape.high is not None:
-        written["exclusiveMaximum" if shape.below else "maximum"] = _plain_number(shape.high)
+    written["exclusiveMinimum" if shape.above else "minimum"] = _plain_number(shape.low)
+    written["exclusiveMaximum" if shape.below else "maximum"] = _plain_number(shape.high)
     if shape.step is not None:
         written["multipleOf"] = _plain_number(shape.step)
     return written

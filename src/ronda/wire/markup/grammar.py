@@ -23,7 +23,7 @@ from msgspec import Raw
 from ronda.core.plan import ANY_OBJECT, ResponseFormat, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
-from ronda.schema.grammar import Bounded, Cost, TooSmall
+from ronda.schema.grammar import Bounded, Cost, TooSmall, is_exact
 from ronda.wire.markup.custom import Custom, custom_of, lark_of, regex_of
 from ronda.wire.markup.family import Family
 from ronda.wire.markup.forms import FORMS
@@ -101,6 +101,12 @@ class _Writer:
     def custom(self, custom: Custom) -> str:
         match custom.type:
             case "json_schema":
+                if not is_exact(Raw(msgspec.json.encode(custom.value))):
+                    raise BadRequest(
+                        "`grammar`: this schema has words that cannot be enforced to the letter (`oneOf`, `not`, `if`, …); "
+                        "send it as `response_format`, where the answer is checked as well",
+                        param="grammar",
+                    )
                 return self._json(custom.value, "grammar")
             case "regex":
                 return self._lark.rule(self._lark.terminal(regex_of(custom)))

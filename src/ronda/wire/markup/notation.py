@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ronda.schema.grammar import schema_of
-from ronda.schema.grammar.regex import analyse
+from ronda.schema.grammar.patterns import analyse
 from ronda.schema.grammar.shapes import (
     Array,
     Never,

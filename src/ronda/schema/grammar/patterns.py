@@ -1,8 +1,8 @@
-"""A regular expression → how long its matches are, and what they are made of.
+"""A regular expression → how long its shortest and its longest match are, and whether they are plain ASCII.
 
-Enough to say in advance how many tokens a string will take at most, and whether any string fits at all. Reads the dialect of
-JSON Schema (ECMA-262) as far as a linear engine can match it: look-around, back references and word boundaries cannot be
-enforced while decoding, and are said to be so. What is not understood is an error, never a guess.
+Enough to say in advance how many tokens a string will take. Reads the dialect of JSON Schema (ECMA-262) as far as a linear
+engine can match it: look-around, back references and word boundaries cannot be enforced while decoding, and are said to be so.
+What is not understood is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -13,25 +13,17 @@ from typing import Final
 
 from msgspec import Struct
 
-MAX_LENGTH: Final = 4096  # lengths beyond this are not told apart
+from ronda.schema.grammar.shapes import String
+from ronda.schema.validate import Validator
+
+MAX_DEPTH: Final = 50  # of groups in groups
 
 
-class Regex(Struct, frozen=True):
-    """`lengths` has bit n set when a match of n characters exists; those up to MAX_LENGTH are known."""
-
-    lengths: int
-    longest: int | None  # None: no limit
+class Pattern(Struct, frozen=True):
+    least: int  # characters of the shortest match
+    most: int | None  # of the longest one; None: no limit
     plain: bool  # made of printable ASCII alone, without quotes and backslashes: one byte a character, in JSON too
-    wide: bool  # even the shortest match may need characters of several bytes
     whole: str | None  # the same for an engine that knows no anchors and matches whole strings; None if it needs them
-
-    def shortest(self, least: int, most: int | None) -> int | None:
-        """The length of the shortest match that is no shorter than `least` and no longer than `most`."""
-        rest = self.lengths >> least
-        if not rest:
-            return None
-        found = least + (rest & -rest).bit_length() - 1
-        return found if most is None or found <= most else None
 
 
 class Unreadable(ValueError):
@@ -39,22 +31,21 @@ class Unreadable(ValueError):
 
 
 @functools.lru_cache(maxsize=1024)
-def analyse(pattern: str) -> Regex:
+def analyse(pattern: str) -> Pattern:
     return _Parser(pattern).whole()
 
 
 class _Node(Struct):
-    lengths: int  # bit n: there is a match of n characters
-    longest: int | None
+    least: int
+    most: int | None
     plain: bool
-    wide: bool
 
 
-_ALL: Final = (1 << (MAX_LENGTH + 1)) - 1
-_EMPTY: Final = _Node(1, 0, plain=True, wide=False)
-_ANYTHING: Final = _Node(_ALL, None, plain=False, wide=False)
+_EMPTY: Final = _Node(0, 0, plain=True)
+_ANYTHING: Final = _Node(0, None, plain=False)
+_ANY_CHARACTER: Final = _Node(1, 1, plain=False)
+_PLAIN_CHARACTER: Final = _Node(1, 1, plain=True)
 _PLAIN: Final = frozenset(chr(code) for code in range(0x20, 0x7F)) - {'"', "\\"}
-_WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
 _QUANTIFIER: Final = re.compile(r"(?:[*+?]|\{(\d{1,5})(?:(,)(\d{0,5}))?\})\??")
 _HEX: Final = re.compile(r"u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})")
@@ -66,8 +57,9 @@ class _Parser:
         self._text = pattern
         self._at = 0
         self._inner_anchors = False
+        self._depth = 0
 
-    def whole(self) -> Regex:
+    def whole(self) -> Pattern:
         """The pattern as a search: what is not anchored may have anything around it."""
         text = self._text
         starts = text.startswith("^")
@@ -90,7 +82,7 @@ class _Parser:
             node, whole = _concat(_ANYTHING, node), f"(?s:.*){whole}"
         if not ends:
             node, whole = _concat(node, _ANYTHING), f"{whole}(?s:.*)"
-        return Regex(node.lengths, node.longest, node.plain, node.wide, None if self._inner_anchors else whole)
+        return Pattern(node.least, node.most, node.plain, None if self._inner_anchors else whole)
 
     def _alternatives(self) -> _Node:
         node = self._sequence()
@@ -130,7 +122,7 @@ class _Parser:
             self._inner_anchors = True
             return _EMPTY
         if char == ".":
-            return _Node(2, 1, plain=False, wide=False)
+            return _ANY_CHARACTER
         if char in "*+?":
             raise Unreadable(f"nothing to repeat before {char!r}")
         return _character(char)
@@ -141,9 +133,13 @@ class _Parser:
             if opening is None:
                 raise Unreadable("look-around")
             self._at = opening.end()
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise Unreadable(f"more than {MAX_DEPTH} groups in each other")
         node = self._alternatives()
         if self._peek() != ")":
             raise Unreadable("an unclosed group")
+        self._depth -= 1
         self._at += 1
         return node
 
@@ -160,26 +156,23 @@ class _Parser:
             return _character(chr(int("0x" + (code[1] or code[2] or code[3]), 0)))
         self._at += 1
         if char in "dw":
-            return _Node(2, 1, plain=True, wide=False)
+            return _PLAIN_CHARACTER
         if char in "sDWS":
-            return _Node(2, 1, plain=False, wide=False)
+            return _ANY_CHARACTER
         return _character(_CONTROLS.get(char, char))
 
     def _class(self) -> _Node:
         negated = self._peek() == "^"
         self._at += negated
-        plain, narrow, first = True, False, True
+        plain, first = not negated, True
         while first or self._peek() != "]":
             first = False
             if not self._peek():
                 raise Unreadable("an unclosed class")
             low, high = self._member()
             plain = plain and low in _PLAIN and high in _PLAIN and not low <= '"' <= high and not low <= "\\" <= high
-            narrow = narrow or low < "\x7f"
         self._at += 1
-        if negated:
-            return _Node(2, 1, plain=False, wide=False)
-        return _Node(2, 1, plain, wide=not narrow)
+        return _PLAIN_CHARACTER if plain else _ANY_CHARACTER
 
     def _member(self) -> tuple[str, str]:
         low, is_set = self._one()
@@ -236,63 +229,54 @@ def _has_bare_alternative(text: str) -> bool:
 
 
 def _character(char: str) -> _Node:
-    return _Node(2, 1, char in _PLAIN, wide=char >= "\x7f")
+    return _PLAIN_CHARACTER if char in _PLAIN else _ANY_CHARACTER
 
 
 def _either(one: _Node, other: _Node) -> _Node:
-    longest = None if one.longest is None or other.longest is None else max(one.longest, other.longest)
-    return _Node(one.lengths | other.lengths, longest, one.plain and other.plain, one.wide and other.wide)
+    most = None if one.most is None or other.most is None else max(one.most, other.most)
+    return _Node(min(one.least, other.least), most, one.plain and other.plain)
 
 
 def _concat(one: _Node, other: _Node) -> _Node:
-    longest = None if one.longest is None or other.longest is None else one.longest + other.longest
-    return _Node(_sums(one.lengths, other.lengths), longest, one.plain and other.plain, one.wide or other.wide)
+    most = None if one.most is None or other.most is None else one.most + other.most
+    return _Node(one.least + other.least, most, one.plain and other.plain)
 
 
 def _repeat(node: _Node, least: int, most: int | None) -> _Node:
-    lengths = _power(node.lengths, least)
-    if most is None:
-        lengths = _sums(lengths, _closure(node.lengths))
-    elif most > least:
-        lengths = _sums(lengths, _power(node.lengths | 1, most - least))
-    longest: int | None = None
-    if node.longest == 0 or most == 0:
-        longest = 0
-    elif most is not None and node.longest is not None:
-        longest = node.longest * most
-    return _Node(lengths, longest, node.plain or most == 0, wide=node.wide and least > 0)
+    longest = 0 if node.most == 0 or most == 0 else None if most is None or node.most is None else node.most * most
+    return _Node(node.least * least, longest, node.plain or most == 0)
 
 
-# ---- sets of lengths, as bits -----------------------------------------------------------------------------------------
+# ---- of strings -------------------------------------------------------------------------------------------------------
 
 
-def _sums(one: int, other: int) -> int:
-    """All sums of a length of one and a length of the other."""
-    if one.bit_count() > other.bit_count():
-        one, other = other, one
-    if one == _ALL or other == _ALL:
-        low = ((one & -one).bit_length() - 1) + ((other & -other).bit_length() - 1) if one and other else 0
-        return (_ALL << low) & _ALL if one and other else 0
-    found = 0
-    while one:
-        bit = one & -one
-        found |= other << (bit.bit_length() - 1)
-        one ^= bit
-    return found & _ALL
+def search(pattern: str, text: str) -> bool:
+    """Whether a pattern of JSON Schema finds something in a text: by the validator's engine, which takes linear time."""
+    return not _validator(pattern).problems(text)
 
 
-def _power(lengths: int, times: int) -> int:
-    found = 1
-    while times:
-        if times & 1:
-            found = _sums(found, lengths)
-        lengths = _sums(lengths, lengths)
-        times >>= 1
-    return found
+@functools.lru_cache(maxsize=64)
+def _validator(pattern: str) -> Validator:
+    return Validator({"pattern": pattern})
 
 
-def _closure(lengths: int) -> int:
-    found = 1 | lengths
-    while (more := _sums(found, found)) != found:
-        found = more
-    return found
+def shortest(shape: String) -> int:
+    """Characters in which there is a text. Which lengths a pattern has between is not known: some more may be needed."""
+    sizes = [shape.least]
+    for found in map(analyse, shape.patterns):
+        size = found.least if shape.least <= found.least else shape.least + max(1, found.least)
+        limits = [size, *[limit for limit in (shape.most, found.most) if limit is not None]]
+        sizes.append(max(found.least, min(limits)))
+    return max(sizes)
+
+
+def byte_size(shape: String) -> int:
+    """The most bytes a character takes, as JSON: \\u0001 is the longest way to write one."""
+    return 1 if any(analyse(pattern).plain for pattern in shape.patterns) else 6
+
+
+def longest(shape: String) -> int | None:
+    """The bytes of the longest text there may be; None if there is no limit."""
+    limits = [shape.most, *[analyse(pattern).most for pattern in shape.patterns]]
+    sizes = [limit for limit in limits if limit is not None]
+    return min(sizes) * byte_size(shape) if sizes else None
