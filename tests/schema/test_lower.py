@@ -29,6 +29,7 @@ from ronda.schema.lower import (
     lowered,
     strict_within,
 )
+from ronda.schema.validate import Validator
 
 
 def closed(**properties: Json) -> dict[str, Json]:
@@ -518,3 +519,39 @@ def test_every_name_is_taken_and_leads_back(names: set[str], rules: Rules) -> No
     assert {new: name for name, new in called.items()}.keys() == set(called.values())
     assert len(set(called.values())) == len(names)
     assert all(called[name] == name for name in names if re.fullmatch(rules.tool_name, name))
+
+
+def test_what_is_unevaluated_is_not_asked_where_a_dynamic_reference_had_to_go() -> None:
+    base = {
+        "$id": "base",
+        "type": "object",
+        "properties": {"foo": {"type": "string"}},
+        "$dynamicRef": "#more",
+        "unevaluatedProperties": False,
+        "$defs": {"none": {"$dynamicAnchor": "more"}},
+    }
+    bars = {"$dynamicAnchor": "more", "properties": {"bar": {"type": "string"}}}
+    schema: dict[str, Json] = {"$id": "https://example.com/all", "$ref": "base", "$defs": {"bars": bars, "base": base}}
+    value = {"foo": "f", "bar": "b"}
+    beside: dict[str, Json] = {**schema, "unevaluatedProperties": False}
+
+    assert Validator(schema).problems(value) == []
+    for rules in RULES:
+        for one in (schema, beside):
+            assert Validator(lower(one, rules).schema).problems(value) == []
+            assert Validator(lower(tool(a=one), rules).schema).problems({"a": value}) == []
+
+
+@pytest.mark.parametrize("rules", [GEMINI, GEMINI_OPENAPI], ids=lambda rules: rules.provider)
+def test_texts_that_a_list_cannot_be_are_what_stands_in_it(rules: Rules) -> None:
+    listed = {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
+    for said in ({"type": "array", "enum": ["a", "b"]}, {**listed, "items": {"type": "string"}, "enum": ["a", "b"]}):
+        assert lower(tool(x=said), rules).schema["properties"]["x"] == listed
+    either = {"type": ["array", "string"], "items": {"type": "string"}, "enum": ["a"]}
+    assert lower(tool(x=either), rules).schema["properties"]["x"] == {"type": "string", "enum": ["a"]}
+    numbers = {"type": "array", "items": {"type": "integer"}, "enum": ["a"]}
+    assert lower(tool(x=numbers), rules).schema["properties"]["x"] == {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": '{"enum":["a"]}',
+    }

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import msgspec
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import MAX_DEPTH, measure
+from ronda.schema.patterns import strictly_spelt
 from ronda.schema.validate import CACHED, CACHED_SIZE, Problem, SchemaError, Validator, check_schema, validator_for
 
 TRIP: dict[str, Any] = {
@@ -425,3 +428,47 @@ def test_nothing_heavy_is_imported_before_the_first_check() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# ---- patterns ---------------------------------------------------------------------------------------------------------
+
+OLD_DRAFTS = ("http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#")
+
+
+@pytest.mark.parametrize("draft", [*OLD_DRAFTS, "https://json-schema.org/draft/2020-12/schema"])
+@pytest.mark.parametrize(
+    ("pattern", "fits", "does_not"),
+    [
+        (r"^\[a]$", "[a]", "a"),
+        ("^a]$", "a]", "a"),
+        ("^[^]]+$", "ab", "a]"),
+        ("^{a}$", "{a}", "a"),
+        ("^a{2}b{$", "aab{", "aabb"),
+        (r"^\p{Lu}]$", "Ä]", "ä]"),
+        ("^(?!b).]$", "a]", "b]"),
+    ],
+)
+def test_brackets_that_stand_for_themselves_are_taken_in_every_draft(
+    draft: str, pattern: str, fits: str, does_not: str
+) -> None:
+    schema = {"$schema": draft, "pattern": pattern}
+    assert Validator(schema).problems(fits) == []
+    assert len(Validator(schema).problems(does_not)) == 1
+    named = {"$schema": draft, "patternProperties": {pattern: {"not": {}}}}
+    if "(?" not in pattern:
+        assert Validator(named).problems({does_not: 1}) == []
+        assert Validator(named).problems({fits: 1})
+
+
+@given(st.text("ab[]{}^1,\\", max_size=8), st.text("ab[]{}1,", max_size=6))
+def test_strict_spelling_changes_no_meaning(pattern: str, text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # "possible nested set"
+        try:
+            meant = re.compile(pattern)
+        except re.error:
+            return
+        spelt = re.compile(strictly_spelt(pattern))
+    if re.search(r"\{,\d*\}", pattern):
+        return  # a count for Python alone
+    assert bool(spelt.search(text)) is bool(meant.search(text))

@@ -42,6 +42,12 @@ _LEANS_ON: Final = {
 }
 
 
+_OF_CONTAINERS: Final = frozenset(
+    {"items", "prefixItems", "minItems", "maxItems", "properties", "required", "additionalProperties"}
+    | {"minProperties", "maxProperties"}
+)
+
+
 class Change(msgspec.Struct, frozen=True):
     """What was done to a schema: where, as a JSON pointer into the schema as it was, and why."""
 
@@ -118,20 +124,22 @@ class Walk:
 
     # ---- one schema ----------------------------------------------------------------------------------------------------
 
-    def node(self, schema: Any, at: str, depth: int = 0) -> Any:
+    def node(self, schema: Any, at: str, depth: int = 0, loosened: int | None = None) -> Any:
+        """`loosened`: how often that was before anything here was, where something of it was seen to already."""
         if not isinstance(schema, dict):
             return self._boolean(schema, at)
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             self.loosen(at, "too large or too deep: anything goes here")
             return {}
+        before = self.loosened if loosened is None else loosened
         if not self._rules.references:
             if "$dynamicRef" in schema:
                 schema = self._static(schema, at)
             if "$ref" in schema:
-                return self._written_out(schema, at, depth)
+                return self._written_out(schema, at, depth, before)
         self._base.append(self.document.base(schema, self._base[-1]))
-        lowered = self._lowered(schema, at, depth)
+        lowered = self._lowered(schema, at, depth, before)
         self._base.pop()
         return lowered
 
@@ -142,8 +150,7 @@ class Walk:
             self.loosen(at, "there is no word for a schema that nothing fits")
         return {}
 
-    def _lowered(self, schema: Schema, at: str, depth: int) -> Schema:
-        before = self.loosened
+    def _lowered(self, schema: Schema, at: str, depth: int, before: int) -> Schema:
         out: Schema = {}
         dropped: Schema = {}
         for keyword, value in schema.items():
@@ -274,11 +281,28 @@ class Walk:
             out.setdefault("type", list(dict.fromkeys(_type_of(option) for option in options)))
             say(out, {"enum": options})
             return
-        kind = "string" if texts else "integer" if "integer" in types_of(out) else "number"
+        types = types_of(out)
+        if texts and "array" in types and "string" not in types:
+            self._enum_of_items(out, plain, at)
+            return
+        kind = "string" if texts else "integer" if "integer" in types else "number"
         out["enum"], out["type"] = plain, kind
+        for keyword in _OF_CONTAINERS & out.keys():
+            del out[keyword]
         if nullable:
             inner = {key: out.pop(key) for key in list(out) if key not in ("title", "description", "default")}
             out["anyOf"] = [inner, {"type": "null"}]
+
+    def _enum_of_items(self, out: Schema, options: list[Any], at: str) -> None:
+        """Texts that a list should be one of, which it cannot be: what may stand in the list was meant."""
+        del out["enum"]
+        items = out.get("items", {})
+        if isinstance(items, dict) and "enum" not in items and types_of(items) in ([], ["string"]):
+            self.loosen(f"{at}/enum", "no list is one of these texts: its items are")
+            out["items"] = {**items, "type": "string", "enum": options}
+        else:
+            self.loosen(f"{at}/enum", "no list is one of these texts")
+            say(out, {"enum": options})
 
     # ---- references --------------------------------------------------------------------------------------------------------
 
@@ -292,14 +316,14 @@ class Walk:
         self.loosen(f"{at}/$dynamicRef", "what it means depends on who asks")
         return rest
 
-    def _written_out(self, schema: Schema, at: str, depth: int) -> Any:
+    def _written_out(self, schema: Schema, at: str, depth: int, before: int) -> Any:
         known = self._rules.keywords
         rest = {key: value for key, value in schema.items() if key != "$ref" and key not in _IDENTITY}
         if "$id" in schema or not rest.keys() <= ANNOTATIONS:
             # What is beside a reference holds too.
             own = {key: value for key, value in schema.items() if key != "$ref"}
             own["allOf"] = [*own.get("allOf", ()), {"$ref": schema["$ref"]}]
-            return self.node(own, at, depth)
+            return self.node(own, at, depth, before)
         rest = {key: value for key, value in rest.items() if known is None or key in known}
         reference = schema["$ref"]
         found = self.document.find(reference, self._base[-1]) if isinstance(reference, str) else None

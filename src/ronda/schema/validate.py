@@ -26,6 +26,7 @@ from ronda.schema.bounds import (
     measure,
     subschemas,
 )
+from ronda.schema.patterns import needs_respelling, respell
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -138,8 +139,8 @@ def _compile(schema: dict[str, Any] | bool, formats: bool) -> _Ready:
 
     bounds = measure(schema)
     try:
-        if bounds.look_around and isinstance(schema, dict):
-            schema = _with_look_around_apart(schema)
+        if isinstance(schema, dict):
+            schema = _with_patterns_in_order(schema, bounds.look_around)
         compiled = jsonschema_rs.validator_for(
             schema,
             validate_formats=formats,
@@ -203,8 +204,12 @@ class _LookAround:
             raise ValueError(f'"{instance}" does not match "{self._pattern}"')
 
 
-def _with_look_around_apart(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_patterns_in_order(schema: dict[str, Any], look_around: bool) -> dict[str, Any]:
+    """A copy whose patterns are spelt as every draft takes them, those that look around apart; the schema where none is."""
+    if not look_around and not needs_respelling(schema):
+        return schema
     copy: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    respell(copy)
     for node in [spot.node for spot in subschemas(copy)]:
         if isinstance(pattern := node.get("pattern"), str) and LOOK_AROUND.search(pattern):
             node[_LOOK_AROUND] = node.pop("pattern")
