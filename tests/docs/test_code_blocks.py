@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("code", [code for _, code in blocks()], ids=[name for name, _ in blocks()])
 def test_the_block_runs(code: str, server: str) -> None:
     # The served model has its own name: the docs' code asks for others, which a script does not mind but a server does.
-    code = code.replace("openai-chat:gpt-5", "openai-chat:default").replace("http://127.0.0.1:1234", server)
+    code = re.sub(r"openai-chat:gpt-[\w.-]+", "openai-chat:default", code).replace("http://127.0.0.1:1234", server)
     environ = {**os.environ, "OPENAI_BASE_URL": f"{server}/v1", "OPENAI_API_KEY": "any"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=PATIENCE, check=False
