@@ -229,7 +229,11 @@ def test_a_request_that_makes_no_sense_is_refused_at_once(stream: bool) -> None:
 def test_a_run_that_fails_raises() -> None:
     with pytest.raises(RunEnded, match="no way"):
         ask(Runner(ScriptedModel(fails("no way", 400))))
-    stream = ask(Runner(ScriptedModel(fails("no way", 400))), stream=True)
+    with pytest.raises(RunEnded, match="no way"):
+        ask(Runner(ScriptedModel(fails("no way", 400))), stream=True)
+    model = ScriptedModel(calls("get_weather", city="Rome"), fails("no way", 400))
+    runner = Runner(model=model, tool_callbacks={"get_weather": lambda name, arguments: "sunny"})
+    stream = ask(runner, tool_schemas=[WEATHER], stream=True)
     with pytest.raises(RunEnded, match="no way"):
         list(stream)
     assert list(stream) == []

@@ -319,7 +319,10 @@ class ChatCompletionStream:
         async def answer() -> None:
             call = _Call(body)
             calls.append((asyncio.get_running_loop(), call))
-            await call.answer(server, said.put)
+            refusal: list[bytes] = []
+            await call.answer(server, lambda data: said.put(data) if call.status == 200 else refusal.append(data))
+            if call.status != 200:
+                raise RunEnded(_read_failed(b"".join(refusal)).error.message)
 
         def work() -> None:
             try:

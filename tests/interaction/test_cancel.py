@@ -459,7 +459,7 @@ async def test_a_server_that_stops_cancels_its_runs_and_ends_their_streams(door:
 
     assert end.reason == "cancelled"
     assert answer.chunks[-1]["choices"][0]["finish_reason"] is not None
-    assert answer.error["message"] == "the run was cancelled"
+    assert answer.error["message"] == "the run was cancelled: the server is stopping"
 
 
 async def test_an_upstream_answer_after_a_cancelled_one_is_unharmed(door: Door) -> None:

@@ -37,7 +37,7 @@ async def test_it_is_an_error_with_the_code_that_clients_know(door: Door, stream
 
     assert answer.error["code"] == "context_length_exceeded"
     assert "maximum context length is 100 tokens" in answer.error["message"]
-    assert (answer.status, len(upstream.bodies)) == (200 if stream else 400, 1)
+    assert (answer.status, len(upstream.bodies)) == (400, 1)
 
 
 async def test_the_oldest_turns_go_until_the_rest_fits(door: Door, stream: bool) -> None:

@@ -121,6 +121,9 @@ def fold(read: Iterable[Json], choice: int = 0) -> Folded:
     """A `role` begins the next message; pieces of calls are joined by their index."""
     folded = Folded()
     for chunk in read:
+        if chunk["object"] == "error":  # for SDKs, which pass over the error of the chunk before it
+            assert chunk == {"object": "error", **folded.top["error"]}
+            continue
         if "agentic_tool_call_progress" in chunk:
             [empty] = chunk["choices"]
             assert (empty["delta"], empty["finish_reason"]) == ({"content": ""}, None)

@@ -272,12 +272,13 @@ async def test_append_and_restart_stream_too(door: Door) -> None:
 
 
 async def test_a_stream_that_fails_ends_with_an_error(door: Door) -> None:
-    async with serving(door, ScriptedModel(fails("no way", 400))) as behind, behind.client() as client:
+    model = ScriptedModel(calls("lookup", q="a", text="Let me see."), fails("no way", 400))
+    async with serving(door, model, lookup) as behind, behind.client() as client:
         stream = await client.beta.conversations.start_stream_async(model="default", inputs="hi")
         events = [event.data async for event in stream]
 
-    assert [event.type for event in events] == ["conversation.response.started", "conversation.response.error"]
-    assert (events[1].message, events[1].code) == ("no way", 502)
+    assert (events[0].type, events[-1].type) == ("conversation.response.started", "conversation.response.error")
+    assert (events[-1].message, events[-1].code) == ("no way", 400)
 
 
 # ---- restart -------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tests.patience import PATIENCE
 from tests.server.mistral_doors import serving
 
 from ronda import tool
+from ronda.providers.script import fails
 from ronda.testing import ScriptedModel, calls, says
 
 OLDER = Path(sys.prefix) / "mistral-1"
@@ -157,6 +158,20 @@ with Mistral(api_key="k") as mistral:
 """
 
 
+FAILING = """
+from mistralai.sdk import Mistral
+from mistralai import models
+
+with Mistral(api_key="k") as mistral:
+    asked = {"messages": [{"role": "user", "content": "hi"}], "agent_id": "default"}
+    for ask in (mistral.agents.complete, mistral.agents.stream):
+        try:
+            print("SAID", list(ask(**asked)))
+        except models.SDKError as error:
+            print("SAID", type(error).__name__, error.status_code, error.body)
+"""
+
+
 @tool
 async def lookup(q: str) -> str:
     """Look something up."""
@@ -198,3 +213,12 @@ async def test_it_reads_errors(door: Door) -> None:
             "SDKError 404",
             "HTTPValidationError ['body', 'max_tokens']",
         ]
+
+
+async def test_it_raises_the_same_error_streamed_and_plain(door: Door) -> None:
+    lines = [fails("slow down", 429, 0.0)] * 6
+    async with serving(door, ScriptedModel(*lines)) as behind:
+        plain, streamed = await said_by(FAILING, behind.url)
+
+    assert plain.startswith("SDKError 429 ")
+    assert streamed == plain

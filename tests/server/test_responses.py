@@ -386,7 +386,8 @@ async def test_a_model_that_fails_is_an_error_or_the_end_of_the_stream(door: Doo
     async with door.serving(ScriptedModel(*[fails("overloaded", 429)] * 3)) as served:
         with pytest.raises(openai.RateLimitError, match="overloaded"):
             await ask(served.client(), False)
-    async with door.serving(ScriptedModel(*[fails("overloaded", 429)] * 3)) as served:
+    lines = [calls(Call("lookup", {"q": "a"}, "c1")), *[fails("overloaded", 429)] * 3]
+    async with door.serving(ScriptedModel(*lines), lookup) as served:
         failed = await ask(served.client(), True)
 
     assert (failed.status, failed.error.code) == ("failed", "rate_limit_exceeded")

@@ -430,7 +430,9 @@ def test_how_a_run_ended_is_how_its_response_ends(
         details,
     )
     assert last["response"] == plainly(batches)
-    assert last["response"]["error"] == ({"code": "server_error", "message": "no"} if status == "failed" else None)
+    assert last["response"]["error"] == (
+        {"type": "server_error", "code": "server_error", "message": "no"} if status == "failed" else None
+    )
 
 
 def test_an_answer_that_was_cut_is_an_incomplete_item() -> None:

@@ -29,7 +29,7 @@ from ronda.server.agent_files import AgentFiles
 from ronda.server.chat import chat_completions, chat_error
 from ronda.server.config import ServerConfig
 from ronda.server.exchange import Incoming
-from ronda.server.failure import BROKE_DOWN, ErrorWriter, Failure, failure_of, said
+from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
 from ronda.server.messages import count_tokens, messages, messages_error
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.mistral.completions import agent_completions
@@ -47,6 +47,7 @@ from ronda.store import StoreError
 from ronda.store.agents import Agents
 from ronda.store.catalog import MEMORY, Catalog
 from ronda.store.conversations import Conversations
+from ronda.wire.failures import Failure
 
 log = logging.getLogger("ronda.server")
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from ronda.core.run import Run
 from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming
-from ronda.server.failure import Failure
+from ronda.wire.failures import Failure
 from ronda.wire.openai_chat.answer import ChatAnswer, write_error
 from ronda.wire.openai_chat.server import read_request
 

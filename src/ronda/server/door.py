@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Raw
 from starlette.types import ASGIApp
 
-from ronda.core.events import Event
+from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
 from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan, ToolChoice, ToolSpec
@@ -24,13 +25,14 @@ from ronda.core.transcript import repair
 from ronda.drive import check_plan, enforces_format
 from ronda.errors import BadRequest, RondaError, UpstreamError
 from ronda.server.exchange import Header, Incoming, Json
-from ronda.server.failure import ErrorWriter, failure_of_run, said_of_run
+from ronda.server.failure import ErrorWriter, failure_of, said, said_of_run
 from ronda.server.follow import KEEP_ALIVE, EventStream, Watch
 from ronda.server.models import Opened, Served, beside
 from ronda.server.runs import LiveRun, Sink, new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import Asked
+from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -56,6 +58,13 @@ MakeWriter: TypeAlias = Callable[[Sequence[Run], str, Sequence[str]], Writer]
 
 
 _REPEATS = Limits().repeats
+
+_SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished}
+
+
+def _is_shown(event: Event) -> bool:
+    """Whether a stream is opened for it. What comes before (a call begins, is tried again, fails) a status can still say."""
+    return type(event) in _SHOWN or (type(event) is RunFinished and event.reason not in ("failed", "cancelled"))
 
 
 def owner_of(request: Incoming) -> str:
@@ -105,17 +114,25 @@ class Exchange:
             watch.stop()
         return self._plain(headers)
 
+    @property
+    def _outlives_process(self) -> bool:
+        """Whether the ids it shows must be found again after a crash: then they are journaled before they are shown."""
+        return False
+
     def _cancelled_by_request(self) -> bool:
         """Somebody asked for the end of these runs through another request."""
         return any(live.cancel_was_asked for live in self._lives)
 
     def _streamed(self, headers: Sequence[Header]) -> ASGIApp:
-        stream = EventStream(headers, getattr(self._writer, "keep_alive", KEEP_ALIVE))
+        keep = partial(self._keep_start, headers) if self._outlives_process else None
+        stream = EventStream(headers, getattr(self._writer, "keep_alive", KEEP_ALIVE), keep)
         open_runs = len(self._lives)
 
         def take(sibling: int, batch: Sequence[Event]) -> None:
             if data := self._writer.feed(sibling, batch):
                 stream.put(data)
+                if not stream.is_open and any(map(_is_shown, batch)):
+                    stream.open()
 
         def finished(live: LiveRun) -> None:
             nonlocal open_runs
@@ -123,7 +140,12 @@ class Exchange:
             if live.error is not None:
                 stream.put(self._writer.broke_down(live.run.start.sibling))
                 self._server.report(live.error, live.run)
-            if not open_runs:
+            if open_runs:
+                return
+            self._sink = _ignore  # `take` knows us: a cycle would leave every request to the collector
+            if not stream.is_open and (failure := self._failure_of_all()) is not None:
+                stream.replace(said_of_run(failure, self._write_error, tuple(headers)))
+            else:
                 stream.end()
 
         self._sink = take
@@ -131,6 +153,15 @@ class Exchange:
             live.start(finished)
         stream.gone = self._gone
         return stream
+
+    async def _keep_start(self, headers: Sequence[Header]) -> ASGIApp | None:
+        """Wait until what the stream's ids name is kept; if that cannot be, this is the answer."""
+        try:
+            for live in self._lives:
+                await live.journal.barrier(live.run.id)
+        except RondaError as error:
+            return said(failure_of(error), self._write_error, tuple(headers))
+        return None
 
     async def _drive_all(self) -> None:
         """One run is driven right here; several side by side."""
@@ -163,7 +194,7 @@ class Exchange:
 
     def _broken(self, error: BaseException, live: LiveRun) -> RondaError:
         self._server.report(error, live.run)
-        return error if isinstance(error, RondaError) else RondaError("the run broke down; the server's log says why")
+        return _as_ours(error)
 
     async def _prepare(self) -> None:
         server, asked = self._server, self._asked
@@ -239,9 +270,27 @@ class Exchange:
 
     def _plain(self, headers: Sequence[Header]) -> ASGIApp:
         for live in self._lives:
-            if (failure := failure_of_run(live.run)) is not None:
+            if (failure := self._failure_of(live)) is not None:
                 return said_of_run(failure, self._write_error, tuple(headers))
         return Json(self._writer.body(), 200, headers)
+
+    def _failure_of(self, live: LiveRun) -> Failure | None:
+        """Why one of the runs has no answer."""
+        return failure_of(_as_ours(live.error)) if live.error is not None else failure_of_run(live.run)
+
+    def _failure_of_all(self) -> Failure | None:
+        """Why none of them has one: the first that went wrong says it."""
+        failures = [self._failure_of(live) for live in self._lives]
+        return failures[0] if all(failures) else None
+
+
+def _ignore(sibling: int, batch: Sequence[Event]) -> None:
+    """The sink of an exchange that is over."""
+
+
+def _as_ours(error: BaseException) -> RondaError:
+    """What is not ours is for the log alone."""
+    return error if isinstance(error, RondaError) else RondaError(BROKE_DOWN.message)
 
 
 async def open_for(

@@ -18,13 +18,14 @@ from ronda.drive import check_plan
 from ronda.errors import BadRequest, RondaError
 from ronda.server.door import Exchange, count, owner_of
 from ronda.server.exchange import Incoming, Json
-from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run, said
+from ronda.server.failure import failure_of, said
 from ronda.server.models import Served
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.declarations import held_here, renamed
 from ronda.wire.anthropic.message import MessageAnswer, passes_over_events, write_error
 from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_others, read_request
+from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -40,7 +41,6 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
             return MessageAnswer(
                 runs[0],
                 model,
-                say_failure=known.failure,
                 warnings=[*warnings, *ignored],
                 shows_tools=passes_over_events(request.header(b"user-agent") or ""),
             )
@@ -77,9 +77,6 @@ class _Known:
 
     def error(self, failure: Failure) -> bytes:
         return write_error(failure.status, failure.message, failure.code, self.id)
-
-    def failure(self, run: Run | None) -> bytes:
-        return self.error((failure_of_run(run) if run is not None else None) or BROKE_DOWN)
 
     def refusal(self, error: RondaError) -> ASGIApp:
         return said(failure_of(error), self.error, self.headers)

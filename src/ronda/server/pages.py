@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ronda.server.failure import Failure
+from ronda.wire.failures import Failure
 
 
 class Pages:

@@ -109,6 +109,7 @@ class LiveRun:
 
         def over(task: asyncio.Task[None]) -> None:
             self.error = None if task.cancelled() else task.exception()
+            self._sink = self.task = None  # a task that was cancelled before its first step has not let go of them
             finished(self)
 
         self.task = asyncio.create_task(self.drive())

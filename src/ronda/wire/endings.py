@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
-from ronda.core.events import ModelFailed, RunFinished
-
-# OpenAI's code, which clients wait for to shorten a conversation.
-TOO_LONG: Final = "context_length_exceeded"
-
-# Something of ours broke before the run could end.
-BROKE_DOWN: Final = RunFinished("failed", message="the run broke down; the server's log says why")
+from ronda.core.events import RunFinished
 
 
 def has_answer(end: RunFinished) -> bool:
@@ -46,10 +40,3 @@ def extensions(
 def finish_reason(end: RunFinished | None) -> str:
     reason = end.reason if end is not None else "failed"
     return {"limit": "stop", "failed": "error", "cancelled": "error"}.get(reason, reason)
-
-
-def error_in_stream(end: RunFinished, failure: ModelFailed | None) -> dict[str, Any]:
-    message = end.message or f"the run ended: {end.reason}"
-    if failure is not None and failure.too_long:
-        return {"message": message, "type": "invalid_request_error", "param": None, "code": TOO_LONG}
-    return {"message": message, "type": "server_error", "param": None, "code": end.reason}

@@ -72,6 +72,10 @@ class _Answering(Handing):
 
     kept: Callable[[Run], None] | None = None
 
+    @property
+    def _outlives_process(self) -> bool:
+        return self.kept is not None
+
     def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
         return {**super()._about(turns, opened), **place_of(turns, opened)}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.server.exchange import Incoming, Json
-from ronda.server.failure import Failure
+from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 from ronda.wire.mistral.details import Invalid, read_value, refuse
 

@@ -145,11 +145,11 @@ class Handing(Exchange):
 
     def _follow(self, first: Handing, sibling: int) -> None:
         """Say everything to the writer of the first exchange."""
-        writer = first._writer
+        writer, told = first._writer, self.told
         assert isinstance(writer, ConversationAnswer | CompletionAnswer)
 
         def go_on(runs: Any, model: str, warnings: Any) -> ConversationAnswer | CompletionAnswer:
-            writer.go_on(sibling, runs[0], [*self.told, *warnings])
+            writer.go_on(sibling, runs[0], [*told, *warnings])
             return writer
 
         self._make_writer = go_on
@@ -201,6 +201,7 @@ class _Chain(LiveRun):
 
     def __init__(self, first: Handing, live: LiveRun) -> None:
         self.run = live.run
+        self.journal = live.journal
         self.task = None
         self.error = None
         self.cancel_was_asked = False

@@ -14,16 +14,16 @@ from ronda.core.parts import Turn
 from ronda.core.run import Run
 from ronda.errors import RondaError
 from ronda.server.door import Exchange, Writer, count, owner_of
-from ronda.server.exchange import Header, Incoming, Json
-from ronda.server.failure import Failure
+from ronda.server.exchange import Incoming, Json
 from ronda.server.responses.conversation import Local, joined
 from ronda.server.responses.tapes import Tapes
 from ronda.server.runs import LiveRun
+from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.answer import write_error
 from ronda.wire.openai_responses.answer import ResponseAnswer, progress_type
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
-from ronda.wire.openai_responses.resource import Kept, about
+from ronda.wire.openai_responses.resource import about, code_of, kept_with
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.server import ResponseRequest, read_request, request_of
 
@@ -79,7 +79,7 @@ async def count_input(server: Server, request: Incoming) -> ASGIApp:
 
 def responses_error(failure: Failure) -> bytes:
     param = "input" if failure.param == "messages" else failure.param
-    return write_error(failure.message, failure.type, param, failure.code)
+    return write_error(failure.message, failure.type, param, code_of(failure))
 
 
 async def answer(
@@ -95,26 +95,26 @@ async def answer(
     owner = owner_of(request)
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner, local)
-    sealer = server.responses.sealer(owner)
+    sealer, progress = server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
 
     def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> Writer:
-        run = runs[0]
+        run, kept = runs[0], kept_with(runs[0])
+        assert kept is not None
         if started is not None:
             started(run)
-        answer = ResponseAnswer(
-            run, exchange.kept, sealer=sealer, sse=sse, progress_type=progress_type(request.header(SDK_LANGUAGE))
-        )
+        answer = ResponseAnswer(run, kept, sealer=sealer, sse=sse, progress_type=progress)
         # What is not kept cannot be asked for again; it can be watched by nobody but its caller.
         return server.responses.tapes.record(run, answer) if asked.keep == "stored" else answer
 
-    exchange = _Exchange(server, request, asked, writer, responses_error, served)
-    return await exchange.answer()
+    return await _Exchange(server, request, asked, writer, responses_error, served).answer()
 
 
 class _Exchange(Exchange):
     """`asked` is a ResponseRequest, whose conversation is whole."""
 
-    kept: Kept
+    @property
+    def _outlives_process(self) -> bool:
+        return self._asked.keep == "stored"
 
     def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
         """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
@@ -122,17 +122,13 @@ class _Exchange(Exchange):
         kept = self._asked.kept
         at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
         if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
-            self.kept = replace(kept, instructed=False)
-        else:
-            lead = at + 1 if kept.instructed else at
-            self.kept = replace(kept, lead=lead, tail=len(opened) - at - len(turns))
-        return about(self.kept)
+            return about(replace(kept, instructed=False))
+        lead = at + 1 if kept.instructed else at
+        return about(replace(kept, lead=lead, tail=len(opened) - at - len(turns)))
 
     def _broken(self, error: BaseException, live: LiveRun) -> RondaError:
         self._server.responses.tapes.drop(live.run.id)
         return super()._broken(error, live)
 
-    def _plain(self, headers: Sequence[Header]) -> ASGIApp:
-        if any(live.cancel_was_asked for live in self._lives):  # which is an outcome, not an error
-            return Json(self._writer.body(), 200, headers)
-        return super()._plain(headers)
+    def _failure_of(self, live: LiveRun) -> Failure | None:
+        return None if live.cancel_was_asked else super()._failure_of(live)  # which is an outcome, not an error

@@ -66,6 +66,7 @@ def responses_routes(server: Server) -> list[Route]:
             live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated, progress_type=progress
         )
         stream = EventStream()
+        stream.open()
         _replay(stream, writer, tape.events if tape is not None else events[1:])
         if tape is None or live is None:
             stream.end()

@@ -25,11 +25,12 @@ from ronda.core.run import Run
 from ronda.errors import BadRequest, RondaError
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
-from ronda.server.failure import BROKE_DOWN, Failure, failure_of, failure_of_run
+from ronda.server.failure import BROKE_DOWN, failure_of
 from ronda.server.responses.create import answer
+from ronda.wire.failures import Failure, failure_of_run
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.resource import response_id
+from ronda.wire.openai_responses.resource import code_of, response_id
 from ronda.wire.openai_responses.server import request_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Connection:
         self._closed = asyncio.Event()
         self._runs: dict[str, Run] = {}  # by the id of the response, the newest last
         self._is_over = False  # the connection has had its time
+        self._is_refused = False  # the request under way has no answer but an error
 
     def find(self, response: str) -> Run | None:
         return self._runs.get(response)
@@ -159,9 +161,12 @@ class Connection:
         asked = replace(request_of(rest, sealer), stream=True)
         started: list[Run] = []
         streamed = await answer(self._server, request, asked, sse=False, local=self, started=started.append)
+        self._is_refused = False
         await streamed(self._scope, self._until_closed, self._pass_on)
         run = started[0]
         failure = failure_of_run(run) if run.ended is not None else BROKE_DOWN
+        if failure is not None and self._is_refused:
+            await self._tell(failure)
         if failure is None and not asked.kept.store:  # what is stored is found where it is stored
             self._runs[response_id(run.id)] = run
             while len(self._runs) > REMEMBERED:
@@ -174,7 +179,11 @@ class Connection:
         return {"type": "http.disconnect"}
 
     async def _pass_on(self, message: Message) -> None:
-        """A stream's bytes, one event a message."""
+        """A stream's bytes, one event a message. An answer that is no stream says what went wrong, which is told otherwise."""
+        if message["type"] == "http.response.start":
+            self._is_refused = message["status"] != 200
+        if self._is_refused:
+            return
         for line in message.get("body", b"").splitlines():
             if line and not line.startswith(b":"):
                 await self._say(line.decode())
@@ -182,7 +191,7 @@ class Connection:
     async def _tell(self, failure: Failure) -> None:
         error: dict[str, Any] = {
             "type": failure.type,
-            "code": failure.code or failure.type,
+            "code": code_of(failure) or failure.type,
             "message": failure.message,
             "param": "input" if failure.param == "messages" else failure.param,
         }

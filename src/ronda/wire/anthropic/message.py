@@ -10,7 +10,7 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ronda.core.events import (
@@ -34,7 +34,8 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
-from ronda.wire.endings import TOO_LONG, extensions, has_answer
+from ronda.wire.endings import extensions, has_answer
+from ronda.wire.failures import BROKE_DOWN, TOO_LONG, failure_at
 from ronda.wire.json import encode
 from ronda.wire.own_tools import OwnTools
 
@@ -94,13 +95,12 @@ _COUNTED: Final = ("web_search", "web_fetch")  # tools of the upstream's that it
 class MessageAnswer:
     """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer.
 
-    `say_failure` words the error of a run that has no answer, or of a server that broke down. `shows_tools`: a stream has
-    events of our own around the tools that run here, which clients of this dialect pass over.
+    `shows_tools`: a stream has events of our own around the tools that run here, which clients of this dialect pass over.
     """
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = ("_content", "_held", "_live_calls", "_model", "_run", "_say_failure",
+    __slots__ = ("_content", "_held", "_live_calls", "_model", "_run",
                  "_shows_tools", "_started", "_tools", "_turn", "_warnings")  # fmt: skip
 
     def __init__(
@@ -108,13 +108,11 @@ class MessageAnswer:
         run: Run,
         model: str,
         *,
-        say_failure: Callable[[Run | None], bytes],
         warnings: Sequence[str] = (),
         shows_tools: bool = True,
     ) -> None:
         self._run = run
         self._model = model
-        self._say_failure = say_failure
         self._warnings = list(warnings)
         self._shows_tools = shows_tools
         self._content = Content()
@@ -142,7 +140,7 @@ class MessageAnswer:
         return b"".join(out)
 
     def broke_down(self, sibling: int) -> bytes:
-        return b"event: error\ndata: %b\n\n" % self._say_failure(None)
+        return self._error(BROKE_DOWN)
 
     def _start(self) -> bytes:
         # What goes in is counted when it is through; message_delta says how much it was. Until then an estimate.
@@ -214,7 +212,7 @@ class MessageAnswer:
         content = self._content
         content.begin_turn()
         if event.reason in ("failed", "cancelled"):
-            content.out.append(b"event: error\ndata: %b\n\n" % self._say_failure(self._run))
+            content.out.append(self._error(event))
             return
         # Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked.
         answer = event.answer
@@ -230,6 +228,12 @@ class MessageAnswer:
         content.close()
         end = {"type": "message_delta", "delta": self._delta, "usage": self._usage, **self._extensions}
         content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
+
+    def _error(self, event: RunFinished) -> bytes:
+        failure = failure_at(event, self._run.failure)
+        assert failure is not None
+        said = write_error(failure.status, failure.message, failure.code, self._run.id)
+        return b"event: error\ndata: %b\n\n" % said
 
     @property
     def _delta(self) -> dict[str, Any]:

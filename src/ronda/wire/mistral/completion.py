@@ -43,7 +43,8 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.core.run import Run
-from ronda.wire.endings import BROKE_DOWN, error_in_stream, extensions, finish_reason, has_answer
+from ronda.wire.endings import extensions, finish_reason, has_answer
+from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.calls import LiveCalls, Piece
@@ -277,6 +278,9 @@ class CompletionAnswer:
             out.append(self._text(choice, ""))
         top = b"," + encode(more)[1:-1] if more else b""
         out.append(self._chunk(choice.index, _NO_TEXT, encode(choice.finish_reason), top=top))
+        if "error" in more:
+            # The SDKs pass over `error` in a chunk, and show what came so far as the answer; what is no chunk they raise.
+            out.append(b"data: %b\n\n" % encode({"object": "error", **more["error"]}))
         if self._open == 0:
             out.append(DONE)
         return b"".join(out)

@@ -8,7 +8,7 @@ answer goes on with the next one's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -29,7 +29,8 @@ from ronda.core.events import (
 from ronda.core.output import final_text
 from ronda.core.parts import NO_USAGE, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
-from ronda.wire.endings import BROKE_DOWN, extensions, has_answer
+from ronda.wire.endings import extensions, has_answer
+from ronda.wire.failures import BROKE_DOWN, Failure, failure_at
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.calls import LiveCalls, Piece
@@ -39,7 +40,6 @@ from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import write_usage
 
 _decode_text = msgspec.json.Decoder(str).decode
-_FAILED: Final = {"failed": 502, "cancelled": 503}
 
 
 class ConversationAnswer:
@@ -176,11 +176,8 @@ class ConversationAnswer:
             self._show_handoff(handoff, at, out)
         if goes_on(self._run):
             return
-        if event.reason in _FAILED:
-            message = event.message or f"the run ended: {event.reason}"
-            out.append(
-                _event("conversation.response.error", message=message, code=_FAILED[event.reason], created_at=at)
-            )
+        if (failure := failure_at(event, self._run.failure)) is not None:
+            out.append(_error(failure, created_at=at))
         else:
             out.append(_event("conversation.response.done", usage=self._usage(), created_at=at, **self._more(event)))
 
@@ -203,7 +200,9 @@ class ConversationAnswer:
         )
 
     def broke_down(self, sibling: int) -> bytes:
-        return _event("conversation.response.error", message=BROKE_DOWN.message, code=500)
+        failure = failure_at(BROKE_DOWN, None)
+        assert failure is not None
+        return _error(failure)
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 
@@ -359,6 +358,12 @@ class ConversationAnswer:
 
     def _more(self, end: RunFinished) -> dict[str, Any]:
         return extensions(None, (end,), self._warnings)  # a conversation is its own session
+
+
+def _error(failure: Failure, **more: str) -> bytes:
+    """The event's own `code` is a status; the type and the code that a plain answer would say stand beside it."""
+    said = {"type": failure.type, "code": failure.code}
+    return _event("conversation.response.error", message=failure.message, code=failure.status, error=said, **more)
 
 
 def _event(kind: str, **data: Any) -> bytes:

@@ -27,7 +27,8 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL, AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
-from ronda.wire.endings import BROKE_DOWN, error_in_stream, extensions
+from ronda.wire.endings import extensions
+from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
@@ -228,8 +229,10 @@ class ChatAnswer:
                 out.append(self._announce(choice, index, call.id, call.name, call.as_written))
         self._open -= 1
         more = self._last_words() if self._open == 0 else {}
+        error: dict[str, Any] | None = None
         if event.reason in ("failed", "cancelled"):
-            more = {"error": error_in_stream(event, choice.run.failure), **more}
+            error = error_in_stream(event, choice.run.failure)
+            more = {"error": error, **more}
         more_bytes = b"," + encode(more)[1:-1] if more else b""
         delta = _NO_TEXT if choice.text_started else b'{"role":"assistant","content":""}'
         if (
@@ -237,6 +240,9 @@ class ChatAnswer:
         ):  # whose content is null, and stays so when it is added up
             delta = b"{}"
         out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more_bytes))
+        if error is not None and self._for_mistral:
+            # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
+            out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
         if self._open == 0:
             if self._include_usage:
                 out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))

@@ -33,7 +33,8 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall
 from ronda.core.run import Run
-from ronda.wire.endings import BROKE_DOWN, extensions, has_answer
+from ronda.wire.endings import extensions, has_answer
+from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, Message, Thoughts
 from ronda.wire.openai_responses.logprobs import read_logprobs

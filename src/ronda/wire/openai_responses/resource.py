@@ -11,11 +11,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.events import ModelFailed, RunFinished
+from ronda.core.events import RunFinished
 from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
-from ronda.wire.endings import TOO_LONG
+from ronda.wire.failures import UPSTREAM, Failure, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
 
@@ -178,7 +178,7 @@ def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any
     return said if verbosity is None else {**said, "verbosity": verbosity}
 
 
-def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] | None, dict[str, str] | None]:
+def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] | None, dict[str, str | None] | None]:
     """What became of it: its status, why it is not complete, what went wrong."""
     if end is None:
         return "in_progress", None, None
@@ -192,18 +192,24 @@ def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] 
         case "cancelled":
             return "cancelled", None, None
         case "failed":
-            return "failed", None, {"code": _code(run.failure), "message": end.message or "the run failed"}
+            failure = failure_at(end, run.failure)
+            assert failure is not None
+            return "failed", None, {"type": failure.type, "code": code_of(failure), "message": failure.message}
     return "completed", None, None
 
 
-def _code(failure: ModelFailed | None) -> str:
-    if failure is None:
-        return "server_error"
-    if failure.too_long:
-        return TOO_LONG
-    if failure.status == 429:
-        return "rate_limit_exceeded"
-    return "invalid_prompt" if failure.status in (400, 404, 413, 422) else "server_error"
+def code_of(failure: Failure) -> str | None:
+    """The API has codes of its own for what a model's server says, in a plain error as in a response that failed."""
+    # https://developers.openai.com/api/docs/api-reference/responses/object (error.code)
+    if failure.code != UPSTREAM:
+        return failure.code or ("server_error" if failure.type == "server_error" else None)
+    match failure.status:
+        case 429:
+            return "rate_limit_exceeded"
+        case 400:
+            return "invalid_prompt"
+        case _:
+            return "server_error"
 
 
 def event_of_end(end: RunFinished) -> bytes:

@@ -1,0 +1,62 @@
+"""What went wrong, before any dialect has put it into words: how a run ended → status, type, message, code.
+
+A plain answer is that status; inside a stream, whose head says 200 already, the same type and code are all there is.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ronda.core.events import ModelFailed, RunFinished
+from ronda.core.run import Run
+
+# OpenAI's code, which clients wait for to shorten a conversation.
+TOO_LONG: Final = "context_length_exceeded"
+UPSTREAM: Final = "upstream_error"  # the code of what has no better one
+
+FailureType: TypeAlias = Literal["invalid_request_error", "rate_limit_error", "server_error"]
+
+
+class Failure(Struct, frozen=True):
+    status: int
+    type: FailureType
+    message: str
+    param: str | None = None
+    code: str | None = None
+
+
+# Something of ours broke before the run could end.
+BROKE_DOWN: Final = RunFinished("failed", message="the run broke down; the server's log says why")
+
+
+def failure_of_run(run: Run) -> Failure | None:
+    """Why a run has no answer; None if it has one."""
+    end = run.ended or RunFinished("cancelled")  # before it was driven at all: then nobody wrote an end
+    return failure_at(end, run.failure)
+
+
+def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
+    if end is BROKE_DOWN:
+        return Failure(500, "server_error", end.message or "")
+    if end.reason == "cancelled":
+        return Failure(503, "server_error", "the run was cancelled: the server is stopping", code="cancelled")
+    if end.reason != "failed":
+        return None
+    message = end.message or "the run failed"
+    status = failure.status if failure is not None else None
+    if failure is not None and failure.too_long:
+        return Failure(400, "invalid_request_error", message, code=TOO_LONG)
+    if status in (400, 404, 413, 422):  # the upstream's word on what the caller sent
+        return Failure(400, "invalid_request_error", message, code=UPSTREAM)
+    if status == 429:
+        return Failure(429, "rate_limit_error", message, code=UPSTREAM)
+    return Failure(502, "server_error", message, code=UPSTREAM)
+
+
+def error_in_stream(end: RunFinished, failure: ModelFailed | None) -> dict[str, str | None]:
+    """In the words of Chat Completions, which Mistral's completions have too."""
+    found = failure_at(end, failure)
+    assert found is not None
+    return {"message": found.message, "type": found.type, "param": found.param, "code": found.code}
