@@ -139,7 +139,7 @@ def test_an_address_that_is_none_is_a_clear_error(capsys: pytest.CaptureFixture[
 
 def test_an_address_for_a_model_that_has_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = script(tmp_path)
-    said = f"ronda: --base-url is for models on a server, and {model} is in this process\n"
+    said = f"ronda: --base-url is for models on a server, and {model} runs on this machine\n"
     assert shown(capsys, "run", "hi", "--model", model, "--base-url", "http://127.0.0.1:1/v1") == (2, "", said)
 
 
@@ -333,6 +333,9 @@ def test_what_is_probably_a_mistake_is_a_warning(
         ({"max_run_seconds": 0.0}, "--max-run-seconds is 0; it must be more than 0 seconds"),
         ({"max_run_seconds": float("nan")}, "--max-run-seconds is nan; it must be more than 0 seconds"),
         ({"tool_dispatch_timeout": -1.0}, "--tool-dispatch-timeout is -1; it must be more than 0 seconds"),
+        ({"slots": 0}, "--slots is 0; it can be 1 to 64"),
+        ({"context": 100}, "--context is 100; it can be 512 to 1048576"),
+        ({"slots": 2, "model": "script:a.json"}, "--slots is for local models; script:a.json decides that itself"),
         ({"model": ""}, "no model can be found under ''"),
     ],
 )

@@ -469,6 +469,15 @@ def test_a_bad_setting_is_named(start: Started, tmp_path: Path, text: str, named
     assert "Traceback" not in err
 
 
+def test_a_file_of_settings_may_say_how_much_room_a_local_model_has(tmp_path: Path) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text("slots = 2\ncontext = 4096\n")
+
+    config = read_config(argparse.Namespace(config=str(file), context=1024))
+
+    assert (config.slots, config.context) == (2, 1024)
+
+
 def test_a_file_of_settings_may_say_what_the_model_sees_and_which_api_it_speaks(tmp_path: Path) -> None:
     file = tmp_path / "ronda.toml"
     file.write_text('vision = false\napi-version = "2023-06-01"\n')

@@ -21,7 +21,7 @@ pytestmark = [
 def model() -> LocalModel:
     path = default_path()
     assert path is not None
-    return LocalModel(Engine(ModelFile(DEFAULT, path), Sizing(slots=1, context=1024, cache_mb=22, batch=32)))
+    return LocalModel(Engine(ModelFile(DEFAULT, path), Sizing(slots=1, context=1024, tokens=1024, batch=32)))
 
 
 async def test_tokens_are_counted_as_the_model_will_count_them(door: Door, model: LocalModel) -> None:

@@ -197,6 +197,15 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         choices=["all", "first"],
         help="run all calls of a turn, or only the first, with a warning (default all)",
     )
+    parser.add_argument(
+        "--slots", type=int, metavar="N", help="how many requests a local model answers at a time (default 8)"
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        metavar="TOKENS",
+        help="how many tokens a local model has room for, in all its requests together (default 8192)",
+    )
     parser.add_argument("--max-run-seconds", type=float, metavar="SECONDS", help="the most time one run may take")
     parser.add_argument(
         "--data-dir",

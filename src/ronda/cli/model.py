@@ -16,7 +16,7 @@ def check_model(spec: str, base_url: str | None) -> None:
     names = KEY_NAMES.get(provider)
     if names is None:
         if base_url is not None:
-            raise BadConfig(f"--base-url is for models on a server, and {spec} is in this process")
+            raise BadConfig(f"--base-url is for models on a server, and {spec} runs on this machine")
         return
     where = where_is(spec, base_url)
     if where.key is None and where.base_url is None:  # a vendor's own address takes nobody without one

@@ -54,7 +54,23 @@ def _check(config: ServerConfig) -> None:
         seconds = getattr(config, name)
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise BadConfig(f"--{name.replace('_', '-')} is {seconds:g}; it must be more than 0 seconds")
+    _check_local_sizes(config)
     check_model(config.model, config.base_url)
+
+
+def _check_local_sizes(config: ServerConfig) -> None:
+    if config.slots is None and config.context is None:
+        return
+    from ronda.providers.local.machine import LEAST_CONTEXT, MOST_CONTEXT, MOST_SLOTS
+
+    bounds = {"slots": (config.slots, 1, MOST_SLOTS), "context": (config.context, LEAST_CONTEXT, MOST_CONTEXT)}
+    for name, (value, least, most) in bounds.items():
+        if value is None:
+            continue
+        if not config.model.startswith("local:"):
+            raise BadConfig(f"--{name} is for local models; {config.model} decides that itself")
+        if not least <= value <= most:
+            raise BadConfig(f"--{name} is {value}; it can be {least} to {most}")
 
 
 def _read_toml(path: str) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class Where(Struct, frozen=True):
     timeouts: Timeouts | None = None
     version: str | None = None  # of the API, where there are several (Anthropic's)
     vision: bool | None = None  # can it see images? None: as far as its name tells
+    slots: int | None = None  # of a local model: requests at a time …
+    context: int | None = None  # … and tokens of all of them together
 
 
 def _anthropic(name: str, where: Where) -> Provider:
@@ -70,7 +72,7 @@ def _script(name: str, where: Where) -> Provider:
 def _local(name: str, where: Where) -> Provider:
     from ronda.providers.local.provider import open_local
 
-    return open_local(name)
+    return open_local(name, where.slots, where.context)
 
 
 PROVIDERS: dict[str, Callable[[str, Where], Provider]] = {

@@ -70,6 +70,7 @@ class Server:
         self.responses = Responses()
         if provider is None:
             where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
+            where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
             provider = open_provider(config.model, where)
         self.models = Models(config.model, provider, config.aliases)
         self.catalog = Catalog(catalog)

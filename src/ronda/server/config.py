@@ -18,6 +18,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str | None = None
     api_version: str | None = None
     vision: bool | None = None  # None: as far as the model's name tells
+    slots: int | None = None  # of a local model: requests at a time …
+    context: int | None = None  # … and tokens of all of them together
     host: str = "127.0.0.1"
     port: int = 1234
     allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any

@@ -121,7 +121,7 @@ class Models:
         )
 
     async def load(self) -> list[str]:
-        """Load what runs in this process ahead of its first request; lines that say what was chosen for it."""
+        """Load what runs on this machine ahead of its first request; lines that say what was chosen for it."""
         load = getattr(self._default.provider, "load", None)
         return [] if load is None else [await load()]
 

@@ -18,7 +18,7 @@ from ronda.providers.local.files import DEFAULT, ModelFile, default_path
 from ronda.providers.local.machine import Sizing
 from ronda.providers.local.provider import LocalModel
 
-SMALL = Sizing(slots=2, context=1024, cache_mb=45, batch=32)
+SMALL = Sizing(slots=2, context=1024, tokens=2048, batch=32)
 
 
 @pytest.fixture(scope="session")
@@ -39,13 +39,13 @@ def engine(model_file: ModelFile) -> Engine:
 @pytest.fixture(scope="session")
 def narrow(model_file: ModelFile, engine: Engine) -> Engine:
     """One slot: whoever comes second waits."""
-    return Engine(model_file, Sizing(slots=1, context=1024, cache_mb=22, batch=32))
+    return Engine(model_file, Sizing(slots=1, context=1024, tokens=1024, batch=32))
 
 
 @pytest.fixture(scope="session")
 def roomy(model_file: ModelFile, engine: Engine) -> Engine:
     """Room for something before a call that is owed."""
-    return Engine(model_file, Sizing(slots=1, context=2048, cache_mb=45, batch=32))
+    return Engine(model_file, Sizing(slots=1, context=2048, tokens=2048, batch=32))
 
 
 class Asking:

@@ -16,7 +16,7 @@ import pytest
 from tests.patience import PATIENCE, soon
 
 from ronda.errors import BadRequest, UpstreamError
-from ronda.providers.local.calls import Completion, Gate, Piece
+from ronda.providers.local.calls import Completion, Piece
 from ronda.providers.local.door import Door
 from ronda.providers.local.engine import Engine
 
@@ -137,7 +137,7 @@ def test_a_process_can_end_in_the_middle_of_an_answer(engine: Engine) -> None:
         from ronda.providers.local.machine import Sizing
 
         async def main():
-            engine = Engine(find_model("smollm2"), Sizing(1, 512, 11))
+            engine = Engine(find_model("smollm2"), Sizing(1, 512, 512))
             await engine.load()
             began = asyncio.Event()
             body = {"prompt": [1000], "n_predict": 500, "ignore_eos": True}
@@ -179,56 +179,3 @@ def test_a_door_left_by_a_killed_process_is_removed(tmp_path: Path, monkeypatch:
         Door()
 
     assert [Path(door.host).exists() for door in (left, live, new)] == [False, True, True]
-
-
-# ---- the gate, without an engine --------------------------------------------------------------------------------------
-
-
-async def test_the_gate_lets_in_who_came_first() -> None:
-    gate = Gate(1)
-    order: list[int] = []
-
-    async def pass_through(number: int) -> None:
-        await gate.enter()
-        order.append(number)
-        await asyncio.sleep(0)
-        gate.leave()
-
-    async with soon():
-        await asyncio.gather(*[pass_through(number) for number in range(5)])
-
-    assert order == [0, 1, 2, 3, 4]
-
-
-async def test_a_place_given_to_somebody_who_just_left_goes_to_the_next() -> None:
-    gate = Gate(1)
-    await gate.enter()
-    waiting = [asyncio.create_task(gate.enter()) for _ in range(2)]
-    await asyncio.sleep(0)
-
-    gate.leave()  # on its way to the first …
-    waiting[0].cancel()  # … who leaves in the same moment
-
-    async with soon():
-        await waiting[1]
-    gate.leave()
-    async with soon():
-        await gate.enter()
-
-
-async def test_a_place_is_not_lost_with_the_loop_that_waited_for_it() -> None:
-    gate = Gate(1)
-    await gate.enter()
-
-    def elsewhere() -> None:
-        loop = asyncio.new_event_loop()
-        waiting = loop.create_task(gate.enter())
-        loop.run_until_complete(asyncio.sleep(0))
-        waiting.cancel()
-        loop.run_until_complete(asyncio.gather(waiting, return_exceptions=True))
-        loop.close()
-
-    await asyncio.to_thread(elsewhere)
-    gate.leave()
-    async with soon():
-        await gate.enter()

@@ -1,1 +1,1 @@
-"""Models that run in this process: `local:NAME` or `local:PATH.gguf`."""
+"""Models that run on this machine: `local:NAME` or `local:PATH.gguf`."""

@@ -1,16 +1,13 @@
-"""llama.cpp's Python binding, imported: or one sentence that says what this machine lacks for it.
+"""llama.cpp's Python binding: one sentence that says what this machine lacks for it.
 
-The binding is a shared object, and a minimal system does not have every library it was linked with. Whatever imports it does so
-here.
+The binding is a shared object, and a minimal system does not have every library it was linked with. Only the engine's own process
+imports it; what goes wrong there is put into words here.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import os
 import re
-from typing import Any
 
 from ronda.errors import BadConfig
 
@@ -24,18 +21,8 @@ def check_installed() -> None:
         raise BadConfig("the local engine is not installed; 'pip install xllamacpp' gets it")
 
 
-def import_binding() -> Any:
-    """The module `xllamacpp`. Raises BadConfig with the way out."""
-    check_installed()
-    # With the default two busy cores fell to half a token per second: waiting threads spin. Read when the library loads.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    try:
-        return importlib.import_module("xllamacpp")
-    except (ImportError, OSError) as error:
-        raise BadConfig(_way_out(str(error))) from error
-
-
-def _way_out(reason: str) -> str:
+def way_out(reason: str) -> str:
+    """Why the binding could not be imported, and what helps."""
     missing = re.match(r"(\S+\.so[.\d]*): cannot open shared object file", reason)
     if missing is None:
         return f"the local engine cannot be loaded: {reason}"

@@ -1,14 +1,7 @@
-"""One completion on its way from a thread of the engine's to an event loop, and the gate all of them go through.
-
-What the engine says in one thread is decoded there, gathered, and handed over in batches: a loop that is busy is woken
-once for everything that came in the meantime. Stopping goes the other way, by what the callback returns.
-"""
+"""One completion as the engine's process tells it, in server-sent events → pieces of text, and what they cost."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -16,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.wire.sse import SseReader
 
 # ---- what it says -----------------------------------------------------------------------------------------------------
 
@@ -94,145 +88,55 @@ class Completion(Struct, frozen=True, gc=False):
 Take: TypeAlias = Callable[[list[Piece]], None]
 
 
-# ---- one completion ---------------------------------------------------------------------------------------------------
+class AnswerReader:
+    """The bytes of one streamed completion → pieces; at its end, the Completion."""
 
-
-class Call:
-    """One completion: filled by a thread of the engine's, emptied by an event loop."""
-
-    __slots__ = ("_finish", "_lock", "_loop", "_pieces", "_take", "_timings", "_woken", "ended", "failure", "stopped")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, take: Take) -> None:
-        self.ended: asyncio.Future[Completion] = loop.create_future()
-        self.stopped = False
-        self.failure: Exception | None = None
-        self._loop = loop
-        self._take = take
-        self._lock = threading.Lock()
-        self._pieces: list[Piece] = []
-        self._woken = False
+    def __init__(self) -> None:
+        self._frames = SseReader()
+        self._refusal = bytearray()
         self._finish = ""
         self._timings: _Timings | None = None
 
-    # ---- in the engine's thread ----
+    def feed(self, data: bytes, status: int) -> list[Piece]:
+        if status != 200:
+            self._refusal += data
+            return []
+        pieces: list[Piece] = []
+        for raw in self._frames.feed_data(data):
+            if raw != b"[DONE]":
+                self._read(raw, pieces)
+        return pieces
 
-    def on_chunk(self, raw: bytes) -> bool:
-        """The engine swallows what is raised in here, so nothing may be."""
-        if self.stopped:
-            return True
+    def _read(self, raw: bytes, pieces: list[Piece]) -> None:
         try:
             chunk = _decode(raw)
         except (msgspec.DecodeError, UnicodeError) as error:
-            self.failure = UpstreamBroken(f"the local engine said something unreadable: {error}")
-            return True
+            raise UpstreamBroken(f"the local engine said something unreadable: {error}") from error
         if chunk.error is not None:
-            self.failure = UpstreamError(f"the local engine refused: {chunk.error.message}", status=chunk.error.code)
-            return True
+            raise _refused(chunk.error)
         if chunk.timings is not None:
             self._timings = chunk.timings
         for choice in chunk.choices:
             if choice.finish_reason is not None:
                 self._finish = choice.finish_reason
             if choice.text or choice.logprobs is not None:
-                self._put(Piece(choice.text, choice.logprobs.content if choice.logprobs is not None else []))
-        return self.stopped
+                pieces.append(Piece(choice.text, choice.logprobs.content if choice.logprobs is not None else []))
 
-    def _put(self, piece: Piece) -> None:
-        with self._lock:
-            self._pieces.append(piece)
-            if self._woken:
-                return
-            self._woken = True
-        self._call_soon(self._drain)
-
-    def wake(self) -> None:
-        """The engine is done with it."""
-        self._call_soon(self._end)
-
-    def _call_soon(self, work: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(work)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            self.stopped = True
-
-    # ---- in the event loop ----
-
-    def _drain(self) -> None:
-        with self._lock:
-            pieces, self._pieces = self._pieces, []
-            self._woken = False
-        if not pieces or self.ended.done():
-            return
-        try:
-            self._take(pieces)
-        except Exception as error:
-            self.stopped = True
-            self.ended.set_exception(error)
-
-    def _end(self) -> None:
-        self._drain()
-        if self.ended.done():
-            return
+    def finish(self) -> Completion:
+        if self._refusal:
+            self._read(bytes(self._refusal), [])
         timings = self._timings
-        if self.failure is not None:
-            self.ended.set_exception(self.failure)
-        elif timings is None or not self._finish:
-            self.ended.set_exception(UpstreamBroken("the local engine broke off without a reason"))
-        else:
-            self.ended.set_result(
-                Completion(
-                    stop="length" if self._finish == "length" else "stop",
-                    prompt=timings.cache_n + timings.prompt_n,
-                    cached=timings.cache_n,
-                    completion=timings.predicted_n,
-                    prompt_seconds=timings.prompt_ms / 1000,
-                    completion_seconds=timings.predicted_ms / 1000,
-                )
-            )
+        if timings is None or not self._finish:
+            raise UpstreamBroken("the local engine broke off without a reason")
+        return Completion(
+            stop="length" if self._finish == "length" else "stop",
+            prompt=timings.cache_n + timings.prompt_n,
+            cached=timings.cache_n,
+            completion=timings.predicted_n,
+            prompt_seconds=timings.prompt_ms / 1000,
+            completion_seconds=timings.predicted_ms / 1000,
+        )
 
 
-# ---- and all of them --------------------------------------------------------------------------------------------------
-
-
-class Gate:
-    """So many at once, first come first served, whichever event loop they come from. Left from any thread."""
-
-    def __init__(self, places: int) -> None:
-        self._free = places
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
-
-    async def enter(self) -> None:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if self._free:
-                self._free -= 1
-                return
-            place: asyncio.Future[None] = loop.create_future()
-            self._waiting.append((loop, place))
-        try:
-            await place
-        except asyncio.CancelledError:
-            with self._lock:
-                if (loop, place) in self._waiting:
-                    self._waiting.remove((loop, place))
-            if place.done() and not place.cancelled():  # it was given in the same moment
-                self.leave()
-            raise
-
-    def leave(self) -> None:
-        with self._lock:
-            while self._waiting:
-                loop, place = self._waiting.popleft()
-                try:
-                    loop.call_soon_threadsafe(self._give, place)
-                    return
-                except RuntimeError:  # that loop is closed
-                    continue
-            self._free += 1
-
-    def _give(self, place: asyncio.Future[None]) -> None:
-        if place.done():
-            self.leave()  # whoever it was for has gone
-        else:
-            place.set_result(None)
+def _refused(error: _Error) -> UpstreamError:
+    return UpstreamError(f"the local engine refused: {error.message}", status=error.code)

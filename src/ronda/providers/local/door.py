@@ -1,11 +1,12 @@
-"""The engine's own door: what it only does over HTTP, asked for over a socket that nobody else can open.
+"""The engine's own door: HTTP over a socket that nobody else can open.
 
-The engine cannot be started without a listener, and writing a template or splitting text into tokens is only to be had
-there. So it listens on a Unix socket in a folder of our own (on Windows on a loopback port) and wants a random key.
+It is a Unix socket in a folder of our own (on Windows a loopback port), and the engine wants a random key. Connections are not
+kept: making one costs nothing here, and each would hold a thread of the engine's.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -14,14 +15,18 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.providers.http.connection import Connection, ConnectionBroken
 
 SECONDS = 60.0
+_SILENCE = 24 * 3600.0  # seconds: whether an answer takes too long is for those to say who watch the process
+Broken: Final = (ConnectionBroken, OSError)
 _PREFIX, _SOCKET = "ronda-engine-", "engine.sock"
 
 
@@ -67,6 +72,25 @@ class Door:
         if answer.status != 200:
             raise UpstreamError(reason(said), status=answer.status)
         return said
+
+    @contextlib.asynccontextmanager
+    async def post(self, path: str, body: bytes) -> AsyncIterator[Connection]:
+        """A question whose answer has begun. Left early, the connection is closed. Raises one of `Broken`."""
+        loop = asyncio.get_running_loop()
+        if self._folder is None:
+            _, connection = await loop.create_connection(lambda: Connection(loop), "127.0.0.1", self._port)
+        else:
+            _, connection = await loop.create_unix_connection(lambda: Connection(loop), self.host)
+        try:
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{self._headers()}Content-Length: "
+            connection.ask(head.encode(), body, _SILENCE)
+            await connection.head()
+            yield connection
+        finally:
+            connection.abort()
+
+    def _headers(self) -> str:
+        return f"Authorization: Bearer {self.key}\r\nContent-Type: application/json\r\nConnection: close\r\n"
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._folder is None:

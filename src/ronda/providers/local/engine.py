@@ -1,113 +1,117 @@
-"""llama.cpp in this process: a body of sampling settings and tokens → pieces of text as they come, and one Completion.
+"""llama.cpp in a process of its own: a body of sampling settings and tokens → pieces of text as they come, and one Completion.
 
-One engine per model file per process, shared by whoever asks, from any thread and any event loop. It is loaded once, on
-first use or ahead of time; every slot has a thread of its own in which the engine calls back, and what it says is
-handed to the asking event loop in batches. Slots are counted here, so that a request which waits for one costs nothing
-and can be cancelled; which slot it gets is the engine's to say: the one that has most of its prompt already.
+One engine per model file, shared by whoever asks, from any thread and any event loop. Its process is started on first use or
+ahead of time, and again after it died. A request whose process dies is asked once more if nothing of its answer was shown;
+otherwise it fails. Requests are let in by the tokens they may take (`admission`), grammars are tried before they are used
+(`trials`).
 
-It knows no turns, tools or options: those are `prompt`, `settings` and `provider`. Loading holds the interpreter's lock
-for as long as it takes (the binding does not let go of it), so a server loads before it listens.
+It knows no turns, tools or options: those are `prompt`, `settings` and `provider`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import hashlib
 import os
-import re
-import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
 
-from ronda.errors import BadConfig, BadRequest, UpstreamBroken, UpstreamError
-from ronda.providers.local.binding import check_installed, import_binding
-from ronda.providers.local.calls import Call, Completion, Gate, Take
-from ronda.providers.local.door import Door
+from ronda.errors import UpstreamBroken, UpstreamError
+from ronda.providers.local.admission import Room
+from ronda.providers.local.binding import check_installed
+from ronda.providers.local.calls import AnswerReader, Completion, Piece, Take
+from ronda.providers.local.door import Broken
 from ronda.providers.local.files import ModelFile, header_of
-from ronda.providers.local.machine import Sizing, choose, count_cores, free_memory
+from ronda.providers.local.machine import Sizing, choose, count_cores
+from ronda.providers.local.process import CHILD, EngineProcess, Watch
+from ronda.providers.local.supervisor import Supervisor
+from ronda.providers.local.trials import (
+    CANARY,
+    CANARY_TOKENS,
+    Trials,
+    broke_down,
+    cannot_enforce,
+    digest_of,
+    with_canary,
+)
 
 T = TypeVar("T")
 
-
-class _Server(Protocol):
-    """The part of the binding that is used. `callback` gets one JSON text at a time; returning True ends the completion."""
-
-    @property
-    def listening_address(self) -> str: ...
-
-    def handle_completions(self, body: bytes, callback: Callable[[bytes], bool]) -> None: ...
+MAX_COUNTED = 16_384
+_REAPED = 5.0  # seconds after which a process whose socket broke is known to be gone, or is not
 
 
-class _Binding(Protocol):
-    def CommonParams(self) -> Any: ...  # noqa: N802 - the binding's own name
-
-    def Server(self, params: Any) -> _Server: ...  # noqa: N802 - the binding's own name
-
-
-# ---- the engine -------------------------------------------------------------------------------------------------------
+class EngineDied(UpstreamBroken):
+    """The process ended before the answer did."""
 
 
 class Engine:
     """`template` is a chat template to use in place of the file's own."""
 
-    def __init__(self, file: ModelFile, sizing: Sizing | None = None, template: str | None = None) -> None:
-        check_installed()
+    def __init__(
+        self,
+        file: ModelFile,
+        sizing: Sizing | None = None,
+        template: str | None = None,
+        *,
+        command: Sequence[str] = CHILD,
+        watch: Watch | None = None,
+    ) -> None:
+        if command is CHILD:
+            check_installed()
         self.file = file
         self.header = header_of(file)
         if template is not None:
             self.header = structs.replace(self.header, template=template)
-        self._wanted = sizing
-        self._proven: set[bytes] = set()  # by their digest: a grammar may be large
+        self.sizing = sizing = sizing or choose(self.header, count_cores())
+        self._supervisor = Supervisor(
+            lambda: EngineProcess(file.path, self.header.template, sizing, command=command, watch=watch)
+        )
+        self._room = Room(sizing.slots, sizing.context)
+        self._trials = Trials()
+        self._proofs: set[asyncio.Task[Completion | None]] = set()
         self._counted: dict[str, int] = {}
-        self._loading: Future[_Loaded] | None = None
-        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="ronda-local")
+
+    def check(self) -> None:
+        """Raises EngineDown while it is not to be asked."""
+        self._supervisor.check()
 
     async def load(self) -> None:
         """Load the model unless it is. Cancelling whoever waits for it does not stop it."""
-        await asyncio.shield(asyncio.wrap_future(self._load()))
+        await self._live()
 
-    def _load(self) -> Future[_Loaded]:
-        with self._lock:
-            if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
-                self._loading = Future()
-                threading.Thread(target=self._load_now, args=(self._loading,), name="ronda-local-load").start()
-            return self._loading
+    def close(self) -> None:
+        self._supervisor.close()
 
-    def _load_now(self, loading: Future[_Loaded]) -> None:
-        _step_back()
-        try:
-            sizing = self._wanted or choose(self.header, count_cores(), free_memory())
-            loading.set_result(_Loaded(self.file, sizing, self.header.template))
-        except BaseException as error:
-            loading.set_exception(error)
+    async def _live(self) -> EngineProcess:
+        process = self._supervisor.live()
+        if not process.ready.done() or process.ready.exception() is not None:
+            await asyncio.shield(asyncio.wrap_future(process.ready))
+        return process
 
-    @property
-    def loaded(self) -> _Loaded:
-        """What came of loading; only after `load`."""
-        assert self._loading is not None
-        return self._loading.result(0)
-
-    @property
-    def sizing(self) -> Sizing:
-        return self.loaded.sizing
+    # ---- questions ---------------------------------------------------------------------------------------------------
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Do something that takes milliseconds (a template, a grammar, tokens) beside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        for last in (False, True):
+            process = await self._live()
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            except UpstreamBroken:
+                if last or not await _is_gone(process):
+                    raise
+        raise AssertionError
 
     def apply_template(self, body: dict[str, Any]) -> str:
         """Messages and tools → the prompt, by the model's own template. Waits: call it `aside`."""
         try:
-            return msgspec.json.decode(self.loaded.door.ask("/apply-template", body), type=_Prompt).prompt
+            return msgspec.json.decode(self._ask("/apply-template", body), type=_Prompt).prompt
         except UpstreamBroken:
             raise
         except UpstreamError as error:
@@ -116,85 +120,166 @@ class Engine:
     def tokenize(self, text: str) -> list[int]:
         """Waits: call it `aside`. Text that spells a control token becomes that token."""
         body = {"content": text, "add_special": True, "parse_special": True}
-        return msgspec.json.decode(self.loaded.door.ask("/tokenize", body), type=_Tokens).tokens
+        return msgspec.json.decode(self._ask("/tokenize", body), type=_Tokens).tokens
 
     def count(self, text: str) -> int:
         """How many tokens a text takes, as text. Asked for the same keys and names again and again. Waits."""
         if text not in self._counted:
             if len(self._counted) >= MAX_COUNTED:
                 self._counted.clear()
-            said = self.loaded.door.ask("/tokenize", {"content": text, "add_special": False, "parse_special": False})
-            self._counted[text] = len(msgspec.json.decode(said, type=_Tokens).tokens)
+            answer = self._ask("/tokenize", {"content": text, "add_special": False, "parse_special": False})
+            self._counted[text] = len(msgspec.json.decode(answer, type=_Tokens).tokens)
         return self._counted[text]
 
+    def _ask(self, path: str, body: dict[str, Any]) -> bytes:
+        return self._supervisor.live().door.ask(path, body)
+
+    # ---- completions -------------------------------------------------------------------------------------------------
+
     async def complete(self, body: dict[str, Any], take: Take) -> Completion:
-        """Complete a prompt. `take` gets what came since it was last called, in this event loop.
-
-        Cancelled, it lets the engine know and returns at once; the slot is free as soon as the engine has finished the
-        batch of tokens it is at.
-        """
-        grammar = body.get("grammar")
-        if grammar is None or _digest(grammar) in self._proven:
-            return await self._complete(body, take)
-        proof = await self._prove(body, grammar)
-        done = await self._complete(body, take)
-        return structs.replace(done, cached=proof.cached, prompt_seconds=proof.prompt_seconds + done.prompt_seconds)
-
-    async def _prove(self, body: dict[str, Any], grammar: str) -> Completion:
-        """A grammar the engine cannot read it ignores without a word: so each is first made to say something unlikely.
-
-        One token, with the very prompt of the request: the work on that is kept, and this costs two tokens once.
-        """
-        said: list[str] = []
-        body = {"prompt": body["prompt"], "n_predict": 1, "temperature": 0, "grammar": _with_canary(grammar)}
-        proof = await self._complete(body, lambda pieces: said.extend([piece.text for piece in pieces]))
-        text = "".join(said)
-        if not text or not _CANARY.startswith(text):
-            raise BadRequest(
-                "the local engine cannot enforce this schema or grammar: it is not sound, or beyond what it can do",
-                param="grammar",
-            )
-        if len(self._proven) >= MAX_PROVEN:
-            self._proven.clear()
-        self._proven.add(_digest(grammar))
-        return proof
+        """Complete a prompt. `take` gets what came since it was last called, in this event loop."""
+        shown = _Shown(take)
+        try:
+            return await self._complete(body, shown)
+        except EngineDied:
+            if shown.something:
+                raise
+            return await self._complete(body, shown)
 
     async def _complete(self, body: dict[str, Any], take: Take) -> Completion:
-        loaded = self.loaded
-        await loaded.gate.enter()
-        call = Call(asyncio.get_running_loop(), take)
-        loaded.start(call, msgspec.json.encode(body | _ALWAYS))
+        tokens = len(body["prompt"]) + body["n_predict"]
+        if body.get("grammar") is None:
+            async with self._room.held(tokens):
+                return await _complete_in(await self._live(), body, take)
+        grammar = digest_of(body["grammar"])
+        if self._trials.is_suspect(grammar):
+            async with self._trials.turn.held(1), self._room.held(tokens):
+                self._trials.is_settled(grammar)
+                return await self._try(grammar, body, take)
+        proof = None if self._trials.is_settled(grammar) else await self._proven(grammar, body)
+        async with self._room.held(tokens):
+            process = await self._live()
+            try:
+                done = await _complete_in(process, body, take)
+            except EngineDied:
+                if not process.is_closing:
+                    self._trials.suspect(grammar)
+                raise
+        if proof is None:
+            return done
+        return structs.replace(done, cached=proof.cached, prompt_seconds=proof.prompt_seconds + done.prompt_seconds)
+
+    async def _proven(self, grammar: bytes, body: dict[str, Any]) -> Completion | None:
+        """The trial is not ended by whoever asked for it: the engine may be busy with it, and that is its fault alone."""
+        proof = _Proof(body)
+        task = asyncio.create_task(self._prove(grammar, proof))
+        self._proofs.add(task)
+        task.add_done_callback(self._proofs.discard)
         try:
-            return await call.ended
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            call.stopped = True
+            proof.is_wanted = False
             raise
 
+    async def _prove(self, grammar: bytes, proof: _Proof) -> Completion | None:
+        async with self._trials.turn.held(1), self._room.held(len(proof.body["prompt"]) + CANARY_TOKENS):
+            if not proof.is_wanted or self._trials.is_settled(grammar):
+                return None
+            try:
+                done = await self._try(grammar, proof.body, proof.take)
+            except (EngineDied, _Unwanted):
+                raise
+            except UpstreamError as error:
+                raise cannot_enforce(str(error)) from error
+            if not proof.is_bound:
+                raise cannot_enforce()
+            self._trials.settle(grammar)
+            return done
 
-def _step_back() -> None:
-    """Let the event loop go first wherever both want a core: with two cores, decoding held it up for 7 ms now and then.
-
-    On Linux a thread has a priority of its own, and the threads it starts, which are the engine's, inherit it.
-    """
-    if sys.platform == "linux":
-        os.nice(5)
-
-
-MAX_PROVEN = 1024
-MAX_COUNTED = 16_384
-_CANARY = "~ZQX~"
-
-
-def _digest(grammar: str) -> bytes:
-    return hashlib.blake2b(grammar.encode(), digest_size=16).digest()
+    async def _try(self, grammar: bytes, body: dict[str, Any], take: Take) -> Completion:
+        """Under a grammar that may be the engine's end: then it was this one's."""
+        process = await self._live()
+        try:
+            with process.trying():
+                done = await _complete_in(process, body, take)
+        except EngineDied as error:
+            if process.is_closing:
+                raise
+            self._trials.refuse(grammar)
+            raise broke_down() from error
+        return done
 
 
-def _with_canary(grammar: str) -> str:
-    inner = re.sub(r"(?m)^start(?=\s*[\[:])", "ronda_start", grammar, count=1)
-    return f'{inner}\nstart: "{_CANARY}" ronda_start\n'
+class _Unwanted(UpstreamError):
+    """Whoever wanted it has gone."""
 
 
-# A stream also when nobody watches: the callback is where a completion can be stopped, in the prompt too (`return_progress`).
+class _Proof:
+    """A grammar made to say something unlikely, with the very prompt of the request: the work on that is kept."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = {
+            "prompt": body["prompt"],
+            "n_predict": CANARY_TOKENS,
+            "temperature": 0,
+            "grammar": with_canary(body["grammar"]),
+        }
+        self.is_wanted = True
+        self._text = ""
+
+    @property
+    def is_bound(self) -> bool:
+        return self._text.startswith(CANARY)
+
+    def take(self, pieces: list[Piece]) -> None:
+        self._text += "".join([piece.text for piece in pieces])
+        if not self.is_wanted:
+            raise _Unwanted("nobody waits for this answer")
+
+
+class _Shown:
+    """Passes pieces on, and knows whether there were any."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self.something = False
+
+    def __call__(self, pieces: list[Piece]) -> None:
+        self.something = True
+        self._take(pieces)
+
+
+async def _complete_in(process: EngineProcess, body: dict[str, Any], take: Take) -> Completion:
+    """Cancelled, it closes the connection; the slot is free as soon as the engine has finished the batch of tokens it is at."""
+    reader = AnswerReader()
+    with process.working():
+        try:
+            async with process.door.post("/v1/completions", msgspec.json.encode(body | _ALWAYS)) as connection:
+                while data := await connection.some():
+                    process.stir()
+                    if pieces := reader.feed(data, connection.status):
+                        take(pieces)
+        except Broken as error:
+            if await _is_gone(process):
+                raise EngineDied(
+                    f"the local engine ended in the middle of its work: {process.ended.result()}"
+                ) from error
+            raise UpstreamBroken(f"the local engine broke off: {error}") from error
+    return reader.finish()
+
+
+async def _is_gone(process: EngineProcess) -> bool:
+    """A process whose socket broke has died, most likely, and its thread is about to see it."""
+    try:
+        async with asyncio.timeout(_REAPED):
+            await asyncio.shield(asyncio.wrap_future(process.ended))
+    except TimeoutError:
+        return False
+    return True
+
+
+# A stream also when nobody watches: closed, it is decoded no further, in the prompt neither (`return_progress`); a plain
+# request would be decoded to its end.
 _ALWAYS = {"stream": True, "return_progress": True, "cache_prompt": True}
 
 
@@ -206,97 +291,17 @@ class _Tokens(Struct, frozen=True):
     tokens: list[int]
 
 
-class _Loaded:
-    """A model in memory, and the threads that wait in it: one for each slot, since starting one would hold up the loop."""
-
-    def __init__(self, file: ModelFile, sizing: Sizing, template: str) -> None:
-        self.sizing = sizing
-        self.door = Door()
-        self.gate = Gate(sizing.slots)
-        self._work: SimpleQueue[tuple[Call, bytes] | None] = SimpleQueue()
-        self._running: set[Call] = set()
-        try:
-            self._server: _Server | None = _serve(file.path, sizing, template, self.door)
-        except BaseException:
-            self.door.close()
-            raise
-        self.door.opened(self._server.listening_address)
-        self._threads = [
-            threading.Thread(target=self._wait, args=(self._server,), name=f"ronda-local-{number}", daemon=True)
-            for number in range(sizing.slots)
-        ]
-        for thread in self._threads:
-            thread.start()
-        atexit.register(self.close)
-
-    def start(self, call: Call, body: bytes) -> None:
-        """Only for who came through the gate."""
-        self._running.add(call)
-        self._work.put((call, body))
-
-    def _wait(self, server: _Server) -> None:
-        while (work := self._work.get()) is not None:
-            call, body = work
-            try:
-                server.handle_completions(body, call.on_chunk)
-            except Exception as error:
-                call.failure = UpstreamBroken(f"the local engine failed: {error}")
-            self._running.discard(call)
-            self.gate.leave()
-            call.wake()
-
-    def close(self) -> None:
-        """At the end of the process: a thread that comes back from the engine into a dead interpreter would crash it."""
-        for call in list(self._running):
-            call.stopped = True
-        for _ in self._threads:
-            self._work.put(None)
-        for thread in self._threads:
-            thread.join(10.0)
-        self._server = None
-        self.door.close()
-
-
-def _serve(path: Path, sizing: Sizing, template: str, door: Door) -> _Server:
-    binding = cast("_Binding", import_binding())
-    params = binding.CommonParams()
-    params.model.path = str(path)
-    params.model_alias = {"local"}  # said again in every chunk
-    params.verbosity = 0
-    params.chat_template = template
-    params.n_parallel = sizing.slots
-    params.n_ctx = sizing.slots * sizing.context
-    params.n_batch = params.n_ubatch = sizing.batch
-    params.cpuparams.n_threads = sizing.threads_alone
-    params.cpuparams_batch.n_threads = sizing.threads
-    params.cache_ram_mib = sizing.spare_mb
-    params.cache_idle_slots = False  # it would copy every idle slot whenever a request begins, while the others wait
-    params.fit_params = False
-    params.prefill_assistant = False  # an assistant's turn at the end was broken off: the next one is new
-    params.api_keys = [door.key]
-    params.hostnames = [door.host]
-    params.port = 0
-    params.n_threads_http = 2
-    params.ui = False
-    params.endpoint_slots = False
-    params.sse_ping_interval = -1
-    try:
-        return binding.Server(params)
-    except RuntimeError as error:
-        raise BadConfig(
-            f"the engine cannot load the model file {path}: it is of a kind it does not know, or memory ran out"
-        ) from error
-
-
 # ---- one for each file ------------------------------------------------------------------------------------------------
 
 _engines: dict[Path, Engine] = {}
 _engines_lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_engines.clear)  # the threads that watch its process are not in a fork
 
 
-def engine_for(file: ModelFile) -> Engine:
-    """The process's engine for this file."""
+def engine_for(file: ModelFile, slots: int | None = None, context: int | None = None) -> Engine:
+    """The process's engine for this file. Whoever comes first says how much room it has."""
     with _engines_lock:
         if file.path not in _engines:
-            _engines[file.path] = Engine(file)
+            _engines[file.path] = Engine(file, choose(header_of(file), count_cores(), slots, context))
         return _engines[file.path]

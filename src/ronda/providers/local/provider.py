@@ -57,9 +57,9 @@ _IN_ONE_STEP = frozenset({"harmony", "llama3", "generic"})
 EARLIEST_DEADLINE, LATEST_DEADLINE = 1024, 4096
 
 
-def open_local(name: str) -> LocalModel:
-    """`local:NAME`. The file is looked at here; it is loaded on first use, or by `load`."""
-    return LocalModel(engine_for(find_model(name)))
+def open_local(name: str, slots: int | None = None, context: int | None = None) -> LocalModel:
+    """`local:NAME`, for so many requests at once, in so many tokens. The file is looked at here and loaded later."""
+    return LocalModel(engine_for(find_model(name), slots, context))
 
 
 class _Prepared(Struct, frozen=True):
@@ -99,6 +99,7 @@ class LocalModel:
 
     def check(self, plan: Plan) -> None:
         """Refuse before a run starts what could only be refused in the middle of it."""
+        self._engine.check()
         self._settings(plan.options)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
@@ -201,7 +202,7 @@ class LocalModel:
 
 def _too_long(size: str, context: int) -> UpstreamError:
     return UpstreamError(
-        f"the conversation has {size}, and a slot of this local model holds {context} tokens; shorten it",
+        f"the conversation has {size}, and this local model holds {context} tokens; shorten it",
         status=400,
         too_long=True,
     )

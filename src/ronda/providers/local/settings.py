@@ -15,7 +15,6 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import Options
 from ronda.errors import BadRequest
-from ronda.providers.local.machine import MAX_CONTEXT
 
 # Said for the caller's own books or for a vendor's: nothing a model could do differently.
 IGNORED = {
@@ -32,6 +31,7 @@ IGNORED = {
 }
 
 MAX_TOP_LOGPROBS = 20
+_LOOK_BACK = 32_768  # tokens
 _SEEDS = 2**32 - 1  # the engine's seed has 32 bits, and the last value asks it for a random one
 
 
@@ -81,7 +81,7 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
             raise BadRequest(f"local models do not support '{name}'", param=name)
     if body.keys() & _PENALTIES:
         # Of the whole text, as the caller's dialect means it; the engine looks back 64 tokens. It reserves room for as many.
-        body["repeat_last_n"] = MAX_CONTEXT
+        body["repeat_last_n"] = _LOOK_BACK
     return Settings(body, template, _read_logprobs(options, body))
 
 
