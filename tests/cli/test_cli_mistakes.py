@@ -84,6 +84,42 @@ def test_a_misspelt_flag_is_named_with_the_right_one(
     assert err.endswith(f"ronda {arguments[0]}: error: {said}\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serve", "--agent", "folder"], "there is no flag '--agent'; did you mean '--agents'?"),
+        (["serve", "--acc"], "there is no flag '--acc'"),
+        (["run", "hi", "--str"], "there is no flag '--str'; did you mean '--stream'?"),
+        (["--vers"], "there is no flag '--vers'; did you mean '--version'?"),
+    ],
+)
+def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    code, out, err = shown(capsys, *arguments)
+
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["srve"], "there is no command 'srve'; did you mean 'serve'? 'ronda --help' lists them"),
+        (["model"], "there is no command 'model'; did you mean 'models'? 'ronda --help' lists them"),
+        (["zzz"], "there is no command 'zzz'; 'ronda --help' lists them"),
+        (["How are you?"], "there is no command 'How are you?'; 'ronda run \"How are you?\"' asks a model"),
+        (["a.prompty"], "there is no command 'a.prompty'; 'ronda run a.prompty' runs the file"),
+        (["models", "pul"], "argument action: invalid choice: 'pul' (choose from 'list', 'pull')"),
+    ],
+)
+def test_a_misspelt_command_is_named_with_the_right_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    code, out, err = shown(capsys, *arguments)
+
+    assert (code, out) == (2, "")
+    assert err.endswith(f": error: {said}\n")
+
+
 # ---- models ----------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from tests.cli.commands import script, shown
 from tests.patience import PATIENCE
 
 import ronda
+from ronda.cli.main import parse
 
 TOOLS = '''
 from ronda import tool
@@ -236,3 +237,65 @@ def test_the_tokens_of_an_answer_can_be_bounded(capsys: pytest.CaptureFixture[st
         )
 
     assert (code, out, bodies[0]["max_tokens"]) == (0, "Yes.\n", 7)
+
+
+def test_the_model_has_a_short_flag(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert shown(capsys, "run", "hi", "-m", script(tmp_path)) == (0, "Hello.\n", "")
+    assert parse(["serve", "-m", "local:other"]).model == "local:other"
+
+
+NOISY = """
+import asyncio, os, subprocess, sys, threading
+from ronda import tool
+
+print("loaded")
+
+@tool
+def plain() -> str:
+    print("plain")
+    sys.stdout.write("without an end")
+    return "1"
+
+@tool
+async def awaited() -> str:
+    print("awaited")
+    await asyncio.create_subprocess_exec("echo", "its program")
+    return "2"
+
+@tool
+def others() -> str:
+    thread = threading.Thread(target=print, args=("a thread",))
+    thread.start()
+    thread.join()
+    subprocess.run(["echo", "a program"], check=True)
+    os.write(1, b"the file descriptor\\n")
+    return "3"
+"""
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_what_tools_print_goes_to_standard_error(tmp_path: Path, stream: list[str]) -> None:
+    tools = tmp_path / "noisy.py"
+    tools.write_text(NOISY)
+    names = ["plain", "awaited", "others"]
+    model = script(tmp_path, {"calls": [{"name": name} for name in names]}, "The answer.")
+
+    command = [sys.executable, "-m", "ronda", "run", "hi", *stream, "--model", model, "--tools", str(tools)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "The answer.\n")
+    for text in ("loaded", "plain", "without an end", "awaited", "a thread", "a program", "the file descriptor"):
+        assert text in done.stderr
+
+
+def test_what_tools_print_goes_to_standard_error_where_there_is_no_file_behind_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tools = tmp_path / "noisy.py"
+    tools.write_text("from ronda import tool\n\n@tool\ndef plain() -> str:\n    print('plain')\n    return '1'\n")
+    model = script(tmp_path, {"calls": [{"name": "plain"}]}, "The answer.")
+
+    code, out, err = shown(capsys, "run", "hi", "--model", model, "--tools", str(tools))
+
+    assert (code, out) == (0, "The answer.\n")
+    assert "plain\n" in err

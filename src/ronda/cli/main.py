@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 import re
 import sys
+from collections.abc import Iterable
 
 from ronda._version import __version__
 from ronda.cli.terminal import leave_quietly, prepare_streams
@@ -35,11 +37,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser, commands = _parser()
-    asked, unknown = parser.parse_known_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] not in commands and not given[0].startswith("-"):
+        parser.error(_no_command(given[0], commands))
+    asked, unknown = parser.parse_known_args(given)
     if unknown:
         command = commands.get(asked.command, parser)
         command.error(_not_understood(asked.command or "", command, unknown[0]))
     return asked
+
+
+def _no_command(said: str, commands: Iterable[str]) -> str:
+    if said.endswith(".prompty"):
+        hint = f"'ronda run {said}' runs the file"
+    elif " " in said:
+        hint = f"'ronda run \"{said}\"' asks a model"
+    else:
+        close = difflib.get_close_matches(said, commands, 1)
+        hint = (f"did you mean '{close[0]}'? " if close else "") + "'ronda --help' lists them"
+    return f"there is no command '{said}'; {hint}"
 
 
 def _not_understood(command: str, parser: argparse.ArgumentParser, said: str) -> str:
@@ -79,15 +95,19 @@ def _run(asked: argparse.Namespace) -> int:
     return run(asked)
 
 
+# A flag is given by its whole name: an abbreviation would change its meaning when another flag is added.
+_Parser = functools.partial(argparse.ArgumentParser, allow_abbrev=False)
+
+
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
         epilog="Models are named PROVIDER:NAME, such as openai-chat:gpt-5 (any server that speaks Chat Completions, with "
         "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (says what the file says).",
     )
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _serve_parser(commands.add_parser("serve", help="serve agents over HTTP", description="Serve the loop over HTTP."))
     _run_parser(
         commands.add_parser(
@@ -137,7 +157,7 @@ DEFAULT_MODEL = "local:smollm2"
 
 
 def _model_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", metavar="SPEC", help=f"the model, as PROVIDER:NAME (default {DEFAULT_MODEL})")
+    parser.add_argument("-m", "--model", metavar="SPEC", help=f"the model, as PROVIDER:NAME (default {DEFAULT_MODEL})")
     parser.add_argument(
         "--base-url", metavar="URL", help="where the model's server is, such as http://127.0.0.1:8000/v1"
     )

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -14,7 +14,7 @@ from ronda.agent import Agent, Inputs, invoke_agent, stream_agent
 from ronda.cli.files import environment, is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_file_model, check_model
-from ronda.cli.terminal import as_utf8
+from ronda.cli.terminal import answer_alone, as_utf8
 from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
 from ronda.core.plan import Options, ToolChoice
 from ronda.drive import Tool
@@ -25,12 +25,13 @@ _WIDTH = 100  # characters of a tool's arguments and result that are shown
 
 
 def run(asked: argparse.Namespace) -> int:
-    tools = _tools(asked.tools or [])
     try:
-        if is_file(asked.prompt):
-            _run_file(asked, tools)
-        else:
-            _run_prompt(asked, tools)
+        with answer_alone() as out:
+            tools = _tools(asked.tools or [])
+            if is_file(asked.prompt):
+                _run_file(asked, tools, out)
+            else:
+                _run_prompt(asked, tools, out)
     except ToolMissing as error:
         print(f"ronda: {error}; give a file that has it with --tools", file=sys.stderr)
         return 2
@@ -55,7 +56,7 @@ def _tools(paths: list[str]) -> list[Tool]:
     return tools
 
 
-def _run_prompt(asked: argparse.Namespace, tools: list[Tool]) -> None:
+def _run_prompt(asked: argparse.Namespace, tools: list[Tool], out: TextIO) -> None:
     if asked.inputs:
         raise BadConfig("-i gives an input to a prompty file, and the prompt is none")
     prompt = _prompt(asked.prompt)
@@ -73,7 +74,7 @@ def _run_prompt(asked: argparse.Namespace, tools: list[Tool]) -> None:
         options=Options(max_tokens=asked.max_tokens),
         tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in tools]),
     )
-    asyncio.run(_run(agent, prompt, [], asked))
+    asyncio.run(_run(agent, prompt, [], asked, out))
 
 
 def _prompt(said: str | None) -> str:
@@ -91,7 +92,7 @@ def _prompt(said: str | None) -> str:
     return as_utf8(said, "the prompt")
 
 
-def _run_file(asked: argparse.Namespace, tools: list[Tool]) -> None:
+def _run_file(asked: argparse.Namespace, tools: list[Tool], out: TextIO) -> None:
     if asked.instructions:
         raise BadConfig("--instructions belong to a prompt; a prompty file brings its own")
     if asked.tool_choice != "auto":
@@ -102,9 +103,9 @@ def _run_file(asked: argparse.Namespace, tools: list[Tool]) -> None:
     inputs = read_inputs(prompty, asked.inputs)
     check_file_model(prompty, environment(asked.prompt))
     if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
-        _print(invoke_agent(prompty, inputs))
+        _print(invoke_agent(prompty, inputs), out)
     else:
-        asyncio.run(_run(prompty, inputs, tools, asked))
+        asyncio.run(_run(prompty, inputs, tools, asked, out))
 
 
 def _choice(said: str, names: list[str]) -> ToolChoice:
@@ -117,18 +118,20 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
     return ToolChoice("required", (said,), named=True)
 
 
-async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace) -> None:
+async def _run(
+    agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace, out: TextIO
+) -> None:
     options = {} if asked.max_iterations is None else {"max_iterations": asked.max_iterations}
     async with stream_agent(agent, inputs, tools or None, **options) as events:
         arguments: dict[str, str] = {}
         async for event in events:
             match event:
                 case TextDelta(text=text) if asked.stream:
-                    print(text, end="", flush=True)
+                    print(text, end="", flush=True, file=out)
                 case ModelFinished(turn=turn):
                     arguments |= {call.id: call.arguments for call in turn.calls}
                     if turn.calls and turn.text and asked.stream:
-                        print(flush=True)
+                        print(flush=True, file=out)
                 case ToolStarted(call_id=id, name=name):
                     _note(f"{name} {_short(arguments[id])}")
                 case ToolFinished(result=result, name=name):
@@ -143,11 +146,11 @@ async def _run(agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked:
                     print(f"ronda: {message}", file=sys.stderr)
                 case _:
                     pass
-        print() if asked.stream else _print(events.result)
+        _print("" if asked.stream else events.result, out)
 
 
-def _print(result: Any) -> None:
-    print(result if isinstance(result, str) else msgspec.json.encode(result).decode())
+def _print(result: Any, out: TextIO) -> None:
+    print(result if isinstance(result, str) else msgspec.json.encode(result).decode(), file=out)
 
 
 def _note(text: str) -> None:

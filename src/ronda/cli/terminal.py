@@ -5,9 +5,12 @@ What the terminal cannot show is written as an escape, as Python does on standar
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
+from typing import TextIO
 
 from ronda.errors import BadConfig
 
@@ -19,6 +22,34 @@ def prepare_streams() -> None:
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def answer_alone() -> Iterator[TextIO]:
+    """Standard output for the answer alone. What else is written to it meanwhile goes to standard error: what tools print,
+    their threads, and the programs they start, which inherit the file descriptor."""
+    shown = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        if not _is_standard_output(shown):  # replaced by whoever called us: there is no descriptor to turn
+            yield shown
+            return
+        shown.flush()
+        descriptor = os.dup(1)
+        try:
+            with contextlib.suppress(OSError):  # standard error may be closed
+                os.dup2(2, 1)
+            with open(descriptor, "w", encoding=shown.encoding, errors=shown.errors, closefd=False) as answer:
+                yield answer
+        finally:
+            os.dup2(descriptor, 1)
+            os.close(descriptor)
+
+
+def _is_standard_output(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() == 1
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def leave_quietly() -> int:
