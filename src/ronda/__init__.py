@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from ronda.agent import Cancel as Cancel
     from ronda.agent import invoke_agent as invoke_agent
     from ronda.agent import invoke_agent_async as invoke_agent_async
+    from ronda.agent import run_agent as run_agent
+    from ronda.agent import run_agent_async as run_agent_async
     from ronda.agent import stream_agent as stream_agent
     from ronda.agent.pipeline import cast as cast
     from ronda.agent.pipeline import cast_async as cast_async
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ronda.agent.pipeline import run_async as run_async
     from ronda.agent.pipeline import validate_inputs as validate_inputs
     from ronda.agent.pipeline import validate_inputs_async as validate_inputs_async
+    from ronda.agent.result import Result as Result
     from ronda.agent.streams import PromptyStream as PromptyStream
     from ronda.agent.turns import turn as turn
     from ronda.agent.turns import turn_async as turn_async
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from ronda.core.guardrails import Guardrails as Guardrails
     from ronda.core.limits import Retry as Retry
     from ronda.core.limits import Timeouts as Timeouts
+    from ronda.core.plan import ToolChoice as ToolChoice
     from ronda.core.steering import Steering as Steering
     from ronda.drive import ToolContext as ToolContext
     from ronda.drive import ToolOutput as ToolOutput
@@ -62,7 +66,6 @@ if TYPE_CHECKING:
     from ronda.prompty.registry import register_tool_handler as register_tool_handler
     from ronda.runner import ChatCompletionRequest as ChatCompletionRequest
     from ronda.runner import Runner as Runner
-    from ronda.runner import ToolChoice as ToolChoice
     from ronda.tools.function import tool as tool
 
 # Where each public name lives. Names are imported when they are first used: `import ronda` itself costs nothing.
@@ -78,12 +81,13 @@ _HOMES = {
     "Prompty": "ronda.prompty",
     "PromptyNotFound": "ronda.prompty",
     "PromptyStream": "ronda.agent.streams",
+    "Result": "ronda.agent.result",
     "Retry": "ronda.core.limits",
     "Runner": "ronda.runner",
     "Steering": "ronda.core.steering",
     "StructuredResult": "ronda.prompty",
     "Timeouts": "ronda.core.limits",
-    "ToolChoice": "ronda.runner",
+    "ToolChoice": "ronda.core.plan",
     "ToolContext": "ronda.drive",
     "ToolOutput": "ronda.drive",
     "bind_tools": "ronda.prompty.registry",
@@ -117,6 +121,8 @@ _HOMES = {
     "render": "ronda.agent.pipeline",
     "render_async": "ronda.agent.pipeline",
     "run": "ronda.agent.pipeline",
+    "run_agent": "ronda.agent",
+    "run_agent_async": "ronda.agent",
     "run_async": "ronda.agent.pipeline",
     "stream_agent": "ronda.agent",
     "tool": "ronda.tools.function",

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import enum
 import queue
 import threading
 from collections import deque
@@ -27,6 +26,7 @@ from msgspec import Struct, field
 
 from ronda.agent.blocking import wait_for
 from ronda.core.limits import Retry, Timeouts
+from ronda.core.plan import ToolChoice
 from ronda.drive import Provider, Tool
 from ronda.errors import BadRequest, RunEnded
 from ronda.journal.memory import MemoryJournal
@@ -35,18 +35,11 @@ from ronda.server.chat import chat_completions
 from ronda.server.config import ServerConfig
 from ronda.server.exchange import Incoming
 from ronda.tools.function import as_tool
+from ronda.wire.openai_chat.requests import write_choice
 from ronda.wire.sse import SseReader
 
 if TYPE_CHECKING:
     from typing import Self
-
-
-class ToolChoice(enum.Enum):
-    """Whether the model calls tools. A named function is a mapping, as in Chat Completions."""
-
-    Auto = "auto"
-    NoTools = "none"
-    Required = "required"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +233,7 @@ def _write(request: ChatCompletionRequest) -> bytes:
         if name == "tool_schemas":
             value = [_schema(text, at) for at, text in enumerate(value)]
         elif isinstance(value, ToolChoice):
-            value = value.value
+            value = write_choice(value)
         said[_RENAMED.get(name, name)] = value
     try:
         return msgspec.json.encode(said)

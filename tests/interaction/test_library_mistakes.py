@@ -18,9 +18,6 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-MESSAGES: Any = [{"role": "user", "content": "go"}]
-
-
 class Count(pydantic.BaseModel):
     n: int
 
@@ -33,7 +30,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
     "no model": (
         lambda: Agent(model=None),  # type: ignore[arg-type]  # that is the mistake
         BadConfig,
-        "None is no model; give a spec such as 'openai-chat:gpt-5', or an object with `async def call(request, show)`",
+        "None is no model; give a spec such as 'openai:gpt-5.5', or an object with `async def call(request, show)`",
     ),
     "one tool that is no list": (
         lambda: Agent(ScriptedModel(), tools=add),  # type: ignore[arg-type]  # that is the mistake
@@ -53,12 +50,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
     "a number where the message is meant": (
         lambda: invoke_agent(Agent(ScriptedModel(says("3"))), 3),  # type: ignore[arg-type]  # that is the mistake
         BadRequest,
-        "inputs are the user's message, a mapping with 'input', or turns such as ronda.core.parts.user('…')",
+        "inputs are the user's message, a mapping with 'input', or a list of messages, {'role': …, 'content': …}",
     ),
-    "messages of another library": (
-        lambda: invoke_agent(Agent(ScriptedModel(says("3"))), MESSAGES),
+    "messages that are none": (
+        lambda: invoke_agent(Agent(ScriptedModel(says("3"))), ["go"]),  # type: ignore[list-item]  # that is the mistake
         BadRequest,
-        "inputs are the user's message, a mapping with 'input', or turns such as ronda.core.parts.user('…')",
+        "inputs is a list of messages, {'role': …, 'content': …}, or of turns; 'go' is neither",
     ),
     "a limit that is text": (
         lambda: ask(max_iterations="3"),

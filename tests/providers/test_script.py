@@ -16,7 +16,7 @@ from ronda.core.plan import AUTO, NO_OPTIONS
 from ronda.core.request import ModelRequest
 from ronda.errors import BadConfig, ExecuteError, UpstreamError
 from ronda.providers import Where, open_provider
-from ronda.providers.script import ScriptedModel, calls, fails, says
+from ronda.providers.script import Line, ScriptedModel, calls, fails, says
 
 QUICK = Retry(initial_interval=0.0)
 
@@ -211,3 +211,39 @@ async def test_a_script_is_streamed_like_any_model(tmp_path: Path) -> None:
 
     assert shown == ["Hello ", "there."]
     assert events.result == "Hello there."
+
+
+UNPLAYABLE: dict[str, tuple[Any, str]] = {
+    "nothing": (None, "Expected `object`, got `null`"),
+    "a number": (3, "Expected `object`, got `int`"),
+    "a list": (["hi"], "Expected `object`, got `array`"),
+    "a field that no turn has": ({"txt": "hi"}, "Object contains unknown field `txt`"),
+    "a text that is none": (says(3), "Expected `str`, got `int` - at `$.text`"),  # type: ignore[arg-type]
+    "a call without a name": ({"calls": [{"arguments": {}}]}, "Object missing required field `name`"),
+    "a misspelt field of a call": ({"calls": [{"name": "a", "args": {}}]}, "Object contains unknown field `args`"),
+    "arguments that are no JSON": (calls("a", what=object()), "Encoding objects of type object is unsupported"),
+    "an error and a text": (Line(text="hi", error="busy"), "a turn with an 'error' says nothing else, and has 'text'"),
+    "a status without an error": ({"status": 429}, "'status' belongs to an 'error', and there is none"),
+    "two texts": ({"text": "hello", "chunks": ["hi"]}, "'chunks' are the pieces of 'text', and say something else"),
+}
+
+
+@pytest.mark.parametrize(("line", "reason"), UNPLAYABLE.values(), ids=UNPLAYABLE.keys())
+def test_a_scripted_model_refuses_what_it_cannot_play(line: Any, reason: str) -> None:
+    with pytest.raises(BadConfig) as caught:
+        ScriptedModel("hi", line)
+    assert str(caught.value).startswith("a scripted model cannot play its turn 1: ")
+    assert reason in str(caught.value)
+
+
+def test_a_script_file_refuses_what_it_cannot_play(tmp_path: Path) -> None:
+    for line, reason in UNPLAYABLE.values():
+        if isinstance(line, dict):
+            with pytest.raises(BadConfig) as caught:
+                Agent(write(tmp_path, ["hi", line]))
+            assert reason in str(caught.value)
+
+
+def test_a_scripted_model_takes_turns_as_a_script_file_has_them() -> None:
+    model = ScriptedModel({"calls": [{"name": "lookup", "arguments": {"q": "x"}}]}, {"text": "done"})
+    assert invoke_agent(Agent(model=model, tools=[lookup]), "go") == "done"

@@ -1,7 +1,11 @@
 """The library's doors: an agent and inputs → run → drive → result.
 
-One implementation: `invoke_agent_async` and `stream_agent` start a run the same way and differ in who reads its events;
-the synchronous `invoke_agent` is a thin door in front. A plain caller gets a plain model call; whoever watches gets deltas.
+    run_agent(agent, "…")            a `Result`: the answer, the conversation, what was used
+    invoke_agent(agent, "…")         `run_agent(…).output`; or a stream of text
+    stream_agent(agent, "…")         the events, as they happen
+
+One implementation: they start a run the same way and differ in who reads its events; the synchronous ones are thin doors in
+front of their async twins. A plain caller gets a plain model call; whoever watches gets deltas.
 """
 
 from __future__ import annotations
@@ -9,9 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ronda.agent.blocking import blocking
+from ronda.agent.result import Result
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event
@@ -40,46 +45,78 @@ async def invoke_agent_async(
     *,
     stream: bool | None = None,
     hold: bool = False,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> Any:
-    """Run an agent to its answer and return it: the final text, or the structured value if the agent asks for one.
+    """Run an agent to its answer and return it: `run_agent(…).output`, the final text or the structured value.
+
+    Takes what `run_agent` takes, and beside it:
+
+    Args:
+        agent: The agent.
+        inputs: What it is asked.
+        tools: Tools for this run alone.
+        stream: Return a `PromptyStream` at once instead; None does what the file says.
+        hold: Of a stream: show nothing before a turn is known to be the last.
+        options: Those of `run_agent`.
+    """
+    checked = checked_options(options)
+    if stream or hold or not isinstance(agent, Agent):
+        from ronda.agent.pipeline import stream_file
+
+        if (made := stream_file(agent, inputs, tools, stream, hold, checked)) is not None:
+            return made
+    return (await _run(agent, inputs, tools, checked)).output
+
+
+async def run_agent_async(
+    agent: AnyAgent, inputs: Inputs | None = None, tools: Tools | None = None, **options: Unpack[RunOptions]
+) -> Result:
+    """Run an agent to its answer: `output`, with the `messages`, `usage`, `cost`, `tool_calls`, `limit` and `run_id` of the run.
 
     Args:
         agent: The agent: made in code, loaded from a prompty file, or the path of one.
         inputs: The user's message; or a mapping with it under `input`, whose other members fill bound parameters; or
-            the turns of a conversation, such as `error.messages`. For a file: a mapping of what it declares.
-        tools: Functions, or name → function, laid over the agent's for this run alone.
-        stream: Return a `PromptyStream` at once instead; None does what the file says.
-        hold: Of a stream: show nothing before a turn is known to be the last.
-        options: `max_iterations` (10), `on_event` (called with every event), `cancel` (a `Cancel`), `parallel_tool_calls`
+            a conversation: turns such as `error.messages`, or messages in OpenAI's form. For a file: a mapping of what it
+            declares.
+        tools: Functions or agents, or name → function, laid over the agent's for this run alone.
+        options: `history` (what was said before: `result.messages`), `options` (how the model samples: `{"temperature": 0}`),
+            `max_iterations` (10), `on_event` (called with every event), `cancel` (a `Cancel`), `parallel_tool_calls`
             (True), `max_tool_calls`, `max_tokens`, `max_seconds`, `on_limit` ("error" or "answer"), `on_unknown_tool`
             ("raise" or "tell"), `retry`, `session`, `journal`, `steering` (a `Steering`), `guardrails` (a `Guardrails`),
             `context_budget` (characters) and `compaction` (who sums up what the budget cuts).
     """
-    checked = checked_options(options)
-    if stream or hold or not isinstance(agent, Agent):
-        from ronda.agent.pipeline import invoke_file
+    return await _run(agent, inputs, tools, checked_options(options))
 
-        return await invoke_file(agent, inputs, tools, stream, hold, checked)
-    start = Start(agent, () if inputs is None else inputs, tools, False, checked)
+
+async def _run(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
+    if not isinstance(agent, Agent):
+        from ronda.agent.pipeline import run_file
+
+        return await run_file(agent, inputs, tools, options)
+    start = Start(agent, () if inputs is None else inputs, tools, False, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
         await start.drive()
-        result = start.result()
-        emit("result", result)
-        return result
+        output = start.result()
+        emit("result", output)
+        return Result(output, start.run)
 
 
 invoke_agent = blocking(invoke_agent_async, "invoke_agent")
+run_agent = blocking(run_agent_async, "run_agent")
 
 
 class stream_agent:  # noqa: N801  # used like a function: `async with stream_agent(agent, inputs) as events:`
     """Run an agent and iterate over its events as they happen; `events.result` is the answer once they are over.
 
-    Leaving the block early cancels the run and waits until nothing of it is running. Takes what `invoke_agent` takes.
+    Leaving the block early cancels the run and waits until nothing of it is running. Takes what `run_agent` takes.
     """
 
     def __init__(
-        self, agent: AnyAgent, inputs: Inputs | None = None, tools: Tools | None = None, **options: Any
+        self,
+        agent: AnyAgent,
+        inputs: Inputs | None = None,
+        tools: Tools | None = None,
+        **options: Unpack[RunOptions],
     ) -> None:
         self._args = (agent, inputs, tools, True, checked_options(options))
         self._batches: deque[Event] = deque()

@@ -15,16 +15,18 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from ronda.agent.conversation import TURNS, Messages, read_turns
+from ronda.agent.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.agent.start import RunOptions, Start
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
 from ronda.core.events import Checked, Event, ModelFinished
 from ronda.core.output import final_text
-from ronda.core.parts import Turn
+from ronda.core.parts import Turn, user
 from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
 from ronda.drive import Provider, ToolContext, ToolOutput
@@ -44,8 +46,6 @@ from ronda.providers.grants import Grant
 from ronda.trace.spans import OpenSpan, Tracer, current_span, span
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_responses import API as RESPONSES
-
-_TURNS = get_args(Turn)
 
 Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
 
@@ -125,10 +125,10 @@ def _with_tokens(where: Upstream, grant: Grant) -> Provider:
 class FileJob:
     """A file and its inputs. A run that goes on from a conversation brings its turns, and its inputs are the defaults."""
 
-    def __init__(self, prompty: Prompty, inputs: Inputs | Conversation | None) -> None:
+    def __init__(self, prompty: Prompty, inputs: Inputs | Conversation | None, history: Messages | None = None) -> None:
         self.prompty = prompty
         self.upstream = upstream_of(prompty)
-        self.inputs, self.messages, self.turns = _begin(prompty, inputs)
+        self.inputs, self.messages, self.turns = _begin(prompty, inputs, history)
         self.once = False
         self.overlay: Tools | None = None
         self.last: ModelFinished | None = None
@@ -161,24 +161,34 @@ class FileJob:
         return self._rejected if has_no_json or run.failure is not None else None
 
 
-def _begin(prompty: Prompty, inputs: Inputs | Conversation | None) -> tuple[dict[str, Any], list[Message], list[Turn]]:
+def _begin(
+    prompty: Prompty, inputs: Inputs | Conversation | None, history: Messages | None
+) -> tuple[dict[str, Any], list[Message], list[Turn]]:
+    before = None if history is None else read_turns(history, "history")
     if inputs is None or isinstance(inputs, Mapping):
+        thread = thread_of(prompty, inputs or {}) if before is not None else None
+        given = inputs if thread is None else {**(inputs or {}), thread: PLACE_OF_THREAD}
         with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
-            known = validate_inputs(prompty, inputs)
+            known = validate_inputs(prompty, given)
             messages = prepared(prompty, known)
             emit("result", messages)
-        return known, messages, turns_of(messages)
-    _refuse_text(prompty, inputs)
+        turns = turns_of(messages)
+        return known, messages, turns if before is None else with_history(turns, before)
     known = {one.name: one.default for one in prompty.inputs if one.default is not None}
+    if before is not None and isinstance(inputs, str):
+        return known, [], [*before, user(inputs)]
+    _refuse_text(prompty, inputs)
     messages, turns = read_conversation(inputs)
-    return known, messages, turns
+    return known, messages, [*(before or ()), *turns]
 
 
-def check_inputs(prompty: Prompty, inputs: Any) -> None:
+def check_inputs(prompty: Prompty, inputs: Any, history: Messages | None = None) -> None:
     """Raises what a run with these inputs would."""
+    if history is not None:
+        read_turns(history, "history")
     if inputs is None or isinstance(inputs, Mapping):
         validate_inputs(prompty, inputs)
-    else:
+    elif history is None or not isinstance(inputs, str):
         _refuse_text(prompty, inputs)
         read_conversation(inputs)
 
@@ -192,8 +202,8 @@ def _refuse_text(prompty: Prompty, inputs: Any) -> None:
 def read_conversation(given: Any) -> tuple[list[Message], list[Turn]]:
     """Messages or turns, as far as they have been made: `prepare`'s, an error's `messages`, or dicts."""
     items = list(given)
-    if items and all(isinstance(item, _TURNS) for item in items):
-        return [], items
+    if any(isinstance(item, TURNS) or (isinstance(item, Mapping) and "role" not in item) for item in items):
+        return [], list(read_turns(items, "messages"))
     if not items or not all(
         isinstance(item, Message) or (isinstance(item, Mapping) and "role" in item) for item in items
     ):
@@ -206,7 +216,7 @@ async def start_file(
     source: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool, options: RunOptions
 ) -> Start:
     prompty = must_be_file(source)
-    return await start_job(FileJob(prompty, inputs), tools, stream, options)
+    return await start_job(FileJob(prompty, inputs, options.get("history")), tools, stream, options)
 
 
 async def start_job(
@@ -215,7 +225,7 @@ async def start_job(
     """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
     if job.upstream.api in ("embedding", "image"):
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
-    table = await tools_of(job.prompty, tools, job.inputs)
+    table = await tools_of(job.prompty, tools_from(tools), job.inputs)
     if loop is None:
         loop = tools is not None or not table or any(tool.spec.kind != "caller" for tool in table.values())
     job.once, job.overlay = not loop, tools

@@ -14,12 +14,13 @@ the loop. A file whose API type is `embedding` or `image` makes that request ins
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 from msgspec import Struct
 
 from ronda.agent.blocking import blocking
+from ronda.agent.conversation import Messages
 from ronda.agent.join import (
     Conversation,
     FileJob,
@@ -29,7 +30,8 @@ from ronda.agent.join import (
     read_conversation,
     start_job,
 )
-from ronda.agent.start import RunOptions, Start
+from ronda.agent.result import Result
+from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.streams import PromptyStream, signature_of
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
 from ronda.errors import BadRequest, RondaError
@@ -128,10 +130,8 @@ async def cast_async(result: Any, type: type[results.T]) -> results.T:
 # ---- composed ---------------------------------------------------------------------------------------------------------
 
 
-async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> Any:
-    """One model call with these messages, and its result. Takes the options of `invoke_agent`."""
-    from ronda.agent.start import checked_options
-
+async def run_async(agent: AnyAgent, messages: Conversation, **options: Unpack[RunOptions]) -> Any:
+    """One model call with these messages, and its result. Takes the options of `run_agent`."""
     checked = checked_options(options)
     source = Source(agent)
     if source.wants_stream:
@@ -139,23 +139,25 @@ async def run_async(agent: AnyAgent, messages: Conversation, **options: Any) -> 
     with span("run", signature="ronda.run", inputs={"messages": messages}) as emit:
         prompty = source.file()
         read_conversation(messages)  # said before anything else happens
-        result = await _once(FileJob(prompty, messages), checked)
+        result = await _once(FileJob(prompty, messages, checked.get("history")), checked)
         emit("result", result)
         return result
 
 
 async def invoke_async(
-    agent: AnyAgent, inputs: Mapping[str, Any] | None = None, *, target_type: type[Any] | None = None, **options: Any
+    agent: AnyAgent,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    target_type: type[Any] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Any:
     """Load, prepare, one model call, and its result: cast, if a type is given."""
-    from ronda.agent.start import checked_options
-
     checked = checked_options(options)
     source = Source(agent)
     if source.wants_stream:
         return _stream_once(source, inputs, checked, "invoke", inputs)
     with span("invoke", signature="ronda.invoke", inputs=inputs) as emit:
-        result = await _once(FileJob(source.file(), inputs), checked)
+        result = await _once(FileJob(source.file(), inputs, checked.get("history")), checked)
         if target_type is not None:
             result = results.cast(result, target_type)
         emit("result", result)
@@ -177,15 +179,15 @@ async def _once(job: FileJob, options: RunOptions) -> Any:
 def _stream_once(
     source: Source, given: Conversation | Mapping[str, Any] | None, options: RunOptions, name: str, inputs: Any
 ) -> PromptyStream:
-    check_at_once(source, given, name)
+    check_at_once(source, given, name, options.get("history"))
 
     async def begin() -> Start:
-        return await start_job(FileJob(source.file(), given), None, True, options, loop=False)
+        return await start_job(FileJob(source.file(), given, options.get("history")), None, True, options, loop=False)
 
     return PromptyStream(begin, name=name, inputs=inputs)
 
 
-def check_at_once(source: Source, inputs: Any, name: str) -> None:
+def check_at_once(source: Source, inputs: Any, name: str, history: Messages | None = None) -> None:
     """A stream begins when it is read; what is wrong with the file or its inputs is said now, in a span as if it had begun."""
     trouble: Exception | None = None
     try:
@@ -193,7 +195,7 @@ def check_at_once(source: Source, inputs: Any, name: str) -> None:
         if isinstance(found, Prompty):
             if (api := upstream_of(found).api) in _DATA:
                 raise BadRequest(f"an answer of the API type '{api}' comes in one piece; it cannot be streamed")
-            check_inputs(found, inputs)
+            check_inputs(found, inputs, history)
             return
         if found is not None:
             return
@@ -205,41 +207,35 @@ def check_at_once(source: Source, inputs: Any, name: str) -> None:
             raise trouble
 
 
-async def invoke_file(
-    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool | None, hold: bool, options: RunOptions
-) -> Any:
-    """`invoke_agent` for a file, and for whoever wants a stream."""
+async def run_file(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
+    """`run_agent` for a file."""
     source = Source(agent)
-    if stream or hold or (stream is None and source.wants_stream):
-        return _stream(source, inputs, tools, hold, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-        found = source.resolve()
-        if isinstance(found, Prompty):
-            job = FileJob(found, inputs)
-            if job.upstream.api in _DATA:
-                result = await ask_for_data(job)
-                emit("result", result)
-                return result
-            start = await start_job(job, tools, False, options)
+        job = FileJob(source.file(), inputs, options.get("history"))
+        if job.upstream.api in _DATA:
+            result = Result(await ask_for_data(job), None)
         else:
-            start = Start(found, () if inputs is None else inputs, tools, False, options)
-        await start.drive()
-        result = start.result()
-        emit("result", result)
+            start = await start_job(job, tools, False, options)
+            await start.drive()
+            result = Result(start.result(), start.run)
+        emit("result", result.output)
         return result
 
 
-def _stream(
-    source: Source, inputs: Inputs | None, tools: Tools | None, hold: bool, options: RunOptions
-) -> PromptyStream:
-    check_at_once(source, inputs, "invoke_agent")
-    agent = source.found
+def stream_file(
+    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool | None, hold: bool, options: RunOptions
+) -> PromptyStream | None:
+    """`invoke_agent` for whoever wants a stream: the caller, or the file. None: nobody does."""
+    source = Source(agent)
+    if not (stream or hold or (stream is None and source.wants_stream)):
+        return None
+    check_at_once(source, inputs, "invoke_agent", options.get("history"))
     start = None
     if isinstance(agent, Agent):
         start = Start(agent, () if inputs is None else inputs, tools, True, options)
 
     async def begin() -> Start:
-        return start or await start_job(FileJob(source.file(), inputs), tools, True, options)
+        return start or await start_job(FileJob(source.file(), inputs, options.get("history")), tools, True, options)
 
     return PromptyStream(begin, hold=hold, inputs=inputs)
 

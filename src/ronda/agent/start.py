@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 from msgspec.structs import replace
 
 from ronda.agent.cancel import Cancel, Stop
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_table
+from ronda.agent.conversation import Messages, read_turns, without_instructions
+from ronda.agent.options import AnyOptions, ModelOptions, read_options
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_from, tool_table
 from ronda.core.events import PREVIEWS, Event, RunStarted
 from ronda.core.guardrails import Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
 from ronda.core.output import final_text
-from ronda.core.parts import SystemTurn, Turn, UserTurn, user
+from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.steering import Steering
@@ -33,7 +35,7 @@ from ronda.errors import (
     RunEnded,
     ToolMissing,
 )
-from ronda.tools.function import BoundTool, FunctionTool, as_tool
+from ronda.tools.function import BoundTool, FunctionTool
 from ronda.trace.run import RunSpans, run_spans
 
 if TYPE_CHECKING:
@@ -64,17 +66,22 @@ class RunOptions(TypedDict, total=False):
     context_budget: int | None
     compaction: Summarize | AnyAgent | None
     guardrails: Guardrails | Mapping[str, Callable[..., Any]] | None
+    history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
+    options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
 
 
-def checked_options(options: dict[str, Any]) -> RunOptions:
+def checked_options(options: RunOptions) -> RunOptions:
     unknown = options.keys() - RunOptions.__annotations__.keys()
     if unknown:
+        first = min(unknown)
         known = ", ".join(sorted(RunOptions.__annotations__))
-        raise TypeError(f"unknown option {min(unknown)!r}; there is {known}")
+        way = f"write options={{{first!r}: …}}" if first in ModelOptions.__annotations__ else f"there is {known}"
+        raise TypeError(f"unknown option {first!r}; {way}")
     for name, allowed in (("on_limit", ("error", "answer")), ("on_unknown_tool", ("raise", "tell"))):
         if options.get(name, allowed[0]) not in allowed:
-            raise BadRequest(f"{name} is {options[name]!r}; it can be '{allowed[0]}' or '{allowed[1]}'", param=name)
-    return options  # type: ignore[return-value]  # its keys were just checked
+            said = options.get(name)
+            raise BadRequest(f"{name} is {said!r}; it can be '{allowed[0]}' or '{allowed[1]}'", param=name)
+    return options
 
 
 class FileRun(Protocol):
@@ -137,16 +144,19 @@ class Start:
         self.summarize = _summarizer(options.get("compaction"))
         self.tools = _bound(_laid_over(agent._tools, tools), inputs)
         parallel = options.get("parallel_tool_calls", True)
+        sampling, given = agent._options, options.get("options")
+        if given is not None:
+            sampling = read_options(given, sampling)
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
             tools=tuple([tool.spec for tool in self.tools.values()]),
-            choice=agent.tool_choice,
-            options=agent.options if parallel or file else replace(agent.options, parallel_tool_calls=False),
+            choice=agent._choice,
+            options=sampling if parallel or file else replace(sampling, parallel_tool_calls=False),
             limits=_limits(options),
             retry=options.get("retry") or agent.retry or Retry(),
             parallel=parallel,
             stream=stream or self.on_event is not None,
-            format_is_enforced=enforces_format(agent._provider, agent.options),
+            format_is_enforced=enforces_format(agent._provider, sampling),
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
             context_budget=_budget(options.get("context_budget")),
@@ -156,7 +166,7 @@ class Start:
         start = RunStarted(
             f"run_{os.urandom(12).hex()}",
             plan,
-            tuple(file.turns) if file is not None else _turns(agent, inputs),
+            tuple(file.turns) if file is not None else _turns(agent, inputs, options.get("history")),
             time.time(),
             parent=options.get("parent"),
             session=options.get("session", ""),
@@ -340,7 +350,7 @@ def _laid_over(table: dict[str, Tool], tools: Tools | None) -> dict[str, Tool]:
     if tools is None:
         return table
     if isinstance(tools, Mapping):
-        over = {name: as_tool(handler, name) for name, handler in tools.items()}
+        over = {name: tool_from(handler, name) for name, handler in tools.items()}
         return {**table, **over}
     return {**table, **tool_table(tools)}
 
@@ -364,20 +374,29 @@ def _bound(table: dict[str, Tool], inputs: Inputs) -> dict[str, Tool]:
     return bound
 
 
-def _turns(agent: Agent, inputs: Inputs) -> tuple[Turn, ...]:
+def _turns(agent: Agent, inputs: Inputs, history: Messages | None) -> tuple[Turn, ...]:
     instructions: tuple[Turn, ...] = (SystemTurn(agent.instructions),) if agent.instructions else ()
+    asked = _asked(inputs, history is not None)
+    if history is not None:
+        before: Sequence[Turn] = read_turns(history, "history")
+        if instructions:  # the agent that is asked now answers, whoever answered before
+            before = without_instructions(before)
+        return (*instructions, *before, *asked)
+    # A conversation that was saved brings its own instructions.
+    return asked if isinstance(asked[0], SystemTurn) else (*instructions, *asked)
+
+
+def _asked(inputs: Inputs, goes_on: bool) -> tuple[Turn, ...]:
     if isinstance(inputs, str):
-        return (*instructions, user(inputs))
+        return (user(inputs),)
     if isinstance(inputs, Mapping):
         if not isinstance(text := inputs.get("input"), str):
             raise BadRequest(
                 "inputs need the user's message under 'input' when the agent is made in code", param="input"
             )
-        return (*instructions, user(text))
-    turns = tuple(inputs) if isinstance(inputs, Iterable) else ()
-    if not turns or not all(isinstance(turn, Turn) for turn in turns):
+        return (user(text),)
+    if not isinstance(inputs, Iterable) or not (inputs or goes_on):
         raise BadRequest(
-            "inputs are the user's message, a mapping with 'input', or turns such as ronda.core.parts.user('…')"
+            "inputs are the user's message, a mapping with 'input', or a list of messages, {'role': …, 'content': …}"
         )
-    # A conversation that was saved brings its own instructions.
-    return turns if not isinstance(turns[0], UserTurn) else (*instructions, *turns)
+    return read_turns(inputs, "inputs")

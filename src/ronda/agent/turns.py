@@ -70,21 +70,18 @@ async def turn_async(
         raise BadRequest(
             f"max_llm_retries is {max_llm_retries}; a call is tried at least once", param="max_llm_retries"
         )
-    options: dict[str, Any] = {
+    options: RunOptions = {
         "max_iterations": max_iterations,
         "retry": Retry(initial_interval=1.0, exponent=2.0, max_interval=60.0, tries=max_llm_retries),
         "cancel": cancel,
         "parallel_tool_calls": parallel_tool_calls,
-    }
-    more = {
         "context_budget": context_budget,
         "guardrails": guardrails,
         "steering": steering,
         "compaction": compaction,
     }
-    options |= {name: value for name, value in more.items() if value is not None}
     name = "turn" if turn is None else f"turn {turn}"
-    one = _Turn(Source(agent), inputs, tools, options, on_event)  # type: ignore[arg-type]  # the keys are RunOptions'
+    one = _Turn(Source(agent), inputs, tools, options, on_event)
     if one.source.wants_stream and not raw:
         check_at_once(one.source, inputs, name)
         return PromptyStream(one.begin_stream, name=name, inputs=inputs)

@@ -3,77 +3,115 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from ronda.agent.conversation import Messages
+from ronda.agent.options import AnyOptions, AnyToolChoice, read_options, read_tool_choice
 from ronda.core.limits import Retry, Timeouts
-from ronda.core.parts import Turn
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolChoice
+from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig
 from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_spec
 from ronda.schema.signature import is_pydantic
+from ronda.tools.agent import STARTED, AgentTool
 from ronda.tools.function import as_tool
 
 if TYPE_CHECKING:
     from ronda.prompty.model import Prompty
 
+MAX_NAME = 64  # characters of a tool's name that every provider takes, and none but these:
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+MAX_DESCRIPTION = 300
+_QUESTION = Raw(
+    msgspec.json.encode(
+        {
+            "type": "object",
+            "properties": {"input": {"type": "string", "description": "What to ask, with all the agent has to know."}},
+            "required": ["input"],
+            "additionalProperties": False,
+        }
+    )
+)
+
 AnyAgent: TypeAlias = "Agent | Prompty | str | os.PathLike[str]"
-Inputs: TypeAlias = str | Mapping[str, Any] | Sequence[Turn]
-Tools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool | Callable[..., Any]]
+Inputs: TypeAlias = str | Mapping[str, Any] | Messages
+AnyTool: TypeAlias = "Tool | Callable[..., Any] | Agent"
+Tools: TypeAlias = Sequence[AnyTool] | Mapping[str, AnyTool]
+_FunctionsAndTools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool | Callable[..., Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Agent:
     """Instructions, a model, tools and limits: a value, made in code. Sharing one between threads and loops is fine.
 
-    `model` is a spec such as `"openai-chat:gpt-5"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
+    `model` is a spec such as `"openai:gpt-5.5"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
     JSON: a JSON Schema (the result is the decoded value) or a type msgspec or pydantic can read (the result is an instance
-    of it).
+    of it). Another agent may be one of the `tools`; `description` is what its caller's model reads of it then.
     """
 
     model: str | Provider
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     instructions: str = ""
-    tools: Sequence[Tool | Callable[..., Any]] = ()
-    options: Options = NO_OPTIONS
-    tool_choice: ToolChoice = AUTO
+    tools: Sequence[AnyTool] = ()
+    options: AnyOptions = NO_OPTIONS
+    tool_choice: AnyToolChoice = AUTO
     output: Any = None
     retry: Retry | None = None
     timeouts: Timeouts | None = None
     api_version: str | None = None  # where a provider's API has several: Anthropic's, "2023-06-01"
     vision: bool | None = None  # can the model see images? None: as far as its name tells
     name: str = "agent"
+    description: str = ""
     _provider: Provider = field(init=False, repr=False)
     _tools: dict[str, Tool] = field(init=False, repr=False)
+    _options: Options = field(init=False, repr=False)
+    _choice: ToolChoice = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
         if not isinstance(self.model, str) and not hasattr(self.model, "call"):
             raise BadConfig(
-                f"{self.model!r} is no model; give a spec such as 'openai-chat:gpt-5', or an object with "
+                f"{self.model!r} is no model; give a spec such as 'openai:gpt-5.5', or an object with "
                 "`async def call(request, show)`"
             )
         keep(self, "_tools", tool_table(self.tools))
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
+        options = read_options(self.options, NO_OPTIONS)
         if self.output is not None:
-            keep(self, "options", replace(self.options, response_format=output_format(self.output)))
+            options = replace(options, response_format=output_format(self.output))
+        keep(self, "_options", options)
+        keep(self, "_choice", read_tool_choice(self.tool_choice))
 
     @property
     def provider(self) -> Provider:
         """What its model is called through."""
         return self._provider
 
-    def _open(self, spec: str) -> Provider:
-        return open_provider(
-            spec, where_is(spec, self.base_url, self.api_key, self.timeouts, self.api_version, self.vision)
+    def as_tool(self, *, name: str | None = None, description: str | None = None) -> Tool:
+        """This agent as a tool of another one: a call of it is a run of its own, within what its caller has left."""
+        said = self.description or self.instructions.strip().partition("\n")[0][:MAX_DESCRIPTION]
+        spec = ToolSpec(
+            name=_NO_NAME.sub("_", self.name)[:MAX_NAME] if name is None else name,
+            description=description or said or f"Ask the agent '{self.name}'.",
+            parameters=_QUESTION,
+            timeout=None,  # it has what its caller has left
+            declared=STARTED,
         )
+        return AgentTool(spec, self)
+
+    def _open(self, spec: str) -> Provider:
+        where = where_is(spec, self.base_url, self.api_key, self.timeouts, self.api_version, self.vision)
+        if (key := missing_key(spec, where)) is not None:
+            raise BadConfig(f"{spec} needs a key: set {key}, or give api_key=…, or base_url=… of a server of your own")
+        return open_provider(spec, where)
 
 
 def where_is(
@@ -101,13 +139,32 @@ def where_is(
     )
 
 
-def tool_table(tools: Sequence[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+def missing_key(spec: str, where: Where) -> str | None:
+    """The variable that a key is looked for in, if the model cannot be called without one: a vendor's own address."""
+    names = KEY_NAMES.get(split_spec(spec)[0])
+    return names[0] if names is not None and where.key is None and where.base_url is None else None
+
+
+def tool_from(item: AnyTool, name: str | None = None) -> Tool:
+    return item.as_tool(name=name) if isinstance(item, Agent) else as_tool(item, name)
+
+
+def tools_from(given: Tools | None) -> _FunctionsAndTools | None:
+    """The same with agents made tools, for those who know functions and tools alone."""
+    if isinstance(given, Mapping) and any(isinstance(item, Agent) for item in given.values()):
+        return {name: item.as_tool(name=name) if isinstance(item, Agent) else item for name, item in given.items()}
+    if isinstance(given, list | tuple) and any(isinstance(item, Agent) for item in given):
+        return [item.as_tool() if isinstance(item, Agent) else item for item in given]
+    return cast("_FunctionsAndTools | None", given)
+
+
+def tool_table(tools: Sequence[AnyTool]) -> dict[str, Tool]:
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         name = getattr(tools, "__name__", None)
         raise BadConfig(f"tools are a list of functions{f'; write tools=[{name}]' if name else f', not {tools!r}'}")
     table: dict[str, Tool] = {}
     for item in tools:
-        tool = as_tool(item)
+        tool = tool_from(item)
         if tool.spec.name in table:
             raise BadConfig(f"two tools are named '{tool.spec.name}'; give one of them another name")
         table[tool.spec.name] = tool

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import functools
 import re
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 from ronda._version import __version__
 from ronda.cli.terminal import leave_quietly, prepare_streams
@@ -95,11 +95,14 @@ def _run(asked: argparse.Namespace) -> int:
     return run(asked)
 
 
-# A flag is given by its whole name: an abbreviation would change its meaning when another flag is added.
-_Parser = functools.partial(argparse.ArgumentParser, allow_abbrev=False)
+class _Parser(argparse.ArgumentParser):
+    """A flag is given by its whole name: an abbreviation would change its meaning when another flag is added."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",

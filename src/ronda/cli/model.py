@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ronda.agent import where_is
+from ronda.agent.value import missing_key
 from ronda.errors import BadConfig
 from ronda.prompty.model import Prompty
 from ronda.prompty.upstream import upstream_of
@@ -13,14 +14,12 @@ from ronda.providers import KEY_NAMES, split_spec
 
 def check_model(spec: str, base_url: str | None) -> None:
     provider, _ = split_spec(spec)
-    names = KEY_NAMES.get(provider)
-    if names is None:
+    if provider not in KEY_NAMES:
         if base_url is not None:
             raise BadConfig(f"--base-url is for models on a server, and {spec} runs on this machine")
         return
-    where = where_is(spec, base_url)
-    if where.key is None and where.base_url is None:  # a vendor's own address takes nobody without one
-        raise BadConfig(f"{spec} needs a key: set {names[0]}, or name a server of your own with --base-url")
+    if (key := missing_key(spec, where_is(spec, base_url))) is not None:
+        raise BadConfig(f"{spec} needs a key: set {key}, or name a server of your own with --base-url")
 
 
 def check_file_model(prompty: Prompty, env: Mapping[str, str] | None) -> None:

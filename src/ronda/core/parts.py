@@ -152,6 +152,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     prompt_seconds: float = 0.0  # where the engine says how long it took
     completion_seconds: float = 0.0
     cache_written: int = 0  # of the input: what the provider put into its cache, where that is counted apart
+    cost: float = 0.0  # in US dollars, where the provider says it
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -162,6 +163,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.prompt_seconds + other.prompt_seconds,
             self.completion_seconds + other.completion_seconds,
             self.cache_written + other.cache_written,
+            self.cost + other.cost,
         )
 
     @property

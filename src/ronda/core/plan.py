@@ -6,7 +6,7 @@ handlers are found by name when the run is driven.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -40,6 +40,10 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
 class ToolChoice(Struct, frozen=True, omit_defaults=True):
     """`names` restricts what may be called; definitions stay in the prompt. A `named` choice is one name, required."""
 
+    Auto: ClassVar[ToolChoice]
+    NoTools: ClassVar[ToolChoice]
+    Required: ClassVar[ToolChoice]
+
     mode: Literal["auto", "none", "required"] = "auto"
     names: tuple[str, ...] = ()
     named: bool = False
@@ -49,8 +53,9 @@ class ToolChoice(Struct, frozen=True, omit_defaults=True):
         return not self.names or self.named or name in self.names
 
 
-AUTO = ToolChoice()
-NONE = ToolChoice("none")
+AUTO = ToolChoice.Auto = ToolChoice()
+NONE = ToolChoice.NoTools = ToolChoice("none")
+ToolChoice.Required = ToolChoice("required")
 
 
 class ResponseFormat(Struct, frozen=True, omit_defaults=True):

@@ -18,6 +18,7 @@ serve any number of them at once. A list of lists has one script per user messag
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from ronda.drive import Show
 from ronda.errors import BadConfig, UpstreamBroken, UpstreamError
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any] | str = {}
     id: str | None = None
@@ -67,7 +68,7 @@ def says(text: str, **more: Any) -> Line:
 
 
 def calls(*asked: str | Call, text: str = "", **arguments: Any) -> Line:
-    """Ask for tools: names, or one name with its arguments as keywords."""
+    """Ask for tools by their names, with the arguments as keywords."""
     return Line(text=text, calls=tuple([call if isinstance(call, Call) else Call(call, arguments) for call in asked]))
 
 
@@ -76,10 +77,13 @@ def fails(error: str, status: int | None = None, retry_after: float | None = Non
 
 
 class ScriptedModel:
-    """Says its lines one after the other, whoever asks. `heard` is what it was asked, call by call."""
+    """Says its lines one after the other, whoever asks. `heard` is what it was asked, call by call.
 
-    def __init__(self, *lines: Line | str) -> None:
-        self._lines = [Line(text=line) if isinstance(line, str) else line for line in lines]
+    A line is a text, what `says`, `calls` and `fails` make, or a mapping as in a script file.
+    """
+
+    def __init__(self, *lines: Line | str | Mapping[str, Any]) -> None:
+        self._lines = [_playable(line, at) for at, line in enumerate(lines)]
         self.requests: list[ModelRequest] = []
         self.heard: list[list[Turn]] = []
 
@@ -90,6 +94,31 @@ class ScriptedModel:
         if at >= len(self._lines):
             raise UpstreamError(f"the script is over: it has {len(self._lines)} turns and was asked for one more")
         return _say(self._lines[at], at, request.stream, show)
+
+
+def _playable(line: Line | str | Mapping[str, Any], at: int) -> Line:
+    """A line that can be played, whoever wrote it: here its types are looked at, too."""
+    if isinstance(line, str):
+        return Line(text=line)
+    try:
+        read = msgspec.convert(msgspec.to_builtins(line), Line)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise BadConfig(f"a scripted model cannot play its turn {at}: {error}") from error
+    if (problem := _contradiction(read)) is not None:
+        raise BadConfig(f"a scripted model cannot play its turn {at}: {problem}")
+    return read
+
+
+def _contradiction(line: Line) -> str | None:
+    if line.error is not None:
+        said = next((name for name in ("text", "reasoning", "calls", "chunks", "cut") if getattr(line, name)), None)
+        return None if said is None else f"a turn with an 'error' says nothing else, and has '{said}'"
+    for name in ("status", "retry_after"):
+        if getattr(line, name) is not None:
+            return f"'{name}' belongs to an 'error', and there is none"
+    if line.text and line.chunks and "".join(line.chunks) != line.text:
+        return "'chunks' are the pieces of 'text', and say something else"
+    return None
 
 
 class ScriptFile:
@@ -113,6 +142,10 @@ class ScriptFile:
         ]
         if not all(self._scripts):
             raise BadConfig(f"the script {path!r} has no turns")
+        for script in self._scripts:
+            for at, line in enumerate(script):
+                if (problem := _contradiction(line)) is not None:
+                    raise BadConfig(f"the script {path!r} cannot be played at its turn {at}: {problem}")
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         users = [at for at, turn in enumerate(request.turns) if type(turn) is UserTurn]

@@ -11,7 +11,6 @@ requires is missing, it is what the user said last.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ronda.agent.history import PLACE_OF_THREAD, place_in, thread_of
 from ronda.agent.join import agent_of
 from ronda.core.parts import SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.errors import BadConfig, BadRequest, RondaError
@@ -35,7 +35,6 @@ from ronda.server.models import Opened, Served
 from ronda.server.toolbox import Toolbox
 
 ENDING = ".prompty"
-_THREAD = secrets.token_hex(16)  # stands where the conversation goes; no client can guess it
 
 
 class AgentBroken(RondaError):
@@ -101,7 +100,7 @@ class AgentFiles:
     def _made(self, name: str, prompty: Prompty) -> _Known:
         agent = agent_of(prompty)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
-        served = Served(name, spec, agent.provider, options=agent.options, opener=partial(self._open, prompty))
+        served = Served(name, spec, agent.provider, options=agent._options, opener=partial(self._open, prompty))
         return _Known(prompty, served)
 
     async def _open(self, prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
@@ -116,7 +115,7 @@ def begin(
     prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[Turn, ...]]:
     """The inputs of a run, and the conversation it starts from."""
-    thread = next((one.name for one in prompty.inputs if one.kind == "thread" and one.name not in inputs), None)
+    thread = thread_of(prompty, inputs)
     question = _unanswered(prompty, inputs)
     at = next((at for at in range(len(turns) - 1, -1, -1) if type(turns[at]) is UserTurn), None)
     given = dict(inputs)
@@ -129,7 +128,7 @@ def begin(
         before, after = turns[:at], turns[at + 1 :]
         given[question] = "".join([part.text for part in asked.parts if type(part) is Text])
     if thread is not None:
-        given[thread] = [{"role": "user", "content": _THREAD}]
+        given[thread] = PLACE_OF_THREAD
     known = validate_inputs(prompty, given)
     said = turns_of(prepared(prompty, known))
     if _goes_on(turns, said):
@@ -154,10 +153,8 @@ def _goes_on(turns: Sequence[Turn], said: Sequence[Turn]) -> bool:
 
 def _place(said: Sequence[Turn], thread: bool, asked: bool) -> int:
     """Where the conversation goes: in place of the thread, before the question, or at the end."""
-    if thread:
-        for at, turn in enumerate(said):
-            if type(turn) is UserTurn and turn.parts == (Text(_THREAD),):
-                return at
+    if thread and (place := place_in(said)) is not None:
+        return place
     if asked:
         return max((at for at, turn in enumerate(said) if type(turn) is UserTurn), default=len(said))
     return len(said)

@@ -49,6 +49,7 @@ class UsageSaid(Struct, frozen=True, gc=False):
     completion_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: float | None = None  # DeepSeek's name for cached tokens
     num_cached_tokens: float | None = None  # Mistral's
+    cost: Any = None  # OpenRouter's, in US dollars; others have an object of that name
 
 
 class Groq(Struct, frozen=True, gc=False):
@@ -244,6 +245,7 @@ def usage_of(usage: UsageSaid | None) -> Usage:
         _count(usage.completion_tokens),
         _count(prompt.cached_tokens if prompt else usage.prompt_cache_hit_tokens or usage.num_cached_tokens),
         _count(completion.reasoning_tokens if completion is not None else None),
+        cost=usage.cost if type(usage.cost) is float and 0 < usage.cost < _BEYOND_ALL else 0.0,
     )
 
 

@@ -1,0 +1,68 @@
+"""How a model is to sample, and whether it calls tools: what people write → `Options` and `ToolChoice`, refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.plan import Options, ToolChoice
+from ronda.errors import BadConfig, BadRequest
+
+
+class ModelOptions(TypedDict, total=False):
+    """How the model is to sample. Fields that only one provider knows go into `extra`."""
+
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    stop: str | Sequence[str]
+    seed: int | None
+    parallel_tool_calls: bool | None
+    reasoning_effort: str | None
+    extra: Mapping[str, Any]
+
+
+AnyOptions: TypeAlias = Options | ModelOptions
+AnyToolChoice: TypeAlias = ToolChoice | str | Mapping[str, Any]
+
+
+def read_options(given: AnyOptions, under: Options) -> Options:
+    """What is given, laid over what there was."""
+    if isinstance(given, Options):
+        return given
+    if not isinstance(given, Mapping):
+        raise BadConfig(f"options is {given!r:.200}; write options={{'temperature': 0}}")
+    known = ModelOptions.__annotations__
+    for name in given:
+        if name not in known:
+            import difflib  # where nothing is wrong, it is not needed
+
+            close = difflib.get_close_matches(str(name), known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(known)}"
+            raise BadConfig(f"options has {name!r}; {hint} What only one provider knows goes into 'extra'")
+    said: dict[str, Any] = {**given}
+    if isinstance(said.get("stop"), str):
+        said["stop"] = [said["stop"]]
+    extra = said.pop("extra", {})
+    try:
+        checked = msgspec.convert(said, Options)
+        more = {name: Raw(msgspec.json.encode(value)) for name, value in dict(extra).items()}
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise BadConfig(f"options do not fit: {error}") from error
+    changed = {name: getattr(checked, name) for name in said}
+    return msgspec.structs.replace(under, **changed, extra={**under.extra, **more})
+
+
+def read_tool_choice(given: AnyToolChoice) -> ToolChoice:
+    """A `ToolChoice`; or "auto", "none", "required"; or one of OpenAI's forms for a function by its name."""
+    if isinstance(given, ToolChoice):
+        return given
+    from ronda.wire.openai_chat.declarations import read_choice  # most agents leave the choice to the model
+
+    try:
+        return read_choice(Raw(msgspec.json.encode(given)))
+    except (BadRequest, TypeError) as error:
+        raise BadConfig(str(error)) from error

@@ -1,0 +1,84 @@
+"""A run that is over → what its caller wants to know of it. Worked out when it is asked for: most want the answer alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
+
+if TYPE_CHECKING:
+    from ronda.core.limits import LimitName
+    from ronda.core.run import Run
+
+
+class CalledTool(Struct, frozen=True):
+    """A call that the model made, and what came of it. `content` is None where nothing ran it."""
+
+    round: int
+    id: str
+    name: str
+    arguments: dict[str, Any]  # {} where the model's text could not be read; then the call failed
+    content: str | None
+    failed: bool
+
+
+class Result:
+    """The answer of a run (`output`: its text, or the structured value), and what it took to get there."""
+
+    __slots__ = ("_run", "output")
+
+    def __init__(self, output: Any, run: Run | None) -> None:
+        self.output = output
+        self._run = run  # None: one request for a vector or an image, which is no conversation
+
+    def __repr__(self) -> str:
+        return f"Result(output={self.output!r}, run_id={self.run_id!r}, usage={self.usage!r})"
+
+    @property
+    def run_id(self) -> str:
+        """Under which a journal has the run."""
+        return "" if self._run is None else self._run.id
+
+    @property
+    def messages(self) -> list[Turn]:
+        """The whole conversation: what was given, and what the run added. It is the `history` of the next question."""
+        return [] if self._run is None else list(self._run.turns)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all model calls, those of agents that were called as tools included."""
+        return NO_USAGE if self._run is None else self._run.usage
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars, as far as the provider says what a call cost (OpenRouter does)."""
+        return self.usage.cost or None
+
+    @property
+    def limit(self) -> LimitName | None:
+        """The limit that ended the run with an answer, if one did (`on_limit="answer"`)."""
+        return None if self._run is None or self._run.ended is None else self._run.ended.limit
+
+    @property
+    def tool_calls(self) -> list[CalledTool]:
+        """The calls of this run, in the order the model asked."""
+        turns: list[Turn] = [] if self._run is None else self._run.generated
+        results = {result.call_id: result for turn in turns if type(turn) is ToolTurn for result in turn.results}
+        asked = [turn for turn in turns if type(turn) is AssistantTurn]
+        return [
+            _called(round, call.id, call.name, call.arguments, results.get(call.id))
+            for round, turn in enumerate(asked)
+            for call in turn.calls
+        ]
+
+
+def _called(round: int, id: str, name: str, arguments: str, result: ToolResult | None) -> CalledTool:
+    try:
+        read = msgspec.json.decode(arguments, type=dict[str, Any])
+    except (msgspec.DecodeError, ValueError):
+        read = {}
+    content, failed = (None, False) if result is None else (result.content, result.failed)
+    return CalledTool(round, id, name, read, content, failed)
