@@ -1,4 +1,4 @@
-"""python -m tests.conformance_local [DATA_DIR [PART…]]: forced calls and schemas on the real local model, through our server."""
+"""python -m tests.conformance_local [DATA_DIR [PART…]]: calls and schemas on the real local model, through our server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openai import APIStatusError, OpenAI
+from tests.conformance_local.auto import auto
 from tests.conformance_local.schemas import TOOLS, declared
 
 from ronda.schema.validate import Validator
@@ -154,6 +155,7 @@ def main(arguments: list[str]) -> int:
     parts: dict[str, Part] = {
         "calls": forced_calls,
         "choices": choices,
+        "auto": lambda client, pool: auto(client, pool, data),
         "schemas": lambda client, pool: schemas(client, pool, data),
     }
     wanted = arguments[1:] or list(parts)

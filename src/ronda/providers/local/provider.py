@@ -18,16 +18,17 @@ from msgspec import Raw, Struct, structs
 
 from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
 from ronda.core.parts import NULL, AssistantTurn, ToolCall, ToolTurn, Usage
-from ronda.core.plan import Options, Plan
+from ronda.core.plan import Options, Plan, ToolChoice
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import BadConfig, BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece, TokenLogprob
 from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
+from ronda.providers.local.guide import tools_to_call
 from ronda.providers.local.prompt import Defuser, length, write_chatml, write_flat, write_messages, write_tools
 from ronda.providers.local.settings import Settings, read_settings
-from ronda.schema.grammar import is_exact
+from ronda.schema.grammar import TooSmall, is_exact
 from ronda.wire.markup import (
     Family,
     MarkupReader,
@@ -81,6 +82,8 @@ class LocalModel:
             self._family = structs.replace(HERMES, think=self._family.think, noise=_RESULTS)
         markers = set(self._family.markers)
         self._controls = {text: number for text, number in engine.header.controls.items() if text in markers}
+        # A small model that was shown no tools in training; `guide_calls` says otherwise for a request.
+        self.guides_calls = engine.header.size < SMALL and not self._words_tools
         self.thinks = self._family.think is not None or self._family.name == "harmony"
 
     @property
@@ -150,6 +153,9 @@ class LocalModel:
         body = {**settings.body, "prompt": tokens, "n_predict": budget, "preserved_tokens": self._family.markers}
         if request.tools and not self._words_tools and type(request.turns[-1]) is not ToolTurn:
             body["stop"] = [*body.get("stop", ()), _RESULTS[0]]
+        if guided := self._guided_call(request, settings, min(budget, SMALL_MAX_TOKENS), thinking):
+            body.pop("stop", None)
+            return _Prepared({**body, "grammar": guided, "n_predict": min(budget, SMALL_MAX_TOKENS)}, prompt, thinking)
         deadline = min(max(budget // 4, EARLIEST_DEADLINE), LATEST_DEADLINE)
         if request.choice.mode == "required":
             if budget > deadline and self._family.name not in _IN_ONE_STEP:
@@ -161,6 +167,22 @@ class LocalModel:
         if grammar := self._grammar(request, budget, deadline, thinking):
             body["grammar"] = grammar
         return _Prepared(body, prompt, thinking)
+
+    def _guided_call(self, request: ModelRequest, settings: Settings, budget: int, thinking: bool) -> str | None:
+        """The grammar of a call that nobody owes, but that the model should make and would not make by itself."""
+        guides = self.guides_calls if settings.guide_calls is None else settings.guide_calls
+        bound = request.options.response_format is not None or "grammar" in request.options.extra
+        if not guides or bound or request.choice.mode != "auto":
+            return None
+        names = tools_to_call(request.turns, [tool for tool in request.tools if request.choice.allows(tool.name)])
+        if not names:
+            return None
+        try:
+            return self._grammar(
+                structs.replace(request, choice=ToolChoice("required", names)), budget, budget, thinking
+            )
+        except TooSmall:
+            return None
 
     def _prepare_call(self, request: ModelRequest, settings: Settings, before: _Prepared, said: str) -> dict[str, Any]:
         """The second step: go on from what was said, with the call."""

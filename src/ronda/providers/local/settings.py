@@ -36,11 +36,15 @@ _SEEDS = 2**32 - 1  # the engine's seed has 32 bits, and the last value asks it 
 
 
 class Settings(Struct, frozen=True):
-    """`body` is for the engine, `template` for the chat template; `logprobs` is how many alternatives to show, if any."""
+    """`body` is for the engine, `template` for the chat template; `logprobs` is how many alternatives to show, if any.
+
+    `guide_calls`: whether it is decided for the model when it calls a tool; None leaves that to what the model is.
+    """
 
     body: dict[str, Any]
     template: dict[str, Any]
     logprobs: int | None = None
+    guide_calls: bool | None = None
 
 
 def read_settings(options: Options, *, thinks: bool) -> Settings:
@@ -82,7 +86,9 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
     if body.keys() & _PENALTIES:
         # Of the whole text, as the caller's dialect means it; the engine looks back 64 tokens. It reserves room for as many.
         body["repeat_last_n"] = _LOOK_BACK
-    return Settings(body, template, _read_logprobs(options, body))
+    guide = options.extra.get("guide_calls", NULL)
+    guide_calls = None if guide == NULL else _decode(guide, bool, "guide_calls")
+    return Settings(body, template, _read_logprobs(options, body), guide_calls)
 
 
 def _read_logprobs(options: Options, body: dict[str, Any]) -> int | None:
@@ -138,7 +144,7 @@ _OTHERS: dict[str, tuple[str, Callable[[Raw], Any]]] = {
     "dry_sequence_breakers": ("dry_sequence_breakers", _read_breakers),
 }
 _TEMPLATE = frozenset({"enable_thinking", "chat_template_kwargs"})
-_READ_APART = frozenset({"logprobs", "top_logprobs", "grammar"})
+_READ_APART = frozenset({"logprobs", "top_logprobs", "grammar", "guide_calls"})
 _PENALTIES = frozenset({"repeat_penalty", "presence_penalty", "frequency_penalty"})
 
 

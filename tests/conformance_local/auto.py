@@ -1,0 +1,84 @@
+"""Under `auto`: does the model call a tool where one is needed, and answer where none is?
+
+Where one is needed: a hundred tasks of BFCL, chosen by the hash of their ids; those that are left were for tuning. Where none is:
+our own questions, and BFCL's few whose tools are beside the point, which are told but not judged: they are made to mislead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from openai import OpenAI
+from tests.conformance_local.questions import without_tools
+
+from ronda.schema.validate import Validator
+
+TASKS = 100
+LEAST_CALLS, MOST_CALLS = 0.5, 0.1  # of the tasks, and of the questions
+FILES = (
+    *("live_multiple", "live_parallel", "live_parallel_multiple", "live_relevance", "live_simple"),
+    *("multiple", "parallel", "parallel_multiple", "simple_python"),
+)
+
+Row = dict[str, Any]
+
+
+def tasks(folder: Path) -> list[Row]:
+    rows = [row for name in FILES for row in _rows(folder / f"{name}.jsonl")]
+    return sorted(rows, key=lambda row: hashlib.sha256(row["id"].encode()).hexdigest())[:TASKS]
+
+
+def _rows(file: Path) -> list[Row]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+
+
+def auto(client: OpenAI, pool: ThreadPoolExecutor, data: Path) -> tuple[int, int]:
+    needing, misleading = tasks(data / "bfcl"), _rows(data / "bfcl" / "irrelevance.jsonl")
+    if not needing:
+        print(f"auto: skipped, {data / 'bfcl'} is not there")
+        return 0, 0
+
+    def ask(messages: list[Any], tools: list[Any], most: int) -> list[tuple[str, str]]:
+        asked: dict[str, Any] = {"model": "default", "messages": messages, "tools": tools, "max_tokens": most}
+        choice = client.chat.completions.create(**asked, seed=1).choices[0]
+        return [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
+
+    def by_row(row: Row) -> list[tuple[str, str]]:
+        return ask(row["question"][0], row["tools"], 400)
+
+    def by_question(pair: tuple[str, list[Any]]) -> list[tuple[str, str]]:
+        return ask([{"role": "user", "content": pair[0]}], pair[1], 40)  # a call would have begun by then
+
+    called = list(pool.map(by_row, needing))
+    made = [(row, calls) for row, calls in zip(needing, called, strict=True) if calls]
+    sure = [(row, calls) for row, calls in made if "ground_truth" in row]
+    valid = sum(_is_valid(row, calls) for row, calls in made)
+    right = sum(calls[0][0] in _wanted(row) for row, calls in sure)
+    print(f"auto: {len(made)} of {len(needing)} tasks that need a tool bring a call (at least {LEAST_CALLS:.0%})")
+    print(
+        f"    {valid} of {len(made)} calls follow their schema, {right} of {len(sure)} are of the right tool",
+        flush=True,
+    )
+    kept = _share("questions that need none", list(pool.map(by_question, without_tools())))
+    _share("questions that no offered tool answers", list(pool.map(by_row, misleading)))
+    passed = (len(made) >= LEAST_CALLS * len(needing)) + (kept <= MOST_CALLS)
+    return passed, 2 - passed
+
+
+def _share(title: str, called: list[list[tuple[str, str]]]) -> float:
+    found = sum(bool(calls) for calls in called)
+    print(f"auto: {found} of {len(called)} {title} bring a call", flush=True)
+    return found / max(1, len(called))
+
+
+def _is_valid(row: Row, calls: list[tuple[str, str]]) -> bool:
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in row["tools"]}
+    return all(name in schemas and not Validator(schemas[name]).problems(json.loads(text)) for name, text in calls)
+
+
+def _wanted(row: Row) -> set[str]:
+    return {name.replace(".", "_") for call in row["ground_truth"] for name in call}
