@@ -25,6 +25,7 @@ BELOW = {
     "testing": {"agent"},
     "server": {"agent"},
     "runner": {"server"},
+    "mistralrs": {"runner"},
     "cli": {"server"},
 }
 

@@ -1,6 +1,6 @@
 """The Chat door without HTTP: a request in Python → the whole loop → an answer with attributes, plain or as a stream.
 
-    runner = Runner(model="openai-chat:gpt-5", tool_callbacks={"search": search})
+    runner = Runner(model="openai-chat:gpt-5.5", tool_callbacks={"search": search})
     request = ChatCompletionRequest(messages=[{"role": "user", "content": "…"}], tool_schemas=[schema])
     print(runner.send_chat_completion_request(request).choices[0].message.content)
 
@@ -25,10 +25,11 @@ import msgspec
 from msgspec import Struct, field
 
 from ronda.agent.blocking import wait_for
+from ronda.agent.value import missing_key, where_is
 from ronda.core.limits import Retry, Timeouts
 from ronda.core.plan import ToolChoice
 from ronda.drive import Provider, Tool
-from ronda.errors import BadRequest, RunEnded
+from ronda.errors import BadConfig, BadRequest, RunEnded
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
 from ronda.server.chat import chat_completions
@@ -91,6 +92,11 @@ class ToolCall(Struct, frozen=True):
     id: str = ""
     type: str = "function"
     index: int = 0
+
+    @property
+    def tp(self) -> str:
+        """`type`, as mistral.rs names it."""
+        return self.type
 
 
 class Message(Struct, frozen=True):
@@ -183,9 +189,10 @@ _read_failed = msgspec.json.Decoder(_Failed).decode
 class Runner:
     """A model, tools, and the loop, in this process. May be shared by threads.
 
-    `model` is a spec such as `"openai-chat:gpt-5"`, or anything with a `call` (a `ScriptedModel`). A tool that a request
+    `model` is a spec such as `"openai-chat:gpt-5.5"`, or anything with a `call` (a `ScriptedModel`). A tool that a request
     declares is run here if `tool_callbacks` has its name, called as `callback(name, arguments)` or with the arguments as
-    keywords; without one its calls are handed back. `tools` are offered to the model in every request.
+    keywords; without one its calls are handed back. `tools` are offered to the model in every request. `aliases` are other
+    names that requests may give the model; "*" is any.
     """
 
     def __init__(
@@ -199,7 +206,10 @@ class Runner:
         tool_dispatch_url: str | None = None,
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
+        aliases: Sequence[str] = (),
     ) -> None:
+        if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
+            raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
         config = ServerConfig(
             model=model if isinstance(model, str) else f"script:{type(model).__name__}",
             base_url=base_url,
@@ -207,6 +217,7 @@ class Runner:
             tool_dispatch_url=tool_dispatch_url,
             retry=retry or Retry(),
             timeouts=timeouts or Timeouts(),
+            aliases=tuple(aliases),
         )
         self._server = Server(
             config,

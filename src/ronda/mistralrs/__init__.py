@@ -1,0 +1,97 @@
+"""The names of mistral.rs's Python module, so that a program written for it runs after changing one import.
+
+    from ronda.mistralrs import ChatCompletionRequest, Runner, ToolChoice, Which
+
+A request goes through `ronda.Runner`, and so through the Chat door and the loop. What Ronda has no use for (how a model is
+loaded) is taken with a warning; what it cannot do is refused by name. Nothing is ever downloaded: see `which`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ronda import runner
+from ronda.core.plan import ToolChoice
+from ronda.errors import BadConfig
+from ronda.mistralrs.request import ChatCompletionRequest, as_ours
+from ronda.mistralrs.which import Architecture, Which, WhichModel
+from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
+
+__all__ = [
+    "Architecture",
+    "ChatCompletionChunk",
+    "ChatCompletionRequest",
+    "ChatCompletionResponse",
+    "Runner",
+    "ToolChoice",
+    "Which",
+]
+
+# Arguments of the original's that Ronda cannot honour, and why.
+_NOT_HERE = {
+    "enable_search": "Ronda cannot search the web; give it a tool that can, in tool_callbacks",
+    "search_callback": "Ronda cannot search the web; give it a tool that can, in tool_callbacks",
+    "mcp_client_config": "Ronda is no MCP client; give it the tools in tool_callbacks",
+    "code_execution_config": "Ronda runs no code; give it a tool that does, in tool_callbacks",
+    "shell_config": "Ronda runs no shell; give it a tool that does, in tool_callbacks",
+}
+
+
+class Runner:
+    """A model and the loop, in this process: `ronda.Runner` under the original's arguments.
+
+    `tool_callbacks` are called as `callback(name, arguments)`. Arguments about loading a model (`in_situ_quant`, `max_seqs`, …)
+    have no meaning here: a local model is a GGUF file, which is quantized already.
+    """
+
+    def __init__(
+        self,
+        which: WhichModel,
+        *,
+        tool_callbacks: Mapping[str, Callable[[str, dict[str, Any]], Any]] | None = None,
+        seed: int | None = None,
+        **more: Any,
+    ) -> None:
+        if not isinstance(which, WhichModel):
+            raise BadConfig(f"which is {which!r:.200}; write Which.GGUF(…) or Which.Plain(…)")
+        given = {name: value for name, value in more.items() if value not in (None, False)}
+        for name in given:
+            if name in _NOT_HERE:
+                raise BadConfig(f"Runner({name}=…): {_NOT_HERE[name]}")
+        if given:
+            names = ", ".join(given)
+            warnings.warn(f"Ronda has no use for {names}: a local model is loaded as its file is", stacklevel=2)
+        self._seed = seed
+        callbacks = {name: _callback(function) for name, function in (tool_callbacks or {}).items()}
+        # Requests name models as they like: the original has one.
+        self._runner = runner.Runner(which.spec(), tool_callbacks=callbacks, aliases=("*",))
+
+    def send_chat_completion_request(self, request: ChatCompletionRequest, model_id: str | None = None) -> Any:
+        """A `ChatCompletionResponse`; with `stream=True` an iterator over the chunks of its text."""
+        answer = self._runner.send_chat_completion_request(as_ours(request, self._seed))
+        return _pieces(answer) if isinstance(answer, ChatCompletionStream) else answer
+
+
+def _callback(function: Callable[[str, dict[str, Any]], Any]) -> Callable[[str, dict[str, Any]], Any]:
+    """Called by position, whatever its parameters are named."""
+
+    def call(name: str, arguments: dict[str, Any]) -> Any:
+        return function(name, arguments)
+
+    return call
+
+
+def _pieces(stream: ChatCompletionStream) -> Iterator[ChatCompletionChunk]:
+    """Without news of tools, which the original's stream does not have; and a text where there is none to show."""
+    with stream:
+        for chunk in stream:
+            if chunk.type is None:
+                choices = [
+                    replace(choice, delta=replace(choice.delta, content=choice.delta.content or ""))
+                    for choice in chunk.choices
+                ]
+                yield replace(chunk, choices=choices)

@@ -1,0 +1,124 @@
+"""A request in the original's words → ours. What Ronda cannot do is refused by name; a history without call ids is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import msgspec
+
+from ronda import runner
+from ronda.errors import BadRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatCompletionRequest(runner.ChatCompletionRequest):
+    """`ronda.ChatCompletionRequest`, with the fields that the original has beside."""
+
+    grammar: str | Mapping[str, Any] | None = None
+    grammar_type: Literal["regex", "lark", "json_schema", "llguidance"] | None = None
+    ignore_eos: bool = False
+    truncate_sequence: bool = False
+    # Of these only the defaults can be honoured.
+    web_search_options: Any = None
+    tool_dispatch_url: str | None = None
+    enable_code_execution: bool = False
+    enable_shell: bool = False
+    shell_skills: Any = None
+    agent_permission: Any = None
+    agent_approval_callback: Any = None
+    code_execution_permission: Any = None
+    files: Any = None
+    input_files: Any = None
+    adapter: Any = None
+    adapters: Any = None
+
+
+_NOT_HERE = {
+    "web_search_options": "Ronda cannot search the web",
+    "tool_dispatch_url": "the address is the operator's to choose: Runner(tool_dispatch_url=…) of ronda takes it",
+    "enable_code_execution": "Ronda runs no code",
+    "enable_shell": "Ronda runs no shell",
+    "shell_skills": "Ronda runs no shell",
+    "agent_permission": "Ronda asks nobody before it runs a tool",
+    "agent_approval_callback": "Ronda asks nobody before it runs a tool",
+    "code_execution_permission": "Ronda runs no code",
+    "files": "Ronda makes no files",
+    "input_files": "Ronda keeps no files; write what the model has to know into the messages",
+    "adapter": "Ronda loads no adapters",
+    "adapters": "Ronda loads no adapters",
+}
+_OURS = [field.name for field in fields(runner.ChatCompletionRequest) if field.name not in ("grammar", "extra")]
+
+
+def as_ours(request: runner.ChatCompletionRequest, seed: int | None) -> runner.ChatCompletionRequest:
+    if not isinstance(request, runner.ChatCompletionRequest):
+        raise BadRequest(f"the request is {request!r:.200}; write ChatCompletionRequest(messages=…)")
+    said = {name: getattr(request, name) for name in _OURS}
+    extra, grammar = dict(request.extra), request.grammar
+    if isinstance(request, ChatCompletionRequest):
+        for name, why in _NOT_HERE.items():
+            if getattr(request, name) not in (None, False):
+                raise BadRequest(f"{name}: {why}", param=name)
+        extra |= {name: True for name in ("ignore_eos", "truncate_sequence") if getattr(request, name)}
+        grammar = _grammar(request)
+    if said["seed"] is None:
+        said["seed"] = seed
+    if not isinstance(request.messages, str):
+        said["messages"] = mended(request.messages)
+    return runner.ChatCompletionRequest(**said, grammar=grammar, extra=extra)
+
+
+def _grammar(request: ChatCompletionRequest) -> Any:
+    if request.grammar is None or not isinstance(request.grammar, str):
+        return request.grammar
+    if request.grammar_type is None:
+        raise BadRequest(
+            "a grammar needs its grammar_type: 'regex', 'lark', 'json_schema' or 'llguidance'", param="grammar"
+        )
+    value: Any = request.grammar
+    if request.grammar_type == "json_schema":
+        try:
+            value = msgspec.json.decode(request.grammar)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadRequest(f"the grammar is no JSON Schema: {error}", param="grammar") from error
+    return {"type": request.grammar_type, "value": value}
+
+
+def mended(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The original's examples answer a call with `{"role": "tool", "content": …}` alone, behind an assistant's message that is
+    the call as text. A provider wants ids: the two are made a call and its result; what cannot be paired is a user's text."""
+    out: list[Mapping[str, Any]] = []
+    waiting: list[str] = []  # ids of calls that have no result yet
+    for at, message in enumerate(messages):
+        role = message.get("role")
+        if role == "assistant":
+            before_result = at + 1 < len(messages) and _has_no_id(messages[at + 1])
+            message = _with_call(message, f"call_{at}") if before_result else message
+            waiting = [str(call.get("id") or "") for call in message.get("tool_calls") or ()]
+        elif role == "tool" and message.get("tool_call_id") is not None:
+            waiting = [id for id in waiting if id != message["tool_call_id"]]
+        elif _has_no_id(message):
+            message = {**message, "tool_call_id": waiting.pop(0)} if waiting else {**message, "role": "user"}
+        out.append(message)
+    return out
+
+
+def _has_no_id(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "tool" and message.get("tool_call_id") is None
+
+
+def _with_call(message: Mapping[str, Any], id: str) -> Mapping[str, Any]:
+    content = message.get("content")
+    if message.get("tool_calls") or not isinstance(content, str):
+        return message
+    try:
+        call = msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return message
+    arguments = call.get("parameters", call.get("arguments", {}))
+    if not isinstance(call.get("name"), str) or not isinstance(arguments, dict):
+        return message
+    function = {"name": call["name"], "arguments": msgspec.json.encode(arguments).decode()}
+    return {**message, "content": None, "tool_calls": [{"id": id, "type": "function", "function": function}]}

@@ -1,0 +1,223 @@
+"""`ronda.mistralrs`: programs written for mistral.rs's Python module run after changing one import."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.patience import PATIENCE
+
+import ronda
+from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, user
+from ronda.errors import BadConfig, BadRequest
+from ronda.mistralrs import Architecture, ChatCompletionRequest, Runner, ToolChoice, Which
+from ronda.mistralrs.request import mended
+from ronda.providers.local.files import default_path
+from ronda.wire.openai_chat.messages import read_messages
+
+WEATHER = json.dumps(
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Get the current weather for a city.",
+            "strict": True,
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        },
+    }
+)
+
+# The example of the original's page on tool calling, with the module's name changed.
+EXAMPLE = """
+import json
+from ronda.mistralrs import ChatCompletionRequest, Runner, ToolChoice, Which
+
+tool_schema = json.dumps({
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the current weather for a city.",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+})
+
+runner = Runner(which=Which.Plain(model_id="Qwen/Qwen3-4B"), in_situ_quant="4")
+response = runner.send_chat_completion_request(
+    ChatCompletionRequest(
+        model="default",
+        messages=[{"role": "user", "content": "What's the weather in Tokyo?"}],
+        tool_schemas=[tool_schema],
+        tool_choice=ToolChoice.Auto,
+    )
+)
+print(response.choices[0].message.tool_calls)
+"""
+
+
+@pytest.mark.skipif(default_path() is None, reason="the local model is not installed: make setup gets it")
+@pytest.mark.xdist_group("local")
+def test_the_example_runs_with_a_model_of_that_name(tmp_path: Path) -> None:
+    folder = tmp_path / ".local/share/ronda/models"
+    folder.mkdir(parents=True)
+    model = default_path()
+    assert model is not None
+    (folder / "Qwen3-4B-Q4_K_M.gguf").symlink_to(model)
+
+    done = subprocess.run(
+        [sys.executable, "-c", EXAMPLE],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "None" or "get_weather" in done.stdout  # a small model may say what it thinks instead
+    assert "UserWarning: Ronda has no use for in_situ_quant" in done.stderr
+
+
+def test_a_model_that_is_not_here_says_which_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    which = [
+        Which.Plain(model_id="Qwen/Qwen3-4B", arch=Architecture.Qwen3),
+        Which.GGUF(tok_model_id="a", quantized_model_id="a/b", quantized_filename="Qwen3-4B.Q4_K_M.gguf"),
+    ]
+    for one in which:
+        with pytest.raises(BadConfig) as caught:
+            Runner(which=one)
+        assert "Qwen3-4B" in str(caught.value)
+        assert "on this machine; there is local:smollm2. Ronda downloads no models" in str(caught.value)
+
+
+def test_a_file_or_a_name_finds_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".local/share/ronda/models"
+    folder.mkdir(parents=True)
+    for name in ("qwen3-4b-q4_k_m.gguf", "Llama-3.1-8B.gguf", "Llama-3.1-70B.gguf"):
+        (folder / name).write_bytes(b"GGUF")
+    file = folder / "qwen3-4b-q4_k_m.gguf"
+
+    assert Which.Plain("Qwen/Qwen3-4B").spec() == f"local:{file}"
+    assert Which.VisionPlain(model_id=str(file)).spec() == f"local:{file}"
+    assert Which.GGUF(quantized_model_id=str(folder), quantized_filename=file.name).spec() == f"local:{file}"
+    assert Which.GGUF(quantized_model_id="Qwen/GGUF", quantized_filename=file.name).spec() == f"local:{file}"
+    assert Which.Plain("openai-chat:qwen3").spec() == "openai-chat:qwen3"
+    with pytest.raises(BadConfig, match=r"'meta/Llama-3.1' may be one of local:Llama-3.1-70B, local:Llama-3.1-8B"):
+        Which.Plain("meta/Llama-3.1").spec()
+    with pytest.raises(BadConfig, match=r"the model 'Qwen/Qwen3-4' is not on this machine"):
+        Which.Plain("Qwen/Qwen3-4").spec()
+    with pytest.raises(BadConfig, match=r"^Ronda loads no adapters"):
+        Which.Lora(adapters_model_id="a", order="b")
+
+
+# ---- requests ----------------------------------------------------------------------------------------------------------
+
+
+def runner(tmp_path: Path, *turns: Any, **more: Any) -> Runner:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(turns))
+    return Runner(which=Which.Plain(model_id=f"script:{script}"), **more)
+
+
+CALL = {"calls": [{"name": "get_weather", "arguments": {"city": "Tokyo"}, "id": "c1"}]}
+
+
+def ask(made: Runner, **fields: Any) -> Any:
+    request = ChatCompletionRequest(model="any-name", messages=[{"role": "user", "content": "hi"}], **fields)
+    return made.send_chat_completion_request(request)
+
+
+def test_calls_are_handed_over_or_run_by_a_callback(tmp_path: Path) -> None:
+    answer = ask(runner(tmp_path, CALL), tool_schemas=[WEATHER], tool_choice=ToolChoice.Auto)
+    [call] = answer.choices[0].message.tool_calls
+    assert (call.tp, call.id, call.index, call.function.name) == ("function", "c1", 0, "get_weather")
+    assert call.function.arguments == '{"city":"Tokyo"}'
+
+    def local(tool: str, args: dict[str, Any]) -> str:
+        return f"{tool} {args['city']}"
+
+    made = runner(tmp_path, CALL, "Sunny.", tool_callbacks={"get_weather": local})
+    answer = ask(made, tool_schemas=[WEATHER], max_tool_rounds=5)
+    assert answer.choices[0].message.content == "Sunny."
+    assert [record.result_content for record in answer.agentic_tool_calls] == ["get_weather Tokyo"]
+
+
+def test_a_stream_has_text_in_every_chunk_and_no_news_of_tools(tmp_path: Path) -> None:
+    made = runner(tmp_path, CALL, "It is sunny.", tool_callbacks={"get_weather": lambda name, args: "sun"})
+    chunks = list(ask(made, tool_schemas=[WEATHER], stream=True))
+    assert "".join(chunk.choices[0].delta.content for chunk in chunks) == "It is sunny."
+    assert all(chunk.type is None for chunk in chunks)
+
+
+def test_a_choice_is_the_package_s() -> None:
+    assert ToolChoice is ronda.ToolChoice
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("enable_code_execution", True, "enable_code_execution: Ronda runs no code"),
+        ("web_search_options", {}, "web_search_options: Ronda cannot search the web"),
+        ("grammar", "[0-9]+", "a grammar needs its grammar_type: 'regex', 'lark', 'json_schema' or 'llguidance'"),
+    ],
+)
+def test_what_ronda_cannot_do_is_refused_by_name(tmp_path: Path, field: str, value: Any, said: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        ask(runner(tmp_path, "hi"), **{field: value})
+    assert str(caught.value) == said
+
+
+def test_arguments_about_loading_are_taken_with_a_warning_and_others_refused(tmp_path: Path) -> None:
+    with pytest.warns(
+        UserWarning, match="Ronda has no use for in_situ_quant, max_seqs: a local model is loaded as its"
+    ):
+        runner(tmp_path, "hi", in_situ_quant="4", max_seqs=32, no_kv_cache=False)
+    with pytest.raises(BadConfig, match=r"^Runner\(enable_search=…\): Ronda cannot search the web"):
+        runner(tmp_path, "hi", enable_search=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runner(tmp_path, "hi", enable_search=False, mcp_client_config=None)
+
+
+def test_a_result_without_an_id_is_paired_with_its_call() -> None:
+    history = [
+        {"role": "user", "content": "Add 2 and 3."},
+        {"role": "assistant", "content": '{"name": "add", "parameters": {"a": 2, "b": 3}}'},
+        {"role": "tool", "content": "5"},
+    ]
+    assert read_messages({"messages": json_of(mended(history))}) == (
+        user("Add 2 and 3."),
+        AssistantTurn((ToolCall("call_1", "add", '{"a":2,"b":3}'),), "tool_calls"),
+        ToolTurn((ToolResult("call_1", "5"),)),
+    )
+    lone = [{"role": "assistant", "content": "I add."}, {"role": "tool", "content": "5"}]
+    assert mended(lone)[1] == {"role": "user", "content": "5"}
+    paired: list[dict[str, Any]] = [
+        {"role": "assistant", "tool_calls": [{"id": "x"}]},
+        {"role": "tool", "content": "5", "tool_call_id": "x"},
+    ]
+    assert mended(paired) == paired
+
+
+def json_of(value: Any) -> Any:
+    import msgspec
+
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def test_the_package_itself_does_not_load_it() -> None:
+    code = "import ronda, sys; ronda.Agent; print('ronda.mistralrs' in sys.modules, 'ronda.runner' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False False"
