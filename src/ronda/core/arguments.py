@@ -50,6 +50,25 @@ def recover(text: str) -> Recovered | None:
     return None
 
 
+def is_object(text: str) -> bool:
+    """Whether arguments are what every server takes. Nothing is made of what is inside."""
+    try:
+        _members(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def as_object(text: str) -> str:
+    """Arguments as every server takes them back: some (llama-server, vLLM) read a model's own calls before they show them to it,
+    and refuse a conversation with one that is no JSON object. Where nothing can be read, the model finds its own words."""
+    if is_object(text):
+        return text
+    if (recovered := recover(text)) is not None:
+        return recovered.text
+    return canonical({"unreadable": text} if text.strip() else {}).decode()
+
+
 def canonical(value: Any) -> bytes:
     """JSON that is the same for equal values: keys sorted, no spaces."""
     return msgspec.json.encode(value, order="sorted")
@@ -59,6 +78,7 @@ def canonical(value: Any) -> bytes:
 
 _NOT_JSON: Final = object()
 _decoder: Final = msgspec.json.Decoder()
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def _decode(text: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ronda.core.arguments import recover
+from ronda.core.arguments import as_object
 from ronda.core.parts import (
     AssistantTurn,
     Attachment,
@@ -188,8 +188,7 @@ def _said(turn: AssistantTurn) -> str:
 
 def _object(call: ToolCall) -> str:
     """Arguments as JSON a template can take apart: what the model wrote may have been something else."""
-    recovered = recover(call.arguments)
-    return recovered.text if recovered is not None else _encode({"unreadable": call.as_written}).decode()
+    return as_object(call.arguments)
 
 
 def _written(call: ToolCall) -> str:

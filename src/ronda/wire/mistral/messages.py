@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from ronda.core.arguments import recover
+from ronda.core.arguments import as_object
 from ronda.core.parts import (
     AssistantTurn,
     Attachment,
@@ -151,10 +151,10 @@ class Messages:
 
     def _arguments(self, call: ToolCall) -> str:
         """A JSON object in any case: whoever serves the model reads them before the model does."""
-        if (read := recover(call.arguments)) is not None:
-            return read.text
-        self._changes.tell("arguments_rewritten", f"the arguments of '{call.name}' become an object", _ARGUMENTS)
-        return encode({"unreadable": call.as_written} if call.as_written else {}).decode()
+        fitting = as_object(call.arguments)
+        if fitting != call.arguments:
+            self._changes.tell("arguments_rewritten", f"the arguments of '{call.name}' become an object", _ARGUMENTS)
+        return fitting
 
     def _content(self, parts: tuple[UserPart, ...]) -> str | list[dict[str, Any]]:
         if len(parts) == 1 and type(parts[0]) is Text:

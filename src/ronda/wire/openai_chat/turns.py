@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from ronda.core.arguments import as_object, is_object
 from ronda.core.parts import (
     AssistantTurn,
     Attachment,
@@ -125,7 +126,7 @@ class Messages:
 
     def _assistant(self, turn: AssistantTurn) -> bytes:
         self._ids = []
-        if (said := self._own(turn.native)) is not None:
+        if (said := self._own(turn.native)) is not None and (said := self._readable(said, turn.calls)) is not None:
             return said
         if any(type(part) is Reasoning for part in turn.parts):
             self._changes.tell("reasoning_dropped", "the model's thoughts are left out", _THOUGHTS)
@@ -138,6 +139,28 @@ class Messages:
             return b""
         return encode(message)
 
+    def _readable(self, message: bytes, calls: Sequence[ToolCall]) -> bytes | None:
+        """The model's own message with arguments that any server can read; nearly always, as it came. None: say it anew."""
+        if all(is_object(call.as_written) for call in calls):
+            return message
+        try:
+            members = _decode_members(message)
+            written = _decode_calls(members.get("tool_calls", b"null")) or ()
+            for call in written:
+                if "function" in call:
+                    function = _decode_members(call["function"])
+                    arguments = msgspec.json.decode(function.get("arguments", b'""'), type=str)
+                    call["function"] = Raw(encode({**function, "arguments": self._object(arguments)}))
+        except UNREADABLE:
+            return None
+        return encode({**members, "tool_calls": written})
+
+    def _object(self, arguments: str) -> str:
+        fitting = as_object(arguments)
+        if fitting != arguments:
+            self._changes.tell("arguments_rewritten", "the arguments of a call become an object", _ARGUMENTS)
+        return fitting
+
     def _calls(self, calls: Sequence[ToolCall]) -> list[_Message]:
         ids = self._wire_ids(calls)
         said = []
@@ -147,7 +170,9 @@ class Messages:
                 name = called(name, self._names)
                 if name != call.name:
                     self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
-            said.append({"id": id, "type": "function", "function": {"name": name, "arguments": call.arguments}})
+            said.append(
+                {"id": id, "type": "function", "function": {"name": name, "arguments": self._object(call.arguments)}}
+            )
         return said
 
     def _wire_ids(self, calls: Sequence[ToolCall]) -> list[str]:
@@ -245,6 +270,7 @@ class Messages:
         return _text(f"[{what} was attached here, which you cannot be shown]")
 
 
+_ARGUMENTS: Final = "they were no JSON object, and some servers refuse a conversation with others"
 _THOUGHTS: Final = "they are another model's, or this dialect has no place for them"
 _NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
 _IDS: Final = "ids are not empty here, not too long, and no two the same in a message"

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeGuard
 import msgspec
 from msgspec import Raw
 
+from ronda.core.arguments import as_object, is_object
 from ronda.core.parts import (
     AssistantTurn,
     Audio,
@@ -79,7 +80,9 @@ class Items:
                 return b",".join([self._result(result) for result in results])
             case AssistantTurn():
                 self._answers = {}
-                return self._again(turn.native.payload) if is_ours(turn.native) else self._projected(turn)
+                if not is_ours(turn.native):
+                    return self._projected(turn)
+                return self._again(turn.native.payload, all(is_object(call.as_written) for call in turn.calls))
             case UserTurn():
                 if is_ours(turn.native):
                     return _inside(turn.native.payload)
@@ -89,8 +92,8 @@ class Items:
                     return _inside(turn.native.payload)
                 return encode({"type": "message", "role": turn.role, "content": turn.text})
 
-    def _again(self, payload: Raw) -> bytes:
-        """The API's own items of a turn, as they came."""
+    def _again(self, payload: Raw, is_readable: bool) -> bytes:
+        """The API's own items of a turn, as they came; but for arguments that are not readable as an object."""
         raws = decode_raws(payload)
         kinds = [decode_kind(raw) for raw in raws]
         changed = False
@@ -115,6 +118,11 @@ class Items:
                 members = _decode_members(raw)
                 members.pop("id", None)
                 item, raw, changed = encode(members), Raw(encode(members)), True
+            if kind.type == "function_call" and not is_readable:
+                members = _decode_members(raw)
+                arguments = msgspec.json.decode(members.get("arguments", b'""'), type=str)
+                raw = Raw(encode({**members, "arguments": self._object(arguments)}))
+                item, changed = bytes(raw), True
             if kind.type in CALLS and kind.call_id is not None:
                 id = self._claim(kind.call_id, CALLS[kind.type])
                 if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
@@ -155,9 +163,15 @@ class Items:
                 "type": "function_call",
                 "call_id": self._claim(call.id, "function_call_output"),
                 "name": name,
-                "arguments": call.arguments,
+                "arguments": self._object(call.arguments),
             }
         )
+
+    def _object(self, arguments: str) -> str:
+        fitting = as_object(arguments)
+        if fitting != arguments:
+            self._changes.tell("arguments_rewritten", "the arguments of a call become an object", _ARGUMENTS)
+        return fitting
 
     def _claim(self, id: str, answer: str) -> str:
         """The id of a call here: its own if that fits and is not taken, else one derived from it."""
@@ -234,6 +248,7 @@ class Items:
 _DETAILS: Final = frozenset({"low", "high", "auto", "original"})
 _UNWANTED: Final = "this model takes none, or they were not given in the form that can be sent back"
 _CUT_SHORT: Final = "nothing follows them, which is refused"
+_ARGUMENTS: Final = "they were no JSON object, and some servers refuse a conversation with others"
 _NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
 _IDS: Final = "ids have 64 characters at most here, and none may come twice in a conversation"
 
