@@ -14,8 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ronda.core.calls import OUTCOME_UNKNOWN
-from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, RunStarted, ToolFinished, ToolStarted
+from ronda.core.events import (
+    PREVIEWS,
+    CallDelta,
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    RunFinished,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+)
 from ronda.core.limits import Limits, Retry
+from ronda.core.live import LiveCalls
+from ronda.core.output import was_shown
 from ronda.core.parts import (
     AssistantTurn,
     Image,
@@ -29,7 +43,7 @@ from ronda.core.parts import (
     UserTurn,
     user,
 )
-from ronda.core.plan import NO_OPTIONS, Options, Plan, ToolChoice, ToolSpec
+from ronda.core.plan import NO_OPTIONS, Options, Plan, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import repair
@@ -209,6 +223,103 @@ def test_no_run_goes_on_past_its_rounds(lines: list[Line], rounds: int) -> None:
     run, events = played(lines, limits=Limits(rounds=rounds))
     assert run.tool_rounds <= rounds
     assert sum(type(event) is ModelFinished for event in events) <= rounds + 1
+
+
+# ---- what was shown ----------------------------------------------------------------------------------------------------
+
+broken_lines = st.builds(
+    lambda line, cut: msgspec.structs.replace(line, cut=cut, stop=None) if cut else line, some_lines, st.booleans()
+)
+broken_scripts = st.lists(broken_lines, min_size=1, max_size=5).map(lambda lines: [*lines, Line(text="done")])
+choices = st.sampled_from(
+    [
+        ToolChoice(),
+        ToolChoice("required"),
+        ToolChoice("required", ("theirs",), named=True),
+        ToolChoice("required", ("again", "theirs")),
+        ToolChoice("auto", ("once", "theirs")),
+    ]
+)
+
+
+async def driven_in_order(run: Run, lines: Sequence[Line]) -> list[Event]:
+    """One line after the other, so that a try that failed is not heard again."""
+    events: list[Event] = []
+    clock = itertools.count(10)
+    await drive(
+        run,
+        provider=ScriptedModel(*lines),
+        tools=tools(),
+        emit=events.extend,
+        now=lambda: float(next(clock)),
+        sleep=lambda seconds: asyncio.sleep(0),
+    )
+    return events
+
+
+def played_in_order(lines: Sequence[Line], retry: Retry, **plan: Any) -> tuple[Run, list[Event]]:
+    start = started(**plan)
+    start = msgspec.structs.replace(start, plan=msgspec.structs.replace(start.plan, retry=retry))
+    run = Run(start)
+    return run, [start, *asyncio.run(driven_in_order(run, lines))]
+
+
+def attempts(events: Sequence[Event]) -> list[tuple[ModelStarted, list[Event]]]:
+    """The previews of every model call that was made, tries apart."""
+    found: list[tuple[ModelStarted, list[Event]]] = []
+    for event in events:
+        if type(event) is ModelStarted:
+            found.append((event, []))
+        elif type(event) is ModelRetried:
+            found.append((found[-1][0], []))
+        elif type(event) in PREVIEWS:
+            found[-1][1].append(event)
+    return found
+
+
+@given(broken_scripts, choices, st.booleans())
+def test_what_was_shown_is_never_asked_for_again(lines: list[Line], choice: ToolChoice, held: bool) -> None:
+    options = Options(response_format=ResponseFormat("json_object")) if held else NO_OPTIONS
+    run, events = played_in_order(lines, Retry(tries=2), choice=choice, options=options)
+    made = attempts(events)
+    broken = [event for event in events if type(event) is ModelInterrupted]
+    assert len(broken) <= 1  # it ends the run …
+    assert not broken or (run.ended is not None and run.ended.code == "model_interrupted")
+    for at, event in enumerate(events):
+        if type(event) is ModelRetried:  # … and what is tried again has shown nothing
+            before = attempts(events[: at + 1])[-2]
+            assert not was_shown(before[1], run.plan, before[0])  # type: ignore[arg-type]  # previews are events
+    assert len(made) >= 1
+
+
+@given(broken_scripts, choices)
+def test_a_call_that_was_announced_goes_out_or_the_run_failed(lines: list[Line], choice: ToolChoice) -> None:
+    run, events = played_in_order(lines, Retry(tries=2, on_interrupt="again"), choice=choice)
+    announced: list[str] = []
+    for start, previews in attempts(events):
+        live = LiveCalls(run.plan, start)
+        announced += [
+            piece.id for event in previews if type(event) is CallDelta for piece in live.add(event) if piece.is_first
+        ]
+    assert run.ended is not None
+    if run.ended.code != "model_interrupted":
+        assert announced == [call.id for call in run.open_calls][: len(announced)]
+    assert rebuild(facts(events)).ended == run.ended
+
+
+@given(scripts, choices)
+def test_an_obligation_is_met_or_the_run_failed(lines: list[Line], choice: ToolChoice) -> None:
+    run, events = played_in_order([*lines, lines[-1]], Retry(tries=1), choice=choice, limits=Limits(rounds=99))
+    turns = [event.turn for event in events if type(event) is ModelFinished]
+    if choice.mode != "required" or any(turn.stop not in ("stop", "tool_calls") for turn in turns):
+        return
+    assert run.ended is not None
+    met = any(call.name in ("once", "again", "boom", "theirs") and choice.allows(call.name, is_owed=True)
+              for turn in turns for call in turn.calls)  # fmt: skip
+    assert met or run.ended.code == "no_call"
+    if not met:
+        assert run.open_calls == ()
+        assert not [event for event in events if type(event) is ToolStarted]
 
 
 calls = st.builds(ToolCall, st.sampled_from("abcdef"), st.sampled_from(NAMES), st.just("{}"))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from tests.interaction.doors import QUICK, Door, Upstream, completes, refuses
 
 from ronda import Agent, Retry, invoke_agent, invoke_agent_async, stream_agent, tool
-from ronda.core.events import Event, ModelInterrupted, ModelRetried, RunStarted, TextDelta
+from ronda.core.actions import CallModel, CallTool
+from ronda.core.events import Event, ModelInterrupted, ModelRetried, ModelStarted, RunStarted, TextDelta
 from ronda.core.limits import NO_RETRY
 from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn
 from ronda.core.parts import user as says_user
-from ronda.core.plan import Plan
-from ronda.core.run import Run
+from ronda.core.plan import Options, Plan, ResponseFormat, ToolSpec
+from ronda.core.run import Run, rebuild
 from ronda.drive import drive
 from ronda.errors import ExecuteError
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
@@ -26,7 +30,7 @@ async def lookup(q: str) -> str:
 DEFAULT = Retry()
 
 
-async def waits(*lines: Line, retry: Retry = DEFAULT, jitter: float = 0.0) -> tuple[list[float], Run]:
+async def waits(*lines: Line, retry: Retry = DEFAULT, jitter: float = 0.0, **plan: Any) -> tuple[list[float], Run]:
     """How long a run waits between tries, on a clock of its own."""
     clock = 0.0
     slept: list[float] = []
@@ -36,7 +40,7 @@ async def waits(*lines: Line, retry: Retry = DEFAULT, jitter: float = 0.0) -> tu
         slept.append(seconds)
         clock += seconds
 
-    run = Run(RunStarted("run_1", Plan("test", retry=retry), (says_user("go"),)))
+    run = Run(RunStarted("run_1", Plan("test", retry=retry, **plan), (says_user("go"),)))
     await drive(
         run,
         provider=ScriptedModel(*lines),
@@ -176,11 +180,78 @@ async def test_nothing_is_silently_repeated_after_it_was_shown() -> None:
     model = ScriptedModel(Line("Hel", cut=True), says("Hello"))
     kinds = (TextDelta, ModelInterrupted, ModelRetried)
 
-    async with stream_agent(Agent(model=model, retry=QUICK), "go") as events:
-        shown = [type(event).__name__ async for event in events if isinstance(event, kinds)]
+    seen: list[Event] = []
+    with pytest.raises(ExecuteError, match="breaks off") as raised:
+        await invoke_agent_async(Agent(model=model, retry=QUICK), "go", on_event=seen.append)
 
-    assert shown == ["TextDelta", "ModelInterrupted", "TextDelta"]
+    assert [type(event) for event in seen if isinstance(event, kinds)] == [TextDelta, ModelInterrupted]
+    assert len(model.heard) == 1
+    assert raised.value.messages[-1] == AssistantTurn((Text("Hel"),), "interrupted")
+
+
+async def test_who_wants_that_asks_again_after_something_was_shown() -> None:
+    model = ScriptedModel(Line("Hel", cut=True), says("Hello"))
+    kinds = (TextDelta, ModelInterrupted, ModelRetried)
+    retry = Retry(0.0, on_interrupt="again")
+
+    async with stream_agent(Agent(model=model, retry=retry), "go") as events:
+        shown = [type(event) async for event in events if isinstance(event, kinds)]
+
+    assert shown == [TextDelta, ModelInterrupted, TextDelta]
     assert events.result == "Hello"
+
+
+async def test_asking_again_after_something_was_shown_waits_and_is_bounded_as_any_try_is() -> None:
+    cut = Line("Hel", cut=True)
+    slept, run = await waits(*[cut] * 5, retry=Retry(1.0, tries=4, on_interrupt="again"), stream=True)
+
+    assert slept == [1.0, 2.0, 4.0]
+    assert run.ended is not None
+    assert (run.ended.reason, run.ended.code) == ("failed", "model_interrupted")
+
+
+@pytest.mark.parametrize("line", [Line(reasoning="Hm", cut=True), Line(text="Hel", reasoning="Hm", cut=True)])
+async def test_thoughts_that_were_shown_are_not_repeated_either(line: Line) -> None:
+    slept, run = await waits(line, says("Hello"), stream=True)
+
+    assert slept == []
+    assert run.ended is not None
+    assert run.ended.code == "model_interrupted"
+
+
+async def test_text_that_is_held_back_was_not_shown_and_is_tried_again() -> None:
+    answer = ResponseFormat("json_object")
+    slept, run = await waits(
+        Line('{"a"', cut=True), says('{"a":1}'), stream=True, options=Options(response_format=answer)
+    )
+
+    assert slept == [0.5]
+    assert run.turns[-1] == AssistantTurn((Text('{"a":1}'),))
+
+
+async def test_a_run_whose_process_ended_asks_again_also_after_something_was_shown() -> None:
+    start = RunStarted("run_1", Plan("test", (ToolSpec("lookup"),), stream=True), (says_user("go"),))
+    run = Run(start)
+    run.apply(ModelStarted(0))
+    [broken] = run.recover()
+
+    assert isinstance(broken, ModelInterrupted)
+    assert broken.cause == "process"
+    assert [type(action) for action in run.todo()] == [CallModel]
+
+
+def test_a_journal_of_old_that_went_on_after_an_interruption_still_does() -> None:
+    old = b"""[{"type":"run_started","run":"run_1","plan":{"model":"m","tools":[{"name":"lookup"}],"stream":true},
+      "turns":[{"type":"user","parts":[{"type":"text","text":"go"}]}]},
+     {"type":"model_started","round":0},
+     {"type":"model_interrupted","turn":{"type":"assistant","parts":[{"type":"text","text":"Hel"}],"stop":"interrupted"},
+      "reason":"it broke off"},
+     {"type":"model_started","round":1},
+     {"type":"model_finished","turn":{"type":"assistant","parts":[{"type":"tool_call","id":"c","name":"lookup",
+      "arguments":"{}"}],"stop":"tool_calls"}}]"""
+    run = rebuild(msgspec.json.decode(old, type=list[Event]))
+
+    assert run.todo() == [CallTool(ToolCall("c", "lookup", "{}"))]
 
 
 async def test_a_caller_who_was_shown_nothing_gets_a_whole_answer_from_the_next_try() -> None:

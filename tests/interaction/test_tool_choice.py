@@ -57,7 +57,8 @@ FORMS: dict[str, tuple[Any, Any]] = {
 
 
 async def sent(door: Door, stream: bool, tool_choice: Any, *tools: Any) -> list[dict[str, Any]]:
-    async with Upstream(completes(None, call("a"))) as upstream, door.serving(upstream.url) as served:
+    called = "b" if tool_choice == allowed_flat("required", "b") else "a"
+    async with Upstream(completes(None, call(called))) as upstream, door.serving(upstream.url) as served:
         asked = {} if tool_choice is None else {"tool_choice": tool_choice}
         await served.ask(stream=stream, tools=list(tools), **asked)
     return upstream.requests

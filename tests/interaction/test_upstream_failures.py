@@ -23,10 +23,12 @@ from tests.interaction.doors import (
     streams,
     user,
 )
+from tests.interaction.every_door import NAMES, ask, tool_of
 
-from ronda import tool
+from ronda import Retry, tool
 from ronda.core.events import ModelFailed, ModelInterrupted, ModelRetried
 from ronda.core.limits import NO_RETRY, Timeouts
+from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 
 
 @tool
@@ -254,40 +256,94 @@ async def test_a_stream_that_breaks_before_anything_was_shown_is_tried_again(doo
     assert len(upstream.bodies) == 3
 
 
-async def test_where_the_server_runs_the_loop_a_broken_answer_is_asked_for_again(door: Door) -> None:
-    acts = [completes(None, call("lookup", q="a")), streams(HEL, ..., ended=False), completes("Hello")]
+@pytest.mark.parametrize("name", NAMES)
+async def test_where_the_server_runs_the_loop_what_was_shown_is_not_repeated_either(door: Door, name: str) -> None:
+    model = ScriptedModel(calls(Call("lookup", {"q": "a"})), Line("Hel", cut=True), says("Hello"))
 
-    async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup) as served:
-        answer = await post(served, True, upstream.shown)
-        [end] = await served.ends
+    async with door.serving(model, lookup) as served:
+        heard = await ask(served, name, True)
+        [events] = await served.events
 
-    assert (answer.said.content, answer.said.finish_reason) == ("Hel\n\nHello", "stop")
-    assert end.reason == "stop"
-    [warning] = answer.said.warnings
-    assert warning.startswith("the model's answer broke off: ")
+    assert (heard.text, heard.end) == ("Hel", "error")
+    assert "the script breaks off here" in heard.error
+    assert len(model.heard) == 2
+    [broken] = [event for event in events if isinstance(event, ModelInterrupted)]
+    assert (broken.turn.text, broken.cause) == ("Hel", "upstream")
 
 
-async def test_an_answer_that_breaks_off_again_and_again_is_asked_for_three_more_times(door: Door) -> None:
-    cut = streams(HEL, ..., ended=False)
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_plain_request_is_shown_nothing_and_tried_again(door: Door, name: str) -> None:
+    model = ScriptedModel(calls(Call("lookup", {"q": "a"})), Line("Hel", cut=True), says("Hello"))
 
-    async with Upstream(*[cut] * 9) as upstream, door.serving(upstream.url, lookup) as served:
-        answer = await post(served, True, upstream.shown)
-        reason = await why(served)
+    async with door.serving(model, lookup) as served:
+        heard = await ask(served, name, False)
 
-    ended_properly(answer)
-    assert len(upstream.bodies) == 4
-    assert reason in answer.error["message"]
+    assert (heard.text, heard.end) == ("Hello", "stop")
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_where_a_new_attempt_is_wanted_it_is_marked(door: Door, name: str) -> None:
+    model = ScriptedModel(calls(Call("lookup", {"q": "a"})), Line("Hel", cut=True), says("Hello"))
+
+    async with door.serving(model, lookup, retry=Retry(0.0, on_interrupt="again")) as served:
+        heard = await ask(served, name, True)
+
+    assert heard.end == "stop"
+    assert heard.warnings == ["the model's answer broke off: the script breaks off here"]
+    events = heard.events
+    match name:
+        case "chat" | "completions":
+            assert heard.text == "Hel\n\nHello"
+            at = [n for n, (_, chunk) in enumerate(events) if "model_interrupted" in chunk]
+            assert [events[n][1]["model_interrupted"] for n in at] == [{"reason": "the script breaks off here"}]
+            chunks = [chunk for _, chunk in events[: at[0]] if chunk["choices"]]
+            assert "".join([chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]) == "Hel"
+        case "responses":
+            items = [item for item in events[-1][1]["response"]["output"] if item["type"] == "message"]
+            assert [(item["status"], item["content"][0]["text"]) for item in items] == [
+                ("incomplete", "Hel"),
+                ("completed", "Hello"),
+            ]
+        case "messages":
+            kinds = [kind for kind, _ in events if kind in ("content_block_start", "model_interrupted")]
+            assert kinds == ["content_block_start", "model_interrupted", "content_block_start"]
+        case _:
+            ids = [event["id"] for kind, event in events if kind == "message.output.delta"]
+            assert len(dict.fromkeys(ids)) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_call_that_was_announced_is_never_asked_for_again(door: Door, name: str) -> None:
+    cut = Line(calls=(Call("ask", {"q": "why?"}),), cut=True)
+    model = ScriptedModel(cut, says("never said"))
+
+    async with door.serving(model, lookup, retry=Retry(0.0, on_interrupt="again")) as served:
+        heard = await ask(served, name, True, [tool_of("ask", q="string")])
+
+    assert len(model.heard) == 1
+    assert heard.end == "error"
 
 
 async def test_calls_of_a_turn_that_broke_off_are_not_run(door: Door) -> None:
     half: Json = delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "lookup", "arguments": '{"q":"a"}'}}])
-    acts = [streams(HEL, half, ..., ended=False), completes("without it")]
+    acts = [streams(HEL, half, ..., ended=False)]
 
     async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup) as served:
         answer = await post(served, True, upstream.shown)
 
     assert answer.said.progress == []
-    assert answer.said.content == "Hel\n\nwithout it"
+    assert answer.said.content == "Hel"
+
+
+async def test_a_call_of_ours_that_broke_off_was_not_shown_and_is_tried_again(door: Door) -> None:
+    half: Json = delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "lookup", "arguments": '{"q":"a"}'}}])
+    acts = [streams(half, ended=False), completes("without it")]
+
+    async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup) as served:
+        answer = await post(served, True, upstream.shown)
+
+    assert answer.said.progress == []
+    assert answer.said.content == "without it"
 
 
 async def test_a_finished_stream_without_done_is_a_good_answer(door: Door) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.interaction.doors import Upstream, delta, streams
 from tests.pipeline.files import scripted, text_of, weather
 
-from ronda import Agent, PromptyStream, invoke_agent, invoke_agent_async
+from ronda import Agent, PromptyStream, Retry, invoke_agent, invoke_agent_async
 from ronda.core.events import Preview, TextDelta
 from ronda.core.request import ModelRequest
 from ronda.errors import ExecuteError, UpstreamError
@@ -100,8 +100,17 @@ class Breaks:
         return await ScriptedModel(says("Sunny.")).call(request, show)
 
 
-def test_what_broke_off_is_withdrawn_and_the_answer_is_shown_whole() -> None:
+def test_what_broke_off_is_not_repeated() -> None:
     stream = invoke_agent(Agent(Breaks()), "hi", [weather], stream=True)
+    assert (next(stream), stream.text) == ("Sun", "Sun")
+    with pytest.raises(ExecuteError, match="reset"):
+        next(stream)
+    assert (stream.text, stream.withdrawn) == ("Sun", [])
+
+
+def test_what_broke_off_is_withdrawn_where_the_model_is_asked_again() -> None:
+    retry = Retry(0.0, on_interrupt="again")
+    stream = invoke_agent(Agent(Breaks()), "hi", [weather], stream=True, retry=retry)
     assert [(str(piece), piece.withdrawn) for piece in list(stream)] == [("Sun", True), ("Sunny.", False)]
 
 

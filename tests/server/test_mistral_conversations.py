@@ -199,7 +199,9 @@ def outputs_of(events: list[Json]) -> list[Json]:
                 entry |= {name: event[name] for name in ("name", "arguments")}
             case "tool.execution.done":
                 entry["info"] = event["info"]
-    return [entry for _, entry in sorted(found.items())]
+    entries = [entry for _, entry in sorted(found.items())]
+    # A caller's call is shown as it arrives, before ours beside it run; among the entries it stands last, where clients look.
+    return sorted(entries, key=lambda entry: "tool_call_id" in entry)
 
 
 def without_times(entries: list[Json]) -> list[Json]:

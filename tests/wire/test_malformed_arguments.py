@@ -1,4 +1,4 @@
-"""What a model wrote as arguments may be no JSON. It goes back to every server as a JSON object; what is stored stays as it was."""
+"""Arguments that a model wrote may be no JSON. They go back to every server as an object; what is stored stays as it was."""
 
 from __future__ import annotations
 

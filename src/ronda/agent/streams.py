@@ -26,7 +26,7 @@ from ronda.core.events import (
     Checked,
     Event,
     ModelFinished,
-    ModelInterrupted,
+    ModelRetried,
     ModelStarted,
     RunFinished,
     TextDelta,
@@ -108,8 +108,8 @@ class Showing:
                 case ModelStarted():
                     self._withdraw()  # the turn before was not the answer, whatever it was
                     self._turn = _Turn()
-                case ModelInterrupted():
-                    self._withdraw()
+                case ModelRetried():
+                    self._held = []
                 case Checked(problem=problem, stage="format" | "output") if problem is not None:
                     self._withdraw()
                 case RunFinished(reason=reason) if reason not in ("failed", "cancelled"):

@@ -14,12 +14,14 @@ from ronda.core.parts import ToolCall
 class CallModel(Struct, frozen=True, gc=False):
     """`last`: a limit was reached, so tools are off and whatever comes is the answer.
 
-    `nudge` is said to the model behind the conversation, this once: its last answer was not what was asked for.
+    `nudge` is said to the model behind the conversation, this once: its last answer was not what was asked for. `owes`: its
+    answer must make the call that `choice` asks for.
     """
 
     round: int
     last: bool = False
     nudge: str | None = None
+    owes: bool = False
 
 
 class CallTool(Struct, frozen=True, gc=False):

@@ -23,6 +23,10 @@ OUTCOME_UNKNOWN = (
 )
 
 
+# Ends at which the caller gets the calls of its tools; a turn may be cut in the middle of one.
+HANDED_OVER: frozenset[EndReason] = frozenset({"tool_calls", "length", "content_filter"})
+
+
 class OpenCalls(Struct, gc=False):
     """`asked` is in the model's order. What was answered at once has its result from the beginning, and is never started."""
 
@@ -65,11 +69,11 @@ class OpenCalls(Struct, gc=False):
             reason = f": {verdict.problem}" if verdict.problem else ""
             self.results[id] = ToolResult(id, f"Tool denied by guardrail{reason}", failed=True)
 
-    def abandon(self, reason: EndReason) -> None:
-        """The run ends: what has no result gets one, so that every call has."""
+    def abandon(self, reason: EndReason, tools: Mapping[str, ToolSpec]) -> None:
+        """The run ends: what has no result gets one, so that every call has; but for the caller's, if it is handed them."""
         why = "cancelled" if reason == "cancelled" else "ended"
-        for id in self.asked:
-            if id in self.results:
+        for id, call in self.asked.items():
+            if id in self.results or (reason in HANDED_OVER and tools[call.name].kind == "caller"):
                 continue
             if id not in self.started:
                 text = f"Error: not run: the run was {why} first."

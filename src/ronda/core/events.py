@@ -73,6 +73,7 @@ class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defa
     last: bool = False  # the last one: a limit was reached, tools are off
     nudge: str | None = None  # said to the model because its answer before was not what was asked for
     at: float = 0.0
+    owes: bool = False  # a call is required of this answer
 
 
 class ModelRetried(Struct, frozen=True, gc=False, tag="model_retried", omit_defaults=True):
@@ -103,11 +104,17 @@ class ModelFinished(Struct, frozen=True, gc=False, tag="model_finished", omit_de
 
 
 class ModelInterrupted(Struct, frozen=True, gc=False, tag="model_interrupted", omit_defaults=True):
-    """The answer broke off after part of it was shown. The next attempt is a new item, never a silent repeat."""
+    """The answer broke off. What was shown of it is in `turn`; a next attempt is a new item, never a silent repeat.
+
+    Where the upstream broke off, something was shown, and the plan says whether the model is asked again. Where our process
+    ended, nobody is left who was shown anything, and it is. (Journals of old do not say, and went on in both cases.)
+    """
 
     turn: AssistantTurn
     reason: str
     at: float = 0.0
+    cause: Literal["upstream", "process"] = "process"
+    announced: bool = False  # a call of the caller's was among what was shown: no second attempt could take it back
 
 
 class ModelFailed(Struct, frozen=True, gc=False, tag="model_failed", omit_defaults=True):

@@ -40,10 +40,13 @@ class Limits(Struct, frozen=True, omit_defaults=True):
 
 
 class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """When a model call fails before anything was shown. Times in seconds.
+    """When a model call fails. Times in seconds.
 
     The wait before try n+1 is initial_interval × exponent^n with jitter, at most max_interval. A provider's Retry-After wins;
     one longer than max_interval ends the tries, since calling earlier would only fail again.
+
+    All that is for calls that fail before anything was shown. An answer that breaks off after part of it was shown ends the
+    run; with `on_interrupt` "again" the model is asked again, as often, and whoever watches sees a second attempt begin.
     """
 
     initial_interval: float = 0.5
@@ -52,6 +55,7 @@ class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
     max_elapsed_time: float | None = None
     retry_connection_errors: bool = True
     tries: int = 3
+    on_interrupt: Literal["end", "again"] = "end"
 
     def __post_init__(self) -> None:
         times = (self.initial_interval, self.max_interval, self.exponent, self.max_elapsed_time or 0.0)

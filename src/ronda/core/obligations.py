@@ -6,13 +6,20 @@ help, the run fails. A required call binds the first answer only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from ronda.core.actions import Finish
 from ronda.core.events import EndCode
+from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.core.plan import Plan
+
+
+def is_met(turn: AssistantTurn, plan: Plan) -> bool:
+    """Whether a turn makes a call that is required: of a tool there is, and that may be called now."""
+    called = {call.name for call in turn.calls}
+    return any(tool.name in called and plan.choice.allows(tool.name, is_owed=True) for tool in plan.tools)
 
 
 class Obligations(Struct, gc=False):
@@ -24,11 +31,16 @@ class Obligations(Struct, gc=False):
     nudge: str | None = None
     was_asked_again: bool = False
 
-    def no_call(self, tools: Iterable[str]) -> Finish | None:
-        names = ", ".join(f"'{name}'" for name in self.plan.choice.names or tools)
+    def no_call(self, tools: Iterable[str], instead: Sequence[ToolCall]) -> Finish | None:
+        """`instead`: calls of tools that do not exist, or may not be called now."""
+        names = _quoted(self.plan.choice.names or tools)
+        nudge = f"You must call a tool now: {names}. Answer with the call."
+        if not instead:
+            return self._ask_again(nudge, "Tool choice was required but no tools were called.", "no_call")
+        others = _quoted(dict.fromkeys([call.name for call in instead]))
         return self._ask_again(
-            f"You must call a tool now: {names}. Answer with the call.",
-            "Tool choice was required but no tools were called.",
+            f"You cannot call {others} now. {nudge}",
+            f"Tool choice was required but only other tools were called: {others}; it asks for {names}.",
             "no_call",
         )
 
@@ -51,3 +63,7 @@ class Obligations(Struct, gc=False):
         self.was_asked_again = True
         self.nudge = nudge
         return None
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

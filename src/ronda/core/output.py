@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import assert_never
 
-from ronda.core.events import Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import (
+    CallDelta,
+    LogprobsDelta,
+    ModelStarted,
+    NativeDelta,
+    Preview,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from ronda.core.live import LiveCalls
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Refusal, Text
+from ronda.core.plan import Plan
 from ronda.core.run import Run
 
 
@@ -15,6 +27,34 @@ def final_text(run: Run) -> str:
         if type(turn) is AssistantTurn:
             return turn.text or turn.refusal
     return ""
+
+
+def was_shown(previews: Sequence[Preview], plan: Plan, start: ModelStarted) -> bool:
+    """Whether one who watches has seen something of these. The plan decides that, and not whether anybody does watch."""
+    for preview in previews:
+        match preview:
+            case TextDelta(text=text):
+                if text and not plan.holds_text:
+                    return True
+            case ReasoningDelta(text=text) | RefusalDelta(text=text):
+                if text:
+                    return True
+            case CallDelta():
+                pass
+            case LogprobsDelta():
+                if not plan.holds_text:
+                    return True
+            case NativeDelta():
+                return True
+            case _:
+                assert_never(preview)
+    return announces(previews, plan, start)
+
+
+def announces(previews: Iterable[Preview], plan: Plan, start: ModelStarted) -> bool:
+    """Whether they announce a call to the caller, which cannot be taken back."""
+    calls = LiveCalls(plan, start)
+    return any(calls.add(preview) for preview in previews if type(preview) is CallDelta)
 
 
 def fold(previews: Iterable[Preview]) -> AssistantTurn:

@@ -48,9 +48,16 @@ class ToolChoice(Struct, frozen=True, omit_defaults=True):
     names: tuple[str, ...] = ()
     named: bool = False
 
-    def allows(self, name: str) -> bool:
-        """A named choice binds the first round only, and the provider enforces it; it takes no other tool away."""
-        return not self.names or self.named or name in self.names
+    def allows(self, name: str, *, is_owed: bool = False) -> bool:
+        """A named choice binds while its call is owed, and takes no other tool away afterwards."""
+        return not self.names or (self.named and not is_owed) or name in self.names
+
+    @property
+    def when_met(self) -> ToolChoice:
+        """An obligation binds until it is met; a restriction stays."""
+        if self.mode != "required":
+            return self
+        return ToolChoice("auto", self.names) if self.names and not self.named else AUTO
 
 
 AUTO = ToolChoice.Auto = ToolChoice()
@@ -111,6 +118,19 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         A strict tool of the caller's is a promise of ours: its calls are checked before they are handed over.
         """
         return self.on_unknown_tool == "raise" or any(tool.kind != "caller" or tool.strict for tool in self.tools)
+
+    @property
+    def announces_calls(self) -> bool:
+        """Calls of the caller's go out as they arrive, and a turn that makes one is never asked for again.
+
+        Not where something may still take them back.
+        """
+        if self.choice.mode == "none" or "output" in self.guards or self.on_unknown_tool == "raise":
+            return False
+        if not self.runs_tools:
+            return True
+        callers = [tool for tool in self.tools if tool.kind == "caller"]
+        return self.tool_calls == "all" and bool(callers) and not any(tool.strict for tool in callers)
 
     @property
     def holds_text(self) -> bool:

@@ -25,7 +25,7 @@ One round is one model call and the tools it asked for:
          │               ToolStarted … ToolFinished (any order)
          │                               │ all in: one ToolTurn, in the model's order
          └───────────────────────────────┘
-    ModelInterrupted: the answer broke off after part of it was shown; asked again, three times in a row at the most
+    ModelInterrupted: the answer broke off after part of it was shown; the run ends, or asks again where the plan wants that
     ModelFailed:      no answer to be had; the run fails, or is shortened and asked again where that was the reason
 
 Where the plan says so, a model call is preceded by Compact (the conversation outgrew its budget) and Check (a guardrail looks
@@ -56,6 +56,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.obligations import is_met
 from ronda.core.parts import AssistantTurn, Text, ToolResult, ToolTurn
 from ronda.core.sorting import sort_out
 from ronda.core.state import RunState
@@ -125,10 +126,10 @@ class Run(RunState):
         self._patience.breaks = 0
         self.usage = self.usage + event.usage
         calls = turn.calls
-        if self._owed.call and not self._last and not calls and turn.stop == "stop":
-            self._reject(self._owed.no_call(self.tools))
+        if self._owed.call and not self._last and self._breaks_its_word(turn):
+            self._reject(self._owed.no_call(self.tools, calls))
             return
-        self._owed.call = False
+        self._owed.call = self._owed.call and bool(calls) and turn.stop not in ("stop", "tool_calls")
         self._talk.append(turn)
         self._said_unseen = self._is_guarded and "output" in self.plan.guards and (bool(turn.text) or not calls)
         if not calls:
@@ -144,9 +145,17 @@ class Run(RunState):
         found = sort_out(turn, calls, self.plan, self.tools, self.usage.total, self.tool_calls)
         self._patience.count(found, turn.stop)
         self._calls = OpenCalls(asked, found.results)
+        if found.is_handed_over and turn.stop != "tool_calls":
+            self._answer = turn
         self._end = found.end or self._end
         self.limit = found.limit or self.limit
         self._close_turn_when_answered()
+
+    def _breaks_its_word(self, turn: AssistantTurn) -> bool:
+        """A call was required, and the turn makes none that counts. Where unknown tools end a run, they do."""
+        if turn.stop not in ("stop", "tool_calls") or (turn.calls and self.plan.on_unknown_tool == "raise"):
+            return False
+        return not is_met(turn, self.plan)
 
     def _reject(self, end: Finish | None) -> None:
         """The answer does not count."""
@@ -175,8 +184,13 @@ class Run(RunState):
         self.model_is_running = False
         self._partial = event.turn
         self._patience.breaks += 1
-        if not self.runs_tools or self._patience.is_broken_off:
+        if event.cause == "upstream":
+            retry = self.plan.retry
+            may_ask = retry.on_interrupt == "again" and not event.announced and self._patience.breaks < retry.tries
+        else:
             # In the client-side flow the caller owns the loop and decides about asking again.
+            may_ask = self.runs_tools and not self._patience.is_broken_off
+        if not may_ask:
             self._end = Finish("failed", message=event.reason, code="model_interrupted")
         if self._steering:
             self._take_steering()
@@ -239,10 +253,11 @@ class Run(RunState):
     def _finish(self, event: RunFinished) -> None:
         self.ended = event
         self.model_is_running = False
-        if self._calls.asked and event.reason != "tool_calls" and self.runs_tools:
-            self._calls.abandon(event.reason)
-            self._talk.append(ToolTurn(tuple(self._calls.answers)))
-            self._calls = NO_CALLS
+        if self._calls.asked and self.runs_tools:
+            self._calls.abandon(event.reason, self.tools)
+            if not self.open_calls:
+                self._talk.append(ToolTurn(tuple(self._calls.answers)))
+                self._calls = NO_CALLS
         partial, self._partial = self._partial, None
         if partial is not None and partial.parts:
             self._talk.append(partial)
@@ -268,7 +283,8 @@ class Run(RunState):
             return self._calls.todo(self.plan, self.tools)
         if self._is_guarded and (first := self._before_the_call()) is not None:
             return [first]
-        return [CallModel(self.round, last=self.limit is not None, nudge=self._owed.nudge)]
+        last = self.limit is not None
+        return [CallModel(self.round, last, self._owed.nudge, owes=self._owed.call and not last)]
 
     def _check_of_answer(self, answer: AssistantTurn) -> Check | None:
         if self._owed.format and answer.stop == "stop" and not self._calls.asked and not answer.refusal:

@@ -6,7 +6,7 @@ model reads instead. Counting how often that happens is the run's affair.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -21,12 +21,16 @@ _UNREADABLE_SIBLING = "Error: not run: another call of the same turn could not b
 
 
 class Sorted(Struct):
-    """`trouble` is the model's, `limit` the run's; `end` is where it may not go on."""
+    """`trouble` is the model's, `limit` the run's; `end` is where it may not go on.
+
+    `is_handed_over`: the caller gets calls of its tools, whatever became of the others, and the turn is not asked for again.
+    """
 
     results: dict[str, ToolResult]
     trouble: Literal["cut", "unreadable", "unknown"] | None = None
     limit: LimitName | None = None
     end: Finish | None = None
+    is_handed_over: bool = False
 
 
 def sort_out(
@@ -37,19 +41,22 @@ def sort_out(
     tokens_used: int,
     calls_made: int,
 ) -> Sorted:
+    ours = _not_handed_over(calls, plan, tools)
+    is_handed_over = len(ours) < len(calls)
     if turn.stop != "tool_calls":
-        return Sorted(_all(calls, _CUT), "cut")
-    if [call for call in calls if call.problem]:
+        return Sorted(_all(ours, _CUT), None if is_handed_over else "cut", is_handed_over=is_handed_over)
+    if [call for call in ours if call.problem]:
         unread: dict[str, ToolResult] = {}
-        for call in calls:
+        for call in ours:
             said = f"Error: {call.problem}" if call.problem else _UNREADABLE_SIBLING
             unread[call.id] = ToolResult(call.id, said, failed=True)
-        return Sorted(unread, "unreadable")
+        return Sorted(unread, None if is_handed_over else "unreadable", is_handed_over=is_handed_over)
     limits = plan.limits
     if limits.tokens is not None and tokens_used >= limits.tokens:
         spent = f"Error: not run: the run has used its {limits.tokens} tokens."
-        return Sorted(_all(calls, spent), limit="max_tokens")
-    found = Sorted({})
+        limit: LimitName | None = None if is_handed_over else "max_tokens"
+        return Sorted(_all(ours, spent), limit=limit, is_handed_over=is_handed_over)
+    found = Sorted({}, is_handed_over=is_handed_over)
     room = None if limits.tool_calls is None else limits.tool_calls - calls_made
     for call in calls:
         spec = tools.get(call.name)
@@ -71,7 +78,23 @@ def sort_out(
     return found
 
 
-def _all(calls: tuple[ToolCall, ...], text: str) -> dict[str, ToolResult]:
+def _not_handed_over(calls: Sequence[ToolCall], plan: Plan, tools: Mapping[str, ToolSpec]) -> Sequence[ToolCall]:
+    """The calls that are not the caller's. It gets its own whatever became of the others, since it may have seen them begin;
+    but strict ones that cannot be read have not been shown, and are asked for again."""
+    if plan.on_unknown_tool == "raise":
+        return calls
+    ours = [call for call in calls if not _is_callers(call, plan, tools)]
+    if len(ours) < len(calls) and any(call.problem and _is_callers(call, plan, tools) for call in calls):
+        return calls
+    return ours
+
+
+def _is_callers(call: ToolCall, plan: Plan, tools: Mapping[str, ToolSpec]) -> bool:
+    spec = tools.get(call.name)
+    return spec is not None and spec.kind == "caller" and plan.choice.allows(call.name)
+
+
+def _all(calls: Sequence[ToolCall], text: str) -> dict[str, ToolResult]:
     return {call.id: ToolResult(call.id, text, failed=True) for call in calls}
 
 

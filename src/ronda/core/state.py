@@ -90,15 +90,30 @@ class RunState:
         return self._partial is not None
 
     @property
+    def breaks(self) -> int:
+        """How many answers broke off, one after the other."""
+        return self._patience.breaks
+
+    @property
+    def is_ending(self) -> bool:
+        """Its end is decided: no model will be called any more."""
+        return self._end is not None or self.failure is not None
+
+    @property
     def can_be_steered(self) -> bool:
         """Whether the model may still be called: what is said after that is not for this run."""
-        return self._end is None and self.failure is None and not (self._last and self._answer is not None)
+        return not self.is_ending and not (self._last and self._answer is not None)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Calls of the last turn that have no result yet: after `Finish("tool_calls")`, the caller's."""
         calls = self._calls
         return tuple([call for id, call in calls.asked.items() if id not in calls.results])
+
+    @property
+    def hands_over(self) -> bool:
+        """The turn under way makes calls that the caller gets, whatever becomes of ours beside them."""
+        return self.runs_tools and any(self.tools[call.name].kind == "caller" for call in self.open_calls)
 
     @property
     def results(self) -> tuple[ToolResult, ...]:

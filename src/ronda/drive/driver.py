@@ -30,9 +30,9 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.guardrails import Guardrails
-from ronda.core.output import fold
+from ronda.core.output import announces, fold, was_shown
 from ronda.core.parts import ToolCall, Turn, user
-from ronda.core.plan import AUTO, NONE, ToolChoice
+from ronda.core.plan import NONE
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.steering import Steering
@@ -188,6 +188,8 @@ class Driver:
             self.record(ModelInterrupted(partial, message, self.now()))
         if reason == "cancelled":
             self.record(RunFinished("cancelled", message="the run was cancelled", at=self.now()))
+        elif run.hands_over and run.plan.limits.on_limit == "answer":
+            self.record(RunFinished("tool_calls", "max_seconds", message, at=self.now()))
         else:
             answer = None if run.plan.limits.on_limit == "error" or said_something else f"I stopped: {message}."
             self.record(RunFinished("limit", "max_seconds", message, answer, self.now()))
@@ -198,21 +200,26 @@ class Driver:
         run = self.run
         plan = run.plan
         round, last, nudge = action.round, action.last, action.nudge
-        self.record(ModelStarted(round, last, nudge, self.now()))
+        started = ModelStarted(round, last, nudge, self.now(), action.owes)
+        self.record(started)
         if plan.stream or self.at_once:
             self.flush()
         turns = self.turns_shown()
         if nudge is not None:
             turns = [*turns, user(nudge)]
-        obliged = round == 0 or (nudge is not None and not run.tool_rounds)
-        choice = NONE if last else plan.choice if obliged else _after_first(plan.choice)
+        choice = NONE if last else plan.choice if action.owes else plan.choice.when_met
         stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
         request = ModelRequest(turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch)
         try:
-            finished = await self._try(request)
+            finished = await self._try(request, started)
         except _Interrupted as broken:
-            self.record(ModelInterrupted(fold(self.shown), broken.reason, self.now()))
+            partial, announced = fold(self.shown), announces(self.shown, plan, started)
+            self.record(ModelInterrupted(partial, broken.reason, self.now(), "upstream", announced))
             self.record(Warned(f"the model's answer broke off: {broken.reason}", self.now()))
+            if not run.is_ending:
+                self.flush()
+                await self.sleep(plan.retry.wait(run.breaks, self.jitter()))
+                self._stop_if_cancelled()
         except _GaveUp as failed:
             self.record(ModelFailed(failed.reason, failed.status, failed.tries, self.now(), failed.too_long))
         else:
@@ -236,7 +243,7 @@ class Driver:
             self.turns = [*repair(run.start.turns), *run.generated]
         return self.turns
 
-    async def _try(self, request: ModelRequest) -> ModelFinished:
+    async def _try(self, request: ModelRequest, started: ModelStarted) -> ModelFinished:
         """One answer, or as many tries as the plan allows: but none after something was shown."""
         retry = self.run.plan.retry
         began = self.now()
@@ -248,7 +255,7 @@ class Driver:
                 raise _GaveUp(str(error), error.status_hint, request.attempt) from error
             except UpstreamError as error:
                 reason = str(error)
-                if self.shown:
+                if was_shown(self.shown, self.run.plan, started):
                     raise _Interrupted(reason) from error
                 tries = request.attempt
                 again = error.retryable and tries < retry.tries
@@ -316,13 +323,6 @@ class Driver:
 
     def finished(self, done: ToolFinished) -> None:
         self.record(msgspec.structs.replace(done, at=self.now()))
-
-
-def _after_first(choice: ToolChoice) -> ToolChoice:
-    """An obligation binds the first round only; a restriction stays."""
-    if choice.mode != "required":
-        return choice
-    return ToolChoice("auto", choice.names) if choice.names and not choice.named else AUTO
 
 
 class _Interrupted(Exception):

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ronda.core.events import RunFinished
+from ronda.core.calls import HANDED_OVER
+from ronda.core.events import ModelInterrupted, RunFinished
 
 
 def has_answer(end: RunFinished) -> bool:
     """Whether what the model said last is the answer: it may have been held back until it was checked."""
     return end.reason in ("stop", "length", "content_filter", "limit")
+
+
+def interruption(broken: ModelInterrupted) -> dict[str, Any]:
+    """What is said where a new attempt begins: what was shown of the one before is not part of the answer."""
+    return {"model_interrupted": {"reason": broken.reason}}
+
+
+def has_calls(end: RunFinished) -> bool:
+    """Whether the caller gets the calls of its tools that the last turn made."""
+    return end.reason in HANDED_OVER
 
 
 def extensions(

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.core.arguments import recover
-from ronda.core.events import CallDelta
+from ronda.core.live import Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, kept
 from ronda.wire.json import UNREADABLE, encode, in_one_line
@@ -82,7 +82,7 @@ def _own_parts(turn: AssistantTurn) -> list[Part]:
 
 
 def call_part(call: ToolCall, members: dict[str, Raw] | None = None) -> Part:
-    return Part("tool_use", call.as_written, id=call.id, name=call.name, members=members or {})
+    return Part("tool_use", call.arguments, id=call.id, name=call.name, members=members or {})
 
 
 def _native_part(members: dict[str, Raw], calls: dict[str, ToolCall]) -> Part | None:
@@ -176,18 +176,6 @@ def input_of(arguments: str) -> Raw | dict[str, str]:
     return Raw(recovered.text.encode()) if recovered is not None else {INVALID_JSON: arguments}
 
 
-class _Calling:
-    """A call that is being written: what is known of it, until it is announced."""
-
-    __slots__ = ("block", "id", "name", "waiting")
-
-    def __init__(self) -> None:
-        self.block: Grown | None = None
-        self.id = ""
-        self.name = ""
-        self.waiting: list[str] = []
-
-
 class Content:
     """`out` takes the bytes of a stream."""
 
@@ -199,7 +187,7 @@ class Content:
         self._last: Grown | None = None  # the block that grows
         self._open: list[Grown] = []
         self._since = 0  # the first block of this turn
-        self._calls: dict[int, _Calling] = {}
+        self._calls: dict[int, Grown] = {}  # those that are being shown, by their places
         self._announced: dict[str, dict[str, Raw]] = {}  # members of calls, by their id
 
     def begin_turn(self) -> None:
@@ -216,37 +204,16 @@ class Content:
             block = self._begin(Part(kind))
         self._add(block, text)
 
-    def call(self, delta: CallDelta) -> None:
-        call = self._calls.get(delta.index)
-        if call is None:
-            call = self._calls[delta.index] = _Calling()
-        if call.block is not None:
-            if delta.arguments:
-                self._add(call.block, delta.arguments)
-            return
-        call.id, call.name = delta.id, delta.name
-        if delta.arguments:
-            call.waiting.append(delta.arguments)
-            self._announce(delta.index)
-
-    def _announce(self, upto: int) -> None:
-        """A call is announced with its first arguments, since its name may grow until then and cannot afterwards; and behind
-        those the model began before it. Arguments that are no object wait until they are whole, and can be made one."""
-        for index in range(len(self._calls)):
-            call = self._calls.get(index)
-            if call is None:
+    def call(self, piece: Piece) -> None:
+        """More of a call. Arguments that are no object wait until they are whole, and can be made one; so do the calls behind."""
+        if piece.is_first:
+            is_next = all(place in self._calls for place in range(piece.place))
+            if not is_next or not piece.arguments.lstrip().startswith("{"):
                 return
-            if call.block is not None:
-                continue
-            is_taken = any(block.id == call.id for block in self.blocks[self._since :])
-            if not call.id or not call.name or is_taken or (not call.waiting and index > upto):
-                return
-            if call.waiting and not "".join(call.waiting).lstrip().startswith("{"):
-                return
-            members = self._announced.get(call.id, {})
-            call.block = self._begin(Part("tool_use", id=call.id, name=call.name, members=members))
-            if call.waiting:
-                self._add(call.block, "".join(call.waiting))
+            members = self._announced.get(piece.id, {})
+            self._calls[piece.place] = self._begin(Part("tool_use", id=piece.id, name=piece.name, members=members))
+        if (block := self._calls.get(piece.place)) is not None:
+            self._add(block, piece.arguments)
 
     def native(self, payload: Raw, *, with_text: bool) -> None:
         """`with_text` is False where text is held back."""

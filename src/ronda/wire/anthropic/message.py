@@ -2,15 +2,15 @@
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. What the
 model says in several rounds are several blocks of one message. A caller's tool calls are streamed as they arrive while
-nothing can take them back (the ordinary client-side flow); where the server runs tools too, they go out when the turn is
-settled. What our tools do is told by events of our own, between blocks.
+nothing can take them back (`core.live`), else they go out at the end. What our tools do is told by events of our own, between
+blocks.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from ronda.core.events import (
@@ -18,6 +18,7 @@ from ronda.core.events import (
     Event,
     ModelFinished,
     ModelInterrupted,
+    ModelRetried,
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
@@ -27,6 +28,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.live import LiveCalls
 from ronda.core.output import final_text
 from ronda.core.parts import AssistantTurn, Usage
 from ronda.core.run import Run
@@ -34,7 +36,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
-from ronda.wire.endings import extensions, has_answer
+from ronda.wire.endings import extensions, has_answer, has_calls
 from ronda.wire.failures import BROKE_DOWN, TOO_LONG, failure_at
 from ronda.wire.json import encode
 from ronda.wire.own_tools import OwnTools
@@ -100,7 +102,7 @@ class MessageAnswer:
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = ("_content", "_held", "_live_calls", "_model", "_run",
+    __slots__ = ("_broken", "_calls", "_content", "_held", "_model", "_run",
                  "_shows_tools", "_started", "_tools", "_turn", "_warnings")  # fmt: skip
 
     def __init__(
@@ -115,9 +117,10 @@ class MessageAnswer:
         self._model = model
         self._warnings = list(warnings)
         self._shows_tools = shows_tools
+        self._broken: ModelInterrupted | None = None  # the attempt before this one
         self._content = Content()
         self._started = False
-        self._live_calls = not run.runs_tools and run.plan.choice.mode != "none"
+        self._calls = LiveCalls(run.plan)
         self._held = run.plan.holds_text  # shown when the run is over, and only the answer
         self._turn = AssistantTurn(())  # the last
         self._tools = OwnTools()
@@ -178,18 +181,27 @@ class MessageAnswer:
             case ReasoningDelta(text=text) if text:
                 content.grow("thinking", text)
             case CallDelta():
-                if self._live_calls:
-                    content.call(event)
+                for piece in self._calls.add(event):
+                    content.call(piece)
             case NativeDelta(api=api, payload=payload) if api == API:
                 content.native(payload, with_text=not self._held)
             case ModelStarted(round=round):
                 self._tools.round = round
+                self._calls = LiveCalls(self._run.plan, event)
                 content.begin_turn()
+                if self._broken is not None and self._shows_tools:
+                    content.out.append(_event(b"model_interrupted", {"reason": self._broken.reason}))
+                self._broken = None
+            case ModelRetried():
+                self._calls = self._calls.anew()
             case ModelFinished(turn=turn):
                 self._turn = turn
                 self._tools.asked(turn.calls)
-                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+                self._calls.rest(turn)
+                places = self._calls.places
+                content.show([part for part in parts_of(turn) if self._is_shown(part, places)])
             case ModelInterrupted():
+                self._broken = event
                 content.close()
             case ToolStarted(call_id=id):
                 if self._shows_tools:
@@ -205,8 +217,8 @@ class MessageAnswer:
             case _:
                 pass
 
-    def _is_shown(self, part: Part) -> bool:
-        return not (part.kind == "tool_use" and not self._live_calls) and not (part.kind == "text" and self._held)
+    def _is_shown(self, part: Part, calls: Collection[str]) -> bool:
+        return part.id in calls if part.kind == "tool_use" else part.kind != "text" or not self._held
 
     def _end(self, event: RunFinished) -> None:
         content = self._content
@@ -222,7 +234,7 @@ class MessageAnswer:
                 answer = None
         if answer:
             content.add(Part("text", answer))
-        if event.reason == "tool_calls" and not self._live_calls:
+        if has_calls(event) and not self._run.plan.announces_calls:
             for call in self._run.open_calls:
                 content.add(call_part(call))
         content.close()
@@ -279,7 +291,10 @@ def passes_over_events(user_agent: str) -> bool:
 
 
 def _progress(said: dict[str, Any]) -> bytes:
+    return _event(b"agentic_tool_call_progress", said)
+
+
+def _event(name: bytes, said: dict[str, Any]) -> bytes:
     # The official SDKs hand a named event they do not know to whoever reads raw events, and their accumulators pass it
     # over: it needs no other form here.
-    name = b"agentic_tool_call_progress"
     return b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(said)[1:])

@@ -21,6 +21,8 @@ from ronda.core.events import (
     Event,
     LogprobsDelta,
     ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
     ModelStarted,
     ReasoningDelta,
     RefusalDelta,
@@ -31,6 +33,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.live import LiveCalls, Piece
 from ronda.core.output import final_text
 from ronda.core.parts import (
     NO_USAGE,
@@ -43,11 +46,10 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.core.run import Run
-from ronda.wire.endings import extensions, finish_reason, has_answer
+from ronda.wire.endings import extensions, finish_reason, has_answer, has_calls, interruption
 from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
-from ronda.wire.mistral.calls import LiveCalls, Piece
 from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_of
 from ronda.wire.mistral.saying import Saying
@@ -63,10 +65,11 @@ class _Choice:
 
     __slots__ = (
         "before",
+        "broken",
+        "calls",
         "first_round",
         "held",
         "index",
-        "live",
         "logprobs",
         "run",
         "said_text",
@@ -86,6 +89,7 @@ class _Choice:
         self.first_round = 0  # of this run, among the rounds of all of them
         self.warnings: list[str] = []
         self.logprobs: list[Raw] = []
+        self.broken: ModelInterrupted | None = None  # the attempt before this one
         self.started = False  # something of this round's message was shown …
         self.said_text = False  # … and of the last one that was, text
         self.follow(run)
@@ -105,14 +109,14 @@ class _Choice:
         self.saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
         ways = ways_of(run)
         self.ways = ways.to.keys() if ways is not None else frozenset[str]()
-        self.live = LiveCalls(self.ways) if not run.runs_tools and run.plan.choice.mode != "none" else None
+        self.calls = LiveCalls(run.plan, without=self.ways)
         self.held = run.plan.holds_text  # shown when the run is over, and only the answer
 
-    def begin_round(self, round: int) -> None:
-        self.tools.round = self.first_round + round
+    def begin_round(self, start: ModelStarted) -> None:
+        self.broken = None
+        self.tools.round = self.first_round + start.round
         self.begin_message()
-        if self.live is not None:
-            self.live = LiveCalls(self.ways)
+        self.calls = LiveCalls(self.run.plan, start, self.ways)
 
     def begin_message(self) -> None:
         self.saying.begin_round()
@@ -182,11 +186,12 @@ class CompletionAnswer:
                 if not choice.held and (said := choice.saying.refusal(event.text)):
                     out.append(self._text(choice, said))
             case CallDelta():
-                if choice.live is not None and (piece := choice.live.add(event)) is not None:
-                    out.append(self._piece(choice, piece))
+                out += [self._piece(choice, piece) for piece in choice.calls.add(event)]
             case LogprobsDelta():
-                choice.logprobs.append(event.logprobs)
-                out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(event.logprobs)))
+                if not choice.held:
+                    more = b',"logprobs":%b' % in_one_line(event.logprobs)
+                    choice.logprobs.append(event.logprobs)
+                    out.append(self._chunk(choice.index, _NO_TEXT, more=more))
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
@@ -196,6 +201,11 @@ class CompletionAnswer:
                 out.append(self._progress(choice, choice.tools.progress(event.result.call_id, event.result)))
             case RunFinished():
                 out.append(self._end(choice, event))
+            case ModelStarted():
+                if choice.broken is not None:
+                    mark = b"," + encode(interruption(choice.broken))[1:-1]
+                    out.append(self._chunk(choice.index, _NO_TEXT, top=mark))
+                choice.begin_round(event)
             case _:
                 _fold(choice, event)
 
@@ -213,10 +223,7 @@ class CompletionAnswer:
             choice.logprobs.append(event.logprobs)
             out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(event.logprobs)))
         choice.tools.asked(turn.calls)
-        if choice.live is not None:
-            for at, call in enumerate(turn.calls):
-                if (piece := choice.live.rest(at, call)) is not None:
-                    out.append(self._piece(choice, piece))
+        out += [self._piece(choice, piece) for piece in choice.calls.rest(turn)]
 
     def _text(self, choice: _Choice, said: str) -> bytes:
         chunk = self._delta(choice, b'"content":%b' % encode(said))
@@ -228,8 +235,8 @@ class CompletionAnswer:
 
     def _piece(self, choice: _Choice, piece: Piece) -> bytes:
         # The SDK fills in what is missing: an id becomes "null", and a name must be there. Empty, it adds nothing.
-        function = {"name": piece.name, "arguments": piece.arguments}
-        call = {"id": piece.id, "type": "function", "function": function, "index": piece.index}
+        function = {"name": piece.name if piece.is_first else "", "arguments": piece.arguments}
+        call = {"id": piece.id, "type": "function", "function": function, "index": piece.place}
         return self._delta(choice, b'"tool_calls":[%b]' % encode(call))
 
     def _delta(self, choice: _Choice, said: bytes) -> bytes:
@@ -265,9 +272,9 @@ class CompletionAnswer:
                 out.append(self._progress(choice, choice.tools.progress(id)))
                 out.append(self._progress(choice, choice.tools.progress(id, result)))
             return b"".join(out)
-        if event.reason == "tool_calls" and choice.live is None:
-            for index, call in enumerate(calls_for_caller(choice.run)):
-                out.append(self._piece(choice, Piece(index, call.id, call.name, call.as_written)))
+        if has_calls(event) and not choice.run.plan.announces_calls:
+            for place, call in enumerate(calls_for_caller(choice.run)):
+                out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
         self._open -= 1
         more: dict[str, Any] = {}
         if event.reason in ("failed", "cancelled"):
@@ -369,8 +376,12 @@ def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str:
 
 def _fold(choice: _Choice, event: Event) -> None:
     match event:
-        case ModelStarted(round=round):
-            choice.begin_round(round)
+        case ModelStarted():
+            choice.begin_round(event)
+        case ModelInterrupted():
+            choice.broken = event
+        case ModelRetried():
+            choice.calls = choice.calls.anew()
         case Warned(message=message):
             choice.warnings.append(message)
         case _:

@@ -1,8 +1,9 @@
 """A conversation's answer, the way out: events → named SSE events, or one JSON body; and the entries of a run's log.
 
 An entry's id is made of the run, the round and what it is, so the ids a stream shows are those that the history has later.
-In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`. An agent that hands over ends its run: the
-answer goes on with the next one's.
+In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`. A caller's call is streamed as it arrives;
+among the entries it stands behind what our tools did beside it, since clients look for it in the last one. An agent that
+hands over ends its run: the answer goes on with the next one's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ronda.core.events import (
     Event,
     ModelFinished,
     ModelInterrupted,
+    ModelRetried,
     ModelStarted,
     ReasoningDelta,
     RefusalDelta,
@@ -26,14 +28,14 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.live import LiveCalls, Piece
 from ronda.core.output import final_text
 from ronda.core.parts import NO_USAGE, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
-from ronda.wire.endings import extensions, has_answer
+from ronda.wire.endings import extensions, has_answer, has_calls
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_at
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
-from ronda.wire.mistral.calls import LiveCalls, Piece
 from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.handoffs import Handoff, calls_for_caller, goes_on, handoff_of, ways_of
 from ronda.wire.mistral.saying import Saying
@@ -72,7 +74,7 @@ class ConversationAnswer:
         self._saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
         ways = ways_of(run)
         self._ways = ways.to.keys() if ways is not None else frozenset[str]()
-        self._live = LiveCalls(self._ways) if not run.runs_tools and run.plan.choice.mode != "none" else None
+        self._live = LiveCalls(run.plan, without=self._ways)
         self._held = run.plan.holds_text
         self._round = 0
         self._at = run.start.at
@@ -103,18 +105,14 @@ class ConversationAnswer:
                 if not self._held:
                     self._show(False, self._saying.refusal(event.text), out)
             case CallDelta():
-                if self._live is not None and (piece := self._live.add(event)) is not None:
-                    out.append(self._call_delta(piece, event.name))
+                out += [self._call_delta(piece) for piece in self._live.add(event)]
             case ModelFinished(turn=turn):
                 self._show(True, self._saying.rest_of_thought(turn.reasoning), out)
                 if not self._held:
                     self._show(False, self._saying.rest_of_text(turn.text), out)
                     self._show(False, self._saying.rest_of_refusal(turn.refusal), out)
                     self._show(False, self._saying.end(), out)
-                for at, call in enumerate(turn.calls if self._live is not None else ()):
-                    assert self._live is not None
-                    if (piece := self._live.rest(at, call)) is not None:
-                        out.append(self._call_delta(piece, call.name))
+                out += [self._call_delta(piece) for piece in self._live.rest(turn)]
                 self._take(event)
             case ToolStarted():
                 self._take(event)
@@ -148,11 +146,11 @@ class ConversationAnswer:
             self._head = whole.removesuffix(b"}\n\n")  # the same for every piece of this content
         out.append(b'%b,"content":%b}\n\n' % (self._head, encode(thinking(text) if thought else text)))
 
-    def _call_delta(self, piece: Piece, name: str) -> bytes:
+    def _call_delta(self, piece: Piece) -> bytes:
         return self._entry_event(
             "function.call.delta",
-            id=f"fc_{self._key}_{self._round}_{piece.index}",
-            name=name,
+            id=f"fc_{self._key}_{self._round}_{piece.place}",
+            name=piece.name,
             tool_call_id=piece.id,
             arguments=piece.arguments,
             created_at=when(self._at),
@@ -167,7 +165,7 @@ class ConversationAnswer:
         before = len(self.outputs)
         self._show(False, self._last_text(event), out)
         self._take(event)
-        for entry in self.outputs[before:] if self._live is None else ():
+        for entry in self.outputs[before:] if not self._run.plan.announces_calls else ():
             if entry["type"] == "function.call":
                 shown = {name: entry[name] for name in ("id", "name", "tool_call_id", "arguments", "created_at")}
                 out.append(self._entry_event("function.call.delta", **shown, **self._whose))
@@ -241,8 +239,9 @@ class ConversationAnswer:
             case ModelStarted(round=round, at=at):
                 self._round, self._at = round, at
                 self._begin_message()
-                if self._live is not None:
-                    self._live = LiveCalls(self._ways)
+                self._live = LiveCalls(self._run.plan, event, self._ways)
+            case ModelRetried():
+                self._live = self._live.anew()
             case ModelInterrupted(turn=turn, at=at):
                 self._saying.rest_of_thought(turn.reasoning)  # a log without previews has it here
                 if not self._held:
@@ -253,8 +252,6 @@ class ConversationAnswer:
                     self._close_message(at)
                 calls = [call for call in turn.calls if call.name not in self._ways]
                 self._calls = {call.id: (place, call) for place, call in enumerate(calls)}
-                if self._live is not None:
-                    self.outputs += [self._function_call(call, at) for call in calls]
             case ToolStarted(call_id=id, at=at):
                 place, call = self._calls[id]
                 self._add(
@@ -271,10 +268,11 @@ class ConversationAnswer:
                 entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
             case Warned(message=message):
                 self._warnings.append(message)
-            case RunFinished(reason=reason, at=at):
+            case RunFinished(at=at):
                 self._close_message(at)
-                if reason == "tool_calls" and self._live is None:
-                    self.outputs += [self._function_call(call, at) for call in calls_for_caller(self._run)]
+                if has_calls(event):  # behind what our tools did: it is the caller's turn
+                    theirs = calls_for_caller(self._run)
+                    self.outputs += [self._function_call(call, place, at) for place, call in enumerate(theirs)]
                 if (handoff := handoff_of(self._run)) is not None:
                     self.outputs.append(self._handoff(handoff, at))
             case _:
@@ -304,8 +302,7 @@ class ConversationAnswer:
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=write_content(parts))
             self._saying.begin_round()
 
-    def _function_call(self, call: ToolCall, at: float) -> dict[str, Any]:
-        place = self._calls[call.id][0]
+    def _function_call(self, call: ToolCall, place: int, at: float) -> dict[str, Any]:
         return {
             "object": "entry",
             "type": "function.call",
@@ -314,7 +311,7 @@ class ConversationAnswer:
             "completed_at": when(at),
             "tool_call_id": call.id,
             "name": call.name,
-            "arguments": call.as_written,
+            "arguments": call.arguments,
             **self._whose,
         }
 

@@ -25,7 +25,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 
 
 def write_call(call: ToolCall, index: int) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.as_written}
+    function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function, "index": index}
 
 

@@ -2,7 +2,7 @@
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. Text of
 several rounds is one text, with an empty line between them. A caller's tool calls are streamed as they arrive while nothing
-can take them back (the ordinary client-side flow); where the server runs tools too, they go out when the turn is settled.
+can take them back (`core.live`), else they go out at the end.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
@@ -17,6 +17,7 @@ from ronda.core.events import (
     Event,
     LogprobsDelta,
     ModelFinished,
+    ModelStarted,
     ReasoningDelta,
     RefusalDelta,
     RunFinished,
@@ -25,9 +26,10 @@ from ronda.core.events import (
     ToolFinished,
     ToolStarted,
 )
-from ronda.core.parts import NULL, AssistantTurn, ToolCall, Turn, Usage
+from ronda.core.live import Piece
+from ronda.core.parts import NULL, AssistantTurn, Turn, Usage
 from ronda.core.run import Run
-from ronda.wire.endings import extensions
+from ronda.wire.endings import extensions, has_calls, interruption
 from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
@@ -108,13 +110,14 @@ class ChatAnswer:
             case ReasoningDelta() if event.text:
                 out.append(self._content(choice, b"reasoning_content", choice.thought.add(event.text)))
             case CallDelta():
-                if choice.live_calls and not self._whole_calls:
-                    out.extend(self._live_call(choice, event))
+                if not self._whole_calls:
+                    out += [self._piece(choice, piece) for piece in choice.calls.add(event)]
             case RefusalDelta() if event.text:
                 out.append(self._content(choice, b"refusal", choice.refused.add(event.text)))
             case LogprobsDelta():
-                choice.logprobs.append(event.logprobs)
-                out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
+                if not choice.held:
+                    choice.logprobs.append(event.logprobs)
+                    out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
             case ModelFinished():
                 self._write_rest(choice, event, out)
             case ToolStarted():
@@ -124,6 +127,11 @@ class ChatAnswer:
                 out.append(self._progress(choice, choice.tools.progress(event.result.call_id, event.result)))
             case RunFinished():
                 out.append(self._end(choice, event))
+            case ModelStarted():
+                if choice.broken is not None:
+                    mark = b"," + encode(interruption(choice.broken))[1:-1]
+                    out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
+                choice.begin_round(event)
             case _:
                 choice.note(event)
 
@@ -139,18 +147,16 @@ class ChatAnswer:
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
             out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
-        calls = turn.calls
-        choice.tools.asked(calls)
-        if choice.live_calls:
-            extras = _extras(turn, calls)
-            for index, call in enumerate(calls):
-                if self._whole_calls:
-                    more = {"extra_content": extras.pop(index)} if index in extras else {}
-                    out.append(self._announce(choice, index, call.id, call.name, call.as_written, more))
-                else:
-                    out.extend(self._rest_of_call(choice, index, call))
-            for index, extra in extras.items():
-                out.append(self._call_chunk(choice, {"index": index, "extra_content": extra}))
+        choice.tools.asked(turn.calls)
+        if pieces := choice.calls.rest(turn):
+            extras = _extras(turn) if self._whole_calls else {}
+            for piece in pieces:
+                more = {"extra_content": extras[piece.id]} if piece.id in extras else _NOTHING
+                out.append(self._piece(choice, piece, more))
+        if turn.calls and not self._whole_calls and (extras := _extras(turn)):
+            for id, place in choice.calls.places.items():
+                if id in extras:
+                    out.append(self._call_chunk(choice, {"index": place, "extra_content": extras[id]}))
 
     def _content(self, choice: Choice, key: bytes, text: str) -> bytes:
         role = b"" if choice.text_started else b'"role":"assistant",'
@@ -165,38 +171,10 @@ class ChatAnswer:
             % (self._head, index, delta, logprobs, finish, more)
         )  # fmt: skip
 
-    # A call is announced once its id and name are known, and no other call of the turn has that id; its arguments follow as
-    # they come. What could not be announced by the end of the turn goes out then, with the id it was given.
-
-    def _live_call(self, choice: Choice, delta: CallDelta) -> list[bytes]:
-        handed = choice.hand(delta.index)
-        if not handed.id:
-            handed.waiting.append(delta.arguments)
-            if not delta.id or not delta.name or choice.is_taken(delta.id):
-                return []
-            handed.id, handed.name = delta.id, delta.name
-            arguments = "".join(handed.waiting)
-            handed.arguments = len(arguments)
-            return [self._announce(choice, delta.index, delta.id, delta.name, arguments)]
-        function: dict[str, str] = {}
-        if delta.name != handed.name and delta.name.startswith(handed.name):
-            function["name"] = delta.name[len(handed.name) :]
-            handed.name = delta.name
-        if delta.arguments:
-            function["arguments"] = delta.arguments
-            handed.arguments += len(delta.arguments)
-        return [self._call_chunk(choice, {"index": delta.index, "function": function})] if function else []
-
-    def _rest_of_call(self, choice: Choice, index: int, call: ToolCall) -> list[bytes]:
-        handed = choice.hand(index)
-        written = call.as_written
-        if not handed.id:
-            handed.id = call.id
-            return [self._announce(choice, index, call.id, call.name, written)]
-        if len(written) > handed.arguments:
-            piece = {"index": index, "function": {"arguments": written[handed.arguments :]}}
-            return [self._call_chunk(choice, piece)]
-        return []
+    def _piece(self, choice: Choice, piece: Piece, more: Mapping[str, Any] = _NOTHING) -> bytes:
+        if piece.is_first:
+            return self._announce(choice, piece.place, piece.id, piece.name, piece.arguments, more)
+        return self._call_chunk(choice, {"index": piece.place, "function": {"arguments": piece.arguments}})
 
     def _announce(
         self, choice: Choice, index: int, id: str, name: str, arguments: str, more: Mapping[str, Any] = _NOTHING
@@ -224,20 +202,21 @@ class ChatAnswer:
         out: list[bytes] = []
         if (answer := choice.last_answer(event)) is not None:
             out.append(self._content(choice, b"content", answer))
-        if event.reason == "tool_calls" and not choice.live_calls:
-            for index, call in enumerate(choice.run.open_calls):
-                out.append(self._announce(choice, index, call.id, call.name, call.as_written))
+        if has_calls(event) and not choice.run.plan.announces_calls and (calls := choice.run.open_calls):
+            extras = _extras(choice.run.turns[-1])
+            for index, call in enumerate(calls):
+                more = {"extra_content": extras[call.id]} if call.id in extras else _NOTHING
+                out.append(self._announce(choice, index, call.id, call.name, call.arguments, more))
         self._open -= 1
-        more = self._last_words() if self._open == 0 else {}
+        words = self._last_words() if self._open == 0 else {}
         error: dict[str, Any] | None = None
         if event.reason in ("failed", "cancelled"):
             error = error_in_stream(event, choice.run.failure)
-            more = {"error": error, **more}
-        more_bytes = b"," + encode(more)[1:-1] if more else b""
+            words = {"error": error, **words}
+        more_bytes = b"," + encode(words)[1:-1] if words else b""
         delta = _NO_TEXT if choice.text_started else b'{"role":"assistant","content":""}'
-        if (
-            event.reason == "tool_calls" or choice.refused.shown
-        ):  # whose content is null, and stays so when it is added up
+        # Of calls and refusals the content is null, and stays so when it is added up.
+        if choice.run.open_calls or choice.refused.shown:
             delta = b"{}"
         out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more_bytes))
         if error is not None and self._for_mistral:
@@ -287,11 +266,13 @@ class ChatAnswer:
             message["reasoning_content"] = thought
         if calls:
             said: list[dict[str, Any]] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.as_written}}
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in calls
             ]
-            for index, extra in _extras(choice.run.turns[-1], calls).items():
-                said[index]["extra_content"] = extra
+            extras = _extras(choice.run.turns[-1])
+            for written in said:
+                if written["id"] in extras:
+                    written["extra_content"] = extras[written["id"]]
             message["tool_calls"] = said
         logprobs = join_logprobs(choice.logprobs)
         return {"index": choice.index, "message": message, "logprobs": logprobs, "finish_reason": choice.finish_reason}
@@ -318,11 +299,10 @@ def _is_mistrals(user_agent: str) -> bool:
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
 
 
-def _extras(turn: Turn, calls: Sequence[ToolCall]) -> dict[int, dict[str, Any]]:
-    """What a client must send back with a call for the model to go on: Gemini's thought signatures. By the call's place."""
+def _extras(turn: Turn) -> dict[str, dict[str, Any]]:
+    """What a client must send back with a call for the model to go on: Gemini's thought signatures. By the call's id."""
     if type(turn) is not AssistantTurn or turn.native is None:
         return {}
     from ronda.wire.gemini.signatures import for_chat
 
-    extras = for_chat(turn)
-    return {index: extras[call.id] for index, call in enumerate(calls) if call.id in extras}
+    return for_chat(turn)

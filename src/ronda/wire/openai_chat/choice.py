@@ -10,7 +10,17 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from ronda.core.events import Event, ModelFinished, ModelStarted, RunFinished, ToolFinished, Warned
+from ronda.core.events import (
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    RunFinished,
+    ToolFinished,
+    Warned,
+)
+from ronda.core.live import LiveCalls
 from ronda.core.output import final_text
 from ronda.core.parts import NULL
 from ronda.core.run import Run
@@ -55,23 +65,23 @@ class Stretch:
         return "".join(self._pieces)
 
 
-class Handed:
-    """How much of a caller's call has been streamed."""
-
-    __slots__ = ("arguments", "id", "name", "waiting")
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.name = ""
-        self.arguments = 0
-        self.waiting: list[str] = []
-
-
 class Choice:
-    """A stream feeds it piece by piece (`add`, `rest`, `hand`), a plain answer whole (`fold`)."""
+    """A stream feeds it piece by piece (`add`, `rest`), a plain answer whole (`fold`)."""
 
-    __slots__ = ("_handed", "held", "index", "live_calls", "logprobs", "refused", "run", "said", "text_started", "thought",
-                 "tools", "warnings")  # fmt: skip
+    __slots__ = (
+        "broken",
+        "calls",
+        "held",
+        "index",
+        "logprobs",
+        "refused",
+        "run",
+        "said",
+        "text_started",
+        "thought",
+        "tools",
+        "warnings",
+    )  # fmt: skip
 
     def __init__(self, index: int, run: Run) -> None:
         self.index = index
@@ -83,24 +93,17 @@ class Choice:
         self.logprobs: list[Raw] = []
         self.warnings: list[str] = []
         self.text_started = False
-        self.live_calls = not run.runs_tools and run.plan.choice.mode != "none"
+        self.broken: ModelInterrupted | None = None  # the attempt before this one
+        self.calls = LiveCalls(run.plan)
         self.held = run.plan.holds_text  # shown when the run is over, and only the answer
-        self._handed: dict[int, Handed] = {}
 
-    def begin_round(self, round: int) -> None:
-        self.tools.round = round
-        self._handed = {}
+    def begin_round(self, start: ModelStarted) -> None:
+        self.broken = None
+        self.tools.round = start.round
+        self.calls = LiveCalls(self.run.plan, start)
         self.said.begin_round()
         self.thought.begin_round()
         self.refused.begin_round()
-
-    def hand(self, index: int) -> Handed:
-        if index not in self._handed:
-            self._handed[index] = Handed()
-        return self._handed[index]
-
-    def is_taken(self, id: str) -> bool:
-        return any(handed.id == id for handed in self._handed.values())
 
     @property
     def finish_reason(self) -> str:
@@ -127,8 +130,12 @@ class Choice:
 
     def note(self, event: Event) -> None:
         match event:
-            case ModelStarted(round=round):
-                self.begin_round(round)
+            case ModelStarted():
+                self.begin_round(event)
+            case ModelRetried():
+                self.calls = self.calls.anew()
+            case ModelInterrupted():
+                self.broken = event
             case Warned(message=message):
                 self.warnings.append(message)
             case _:

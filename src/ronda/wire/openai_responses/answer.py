@@ -5,8 +5,8 @@ to items: what the model thought, what it said, the calls it makes of the caller
 is the one form that OpenAI's clients and Open Responses both know. Tools that run here are no items: clients would try to run
 them again; their progress is told by events of our own.
 
-A caller's calls are streamed as they arrive while nothing can take them back (the ordinary client-side flow); where the server
-runs tools too, they go out when the turn is settled. An answer that must be JSON is held until it has been checked.
+A caller's calls are streamed as they arrive while nothing can take them back (`core.live`), else they go out at the end. An
+answer that must be JSON is held until it has been checked.
 
 Ids and times come from the log: a stream written again from it is the same, byte for byte.
 """
@@ -22,6 +22,7 @@ from ronda.core.events import (
     LogprobsDelta,
     ModelFinished,
     ModelInterrupted,
+    ModelRetried,
     ModelStarted,
     ReasoningDelta,
     RefusalDelta,
@@ -31,9 +32,10 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.live import LiveCalls, Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall
 from ronda.core.run import Run
-from ronda.wire.endings import extensions, has_answer
+from ronda.wire.endings import extensions, has_answer, has_calls
 from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, Message, Thoughts
@@ -92,7 +94,7 @@ class ResponseAnswer:
             sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated
         )
         self._hex = run.id.removeprefix("run_")
-        self._live_calls = not run.runs_tools and run.plan.choice.mode != "none"
+        self._live = LiveCalls(run.plan)
         self._held = run.plan.holds_text
         self._begun = False
         self._index = 0  # of the next item
@@ -163,8 +165,8 @@ class ResponseAnswer:
                 if text:
                     self._think(text)
             case CallDelta():
-                if self._live_calls:
-                    self._grow(event)
+                for piece in self._live.add(event):
+                    self._grow(piece)
             case RefusalDelta(text=text):
                 if text:
                     self._refuse(text)
@@ -173,6 +175,9 @@ class ResponseAnswer:
                     self._say("", read_logprobs(logprobs))
             case ModelStarted(round=round):
                 self._tools.round = round
+                self._live = LiveCalls(self._run.plan, event)
+            case ModelRetried():
+                self._live = self._live.anew()
             case ModelFinished():
                 self._finish_turn(event)
             case ModelInterrupted(turn=turn):
@@ -221,32 +226,21 @@ class ResponseAnswer:
             self._message = Message(self._frames, self._id("msg"), self._next())
         return self._message
 
-    def _grow(self, delta: CallDelta) -> None:
-        """A call is announced once its id and name are known, in its turn, and if no other call has that id."""
-        call = self._calls.get(delta.index)
-        if call is None:
-            call = self._calls[delta.index] = Call()
-        if not call.is_open:
-            call.waiting.append(delta.arguments)
-            if delta.id and delta.name and self._is_next(delta):
-                self._announce(call, delta.id, delta.name, "".join(call.waiting))
-        elif delta.arguments:
-            call.add(delta.arguments)
+    def _grow(self, piece: Piece) -> None:
+        if piece.is_first:
+            self._calls[piece.place] = self._announce(piece.id, piece.name, piece.arguments)
+        else:
+            self._calls[piece.place].add(piece.arguments)
 
-    def _is_next(self, delta: CallDelta) -> bool:
-        calls = self._calls
-        return all(at in calls and calls[at].is_open for at in range(delta.index)) and not any(
-            call.call_id == delta.id for call in calls.values()
-        )
-
-    def _announce(self, call: Call, id: str, name: str, arguments: str) -> None:
+    def _announce(self, id: str, name: str, arguments: str) -> Call:
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
         is_custom = name in self._kept.customs
         said = split_name(name, self._kept.namespaces)
-        call.open(self._frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *said, is_custom)
+        call = Call(self._frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *said, is_custom)
         if arguments:
             call.add(arguments)
+        return call
 
     def _finish_turn(self, event: ModelFinished) -> None:
         turn = event.turn
@@ -257,11 +251,12 @@ class ResponseAnswer:
             self._message.logprobs_if_none(read_logprobs(event.logprobs))
         is_whole = turn.stop in ("stop", "tool_calls")
         self._close(b"completed" if is_whole or calls else b"incomplete", "commentary" if calls else "final_answer")
-        if self._live_calls:
-            for index, call in enumerate(calls):
-                self._hand_over(
-                    self._calls.setdefault(index, Call()), call, b"completed" if is_whole else b"incomplete"
-                )
+        for piece in self._live.rest(turn):
+            self._grow(piece)
+        places = self._live.places
+        for call in calls:
+            if call.id in places:
+                self._close_call(self._calls[places[call.id]], call, b"completed" if is_whole else b"incomplete")
         self._seal(turn)
         self._begin_turn()
 
@@ -285,14 +280,9 @@ class ResponseAnswer:
                 case _:
                     pass
 
-    def _hand_over(self, handed: Call, call: ToolCall, status: bytes) -> None:
+    def _close_call(self, handed: Call, call: ToolCall, status: bytes) -> None:
         """A call of the caller's, whole."""
-        written = call.as_written
-        if not handed.is_open:
-            self._announce(handed, call.id, call.name, written)
-        elif len(written) > handed.size:
-            handed.add(written[handed.size :])
-        item = handed.close(status, written, split_name(call.name, self._kept.namespaces)[1])
+        item = handed.close(status, call.arguments, split_name(call.name, self._kept.namespaces)[1])
         self._done.append((handed.index, item))
 
     def _seal(self, turn: AssistantTurn) -> None:
@@ -312,9 +302,10 @@ class ResponseAnswer:
         elif self._held and has_answer(event) and (text := self._answer):
             is_cut = event.reason in ("length", "content_filter")
             self._say_whole(text, "final_answer", b"incomplete" if is_cut else b"completed")
-        if event.reason == "tool_calls" and not self._live_calls:
+        if has_calls(event) and not self._run.plan.announces_calls:
             for call in self._run.open_calls:
-                self._hand_over(Call(), call, b"completed")
+                handed = self._announce(call.id, call.name, call.arguments)
+                self._close_call(handed, call, b"completed" if event.reason == "tool_calls" else b"incomplete")
         if self._frames.writing:
             self._frames.end(event_of_end(event), b'"response":%b' % self.body())
 

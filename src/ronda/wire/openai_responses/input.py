@@ -318,8 +318,8 @@ class _Turns:
 def _says_the_same(sealed: AssistantTurn, turn: AssistantTurn) -> bool:
     """A caller may edit what it sends back; then the model's own JSON of it is not what was meant."""
     return (sealed.text, sealed.refusal) == (turn.text, turn.refusal) and (
-        [(call.id, call.name, call.as_written) for call in sealed.calls]
-        == [(call.id, call.name, call.as_written) for call in turn.calls]
+        [(call.id, call.name, call.arguments) for call in sealed.calls]
+        == [(call.id, call.name, call.arguments) for call in turn.calls]
     )
 
 

@@ -239,19 +239,11 @@ def input_of(arguments: str) -> str:
 
 
 class Call:
-    """A call of the caller's tool. Open once it is announced."""
+    """A call of the caller's tool, from its announcement on."""
 
-    __slots__ = ("_form", "_frames", "_head", "_id", "_input", "_name", "_pieces", "call_id", "index", "is_open", "size",
-                 "waiting")  # fmt: skip
+    __slots__ = ("_form", "_frames", "_head", "_id", "_input", "_name", "_pieces", "index")
 
-    def __init__(self) -> None:
-        self.is_open = False
-        self.call_id = ""
-        self.size = 0  # characters of arguments that were shown
-        self.waiting: list[str] = []
-        self._pieces: list[str] = []
-
-    def open(
+    def __init__(
         self,
         frames: Frames,
         id: bytes,
@@ -261,10 +253,9 @@ class Call:
         name: str,
         is_custom: bool = False,
     ) -> None:
-        self.is_open = True
+        self._pieces: list[str] = []
         self._form = _CUSTOM if is_custom else _FUNCTION
         self._input = PartialJson() if is_custom else None
-        self.call_id = call_id
         self._frames = frames
         self._id = id
         self.index = index
@@ -277,7 +268,6 @@ class Call:
             frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
 
     def add(self, arguments: str) -> None:
-        self.size += len(arguments)
         if self._input is not None:
             patches = self._input.feed(arguments)
             arguments = "".join([one.value for one in patches if one.op == "append" and one.path == ("input",)])
@@ -290,8 +280,6 @@ class Call:
 
     def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
         """`arguments` and `name` as they turned out to be."""
-        if not self.is_open:
-            return b""
         said = "".join(self._pieces) if arguments is None else arguments
         if arguments is not None and self._input is not None:
             said = input_of(arguments)

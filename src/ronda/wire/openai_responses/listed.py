@@ -89,10 +89,10 @@ def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: Kept) -> tuple
             return "rs", {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
         case ToolCall():
             if part.name in kept.customs:
-                text = input_of(part.as_written)
+                text = input_of(part.arguments)
                 return "ctc", {"type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": text}
             namespace, name = split_name(part.name, kept.namespaces)
-            call = {"type": "function_call", "call_id": part.id, "name": name, "arguments": part.as_written}
+            call = {"type": "function_call", "call_id": part.id, "name": name, "arguments": part.arguments}
             return "fc", call if namespace is None else {**call, "namespace": namespace}
 
 
