@@ -218,7 +218,7 @@ class _Survey:
         if isinstance(named := node.get("patternProperties"), dict):
             patterns += [pattern for pattern in named if isinstance(pattern, str)]
         for pattern in patterns:
-            states = _states(pattern)
+            states = count_states(pattern)
             self._states += states
             weight += 10 + states // 2  # linear, but each character may meet each state
             if LOOK_AROUND.search(pattern):
@@ -282,7 +282,7 @@ def _last(address: str) -> str:
 _REGEX_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
 
-def _states(pattern: str) -> int:
+def count_states(pattern: str) -> int:
     """About how many states a pattern has: `(ab{10}){5}` is five times one and ten."""
     groups, last = [0], 0
     for token in _REGEX_TOKEN.finditer(pattern):

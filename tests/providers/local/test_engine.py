@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, soon
+from tests.providers.local.hostile import ENDLESS, lark_json, rules
 
 from ronda.errors import BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece
 from ronda.providers.local.door import Door
 from ronda.providers.local.engine import Engine
+from ronda.providers.local.files import ModelFile
+from ronda.providers.local.machine import Sizing
 
 LONG = list(range(1000, 1250))
 
@@ -179,3 +182,18 @@ def test_a_door_left_by_a_killed_process_is_removed(tmp_path: Path, monkeypatch:
         Door()
 
     assert [Path(door.host).exists() for door in (left, live, new)] == [False, True, True]
+
+
+@pytest.mark.parametrize("text", [rules(3000), lark_json(ENDLESS)], ids=["crashes it", "eats its memory"])
+async def test_a_grammar_that_gets_through_to_the_engine_ends_nothing_but_its_own_request(
+    model_file: ModelFile, text: str
+) -> None:
+    """Past the bounds, as a bomb that nobody has thought of yet would be."""
+    mortal = Engine(model_file, Sizing(slots=2, context=512, tokens=512, batch=32))
+    await mortal.load()
+
+    with pytest.raises(BadRequest, match="broke down"):
+        await complete(mortal, [1001], 4, grammar=f"%llguidance {{}}\n{text}")
+
+    assert (await complete(mortal, [1000], 4))[1].completion == 4
+    mortal.close()

@@ -18,15 +18,17 @@ from msgspec import Raw, Struct, structs
 
 from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, ReasoningDelta, TextDelta
 from ronda.core.parts import NULL, AssistantTurn, ToolCall, ToolTurn, Usage
-from ronda.core.plan import Options, Plan, ToolChoice
+from ronda.core.plan import ANY_OBJECT, Options, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import BadConfig, BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece, TokenLogprob
 from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
+from ronda.providers.local.grammar_bounds import check_grammar
 from ronda.providers.local.guide import tools_to_call
 from ronda.providers.local.prompt import Defuser, length, write_chatml, write_flat, write_messages, write_tools
+from ronda.providers.local.schema_bounds import check_schema_text
 from ronda.providers.local.settings import Settings, read_settings
 from ronda.schema.grammar import TooSmall, is_exact
 from ronda.wire.markup import (
@@ -38,6 +40,7 @@ from ronda.wire.markup import (
     opens_thinking,
     supports_tools,
 )
+from ronda.wire.markup.custom import custom_of
 from ronda.wire.markup.family import HERMES
 
 # For a caller that says nothing. A small model can go on for ever, so it gets less; and a call that must come then comes first.
@@ -104,6 +107,14 @@ class LocalModel:
         """Refuse before a run starts what could only be refused in the middle of it."""
         self._engine.check()
         self._settings(plan.options)
+        format = plan.options.response_format
+        if format is not None and format.type == "json_schema":
+            check_schema_text(bytes(format.schema), "response_format")
+        if (custom := custom_of(plan.options.extra)) is not None:
+            check_grammar(custom, len(plan.options.extra["grammar"]))
+        for tool in plan.tools:
+            if tool.strict:
+                check_schema_text(bytes(tool.parameters), f"tools: {tool.name}")
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         settings = self._settings(request.options)
@@ -193,10 +204,16 @@ class LocalModel:
         return body
 
     def _grammar(self, request: ModelRequest, budget: int, deadline: int, thinking: bool) -> str | None:
+        try:
+            return self._write_grammar(request, budget, deadline, thinking)
+        except RecursionError:
+            raise BadRequest("a schema is nested too deep for a local model") from None
+
+    def _write_grammar(self, request: ModelRequest, budget: int, deadline: int, thinking: bool) -> str | None:
         options = request.options
         return grammar_for(
             self._family,
-            request.tools,
+            [_within_bounds(tool) for tool in request.tools],
             request.choice,
             options.response_format,
             budget=budget,
@@ -220,6 +237,17 @@ class LocalModel:
         if settings.template:
             body["chat_template_kwargs"] = settings.template
         return self._engine.apply_template(body)
+
+
+def _within_bounds(tool: ToolSpec) -> ToolSpec:
+    """A tool that is not strict and whose schema is more than the engine can take may be called with any object."""
+    try:
+        check_schema_text(bytes(tool.parameters), "tools")
+    except BadRequest:
+        if tool.strict:
+            raise
+        return structs.replace(tool, parameters=ANY_OBJECT)
+    return tool
 
 
 def _too_long(size: str, context: int) -> UpstreamError:

@@ -31,6 +31,10 @@ IGNORED = {
 }
 
 MAX_TOP_LOGPROBS = 20
+MAX_STOPS, MAX_STOP = 64, 1000  # texts, characters: looked for after every token
+MAX_BREAKERS, MAX_BREAKER = 64, 40  # the engine cuts longer ones, and compares each with its whole vocabulary
+MAX_BIASES = 1024
+MAX_OPTION_BYTES = 64 * 1024
 _LOOK_BACK = 32_768  # tokens
 _SEEDS = 2**32 - 1  # the engine's seed has 32 bits, and the last value asks it for a random one
 
@@ -61,7 +65,7 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
     if options.stop:
         if not all(options.stop):
             raise BadRequest("'stop' has an empty text in it, which would stop at once", param="stop")
-        body["stop"] = list(options.stop)
+        body["stop"] = _bounded(list(options.stop), "stop", MAX_STOPS, MAX_STOP)
     if options.seed is not None:
         body["seed"] = options.seed % _SEEDS
     if options.reasoning_effort is not None:
@@ -115,14 +119,21 @@ def _read_template(name: str, raw: Raw, template: dict[str, Any], thinks: bool) 
 
 def _read_bias(raw: Raw) -> list[list[float]]:
     bias = _decode(raw, dict[str, float], "logit_bias")
+    if len(bias) > MAX_BIASES:
+        raise BadRequest(
+            f"'logit_bias' has {len(bias)} tokens; a local model takes at most {MAX_BIASES}", param="logit_bias"
+        )
     for token in bias:
-        if not token.isdecimal():
-            raise BadRequest(f"'logit_bias' has {token!r} for a token; it must be a token's number", param="logit_bias")
+        if not token.isdecimal() or len(token) > 10:
+            raise BadRequest(
+                f"'logit_bias' has {token[:20]!r} for a token; it must be a token's number", param="logit_bias"
+            )
     return [[int(token), _within(value, "logit_bias", -100, 100)] for token, value in bias.items()]
 
 
 def _read_breakers(raw: Raw) -> list[str]:
-    return _decode(raw, list[str], "dry_sequence_breakers")  # type: ignore[no-any-return]  # decoded as such
+    texts = _decode(raw, list[str], "dry_sequence_breakers")
+    return _bounded(texts, "dry_sequence_breakers", MAX_BREAKERS, MAX_BREAKER)
 
 
 # The caller's name → the engine's, its type, and the least and most it may be.
@@ -154,7 +165,20 @@ def _within(value: Any, name: str, least: float, most: float) -> Any:
     return value
 
 
+def _bounded(texts: list[str], name: str, most: int, longest: int) -> list[str]:
+    if len(texts) > most:
+        raise BadRequest(f"'{name}' has {len(texts)} texts; a local model takes at most {most}", param=name)
+    for text in texts:
+        if len(text) > longest:
+            raise BadRequest(
+                f"'{name}' has a text of {len(text)} characters; a local model takes at most {longest}", param=name
+            )
+    return texts
+
+
 def _decode(raw: Raw, kind: Any, name: str) -> Any:
+    if len(raw) > MAX_OPTION_BYTES:
+        raise BadRequest(f"'{name}' has {len(raw)} bytes; a local model takes at most {MAX_OPTION_BYTES}", param=name)
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeError) as error:
