@@ -39,6 +39,7 @@ class Watch:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+            self._task = None  # which knows us, by where it was cancelled: a cycle, with all that `gone` knows
 
 
 def _nobody_left() -> None:

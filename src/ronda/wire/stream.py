@@ -66,8 +66,14 @@ class JsonStream(ABC):
             self._failure.__cause__ = error
 
     def _must_be_sound(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if (failure := self._failure) is not None:
+            # What is raised knows this frame, and through it us: it must not be known by either, or only the collector
+            # would find the whole answer.
+            self._failure = cut_short()
+            try:
+                raise failure
+            finally:
+                del failure
 
     @abstractmethod
     def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:

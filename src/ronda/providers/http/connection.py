@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._pieces = []
         self._waiting = 0
-        if self._paused:
+        if self._paused and not self.closed:
             self._paused = False
             self._transport.resume_reading()
             self.expect(self._patience)
@@ -143,11 +143,18 @@ class Connection(asyncio.Protocol):
             if self.home is not None:
                 self.home.remove(self)
             self._transport.abort()
+            # Both know us: cycles would leave every closed connection, and the answer it holds, to the collector.
+            del self._transport, self._parser
 
     async def _more(self) -> None:
         """Until something has come; what came before the connection broke is read first."""
-        if self._broken is not None:
-            raise self._broken
+        if (broken := self._broken) is not None:
+            # What is raised knows this frame, and through it us: it must not be known by either.
+            self._broken = ConnectionBroken("the connection was closed")
+            try:
+                raise broken
+            finally:
+                del broken
         waiter = self._waiter = self._loop.create_future()
         try:
             await waiter
@@ -182,7 +189,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, and does not say so
 
     def data_received(self, data: bytes) -> None:
-        if not self._asked:  # an answer to nothing
+        if not self._asked or self.closed:  # an answer to nothing, or to nobody
             self.abort()
             return
         self._deadline = self._loop.time() + self._patience

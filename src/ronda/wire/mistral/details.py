@@ -6,6 +6,7 @@ it can be said at once and with its exact place.
 
 from __future__ import annotations
 
+import functools
 import re
 import types
 import typing
@@ -125,6 +126,10 @@ def _explain(raw: bytes, kind: Any, loc: Loc) -> list[Problem]:
     return found or [_leaf(raw, members, loc, reason)]
 
 
+# Asked for once: msgspec leaves a cycle each time.
+_fields_of = functools.cache(msgspec.structs.fields)
+
+
 def _explain_object(raw: bytes, structs: list[type[Struct]], loc: Loc) -> list[Problem]:
     fields: dict[str, Raw] = decoder(dict[str, Raw]).decode(raw)
     kind = structs[0]
@@ -141,7 +146,7 @@ def _explain_object(raw: bytes, structs: list[type[Struct]], loc: Loc) -> list[P
         kind = tags[said]
     found: list[Problem] = []
     known = {tag_field}
-    for field in msgspec.structs.fields(kind):
+    for field in _fields_of(kind):
         known.add(field.encode_name)
         if field.encode_name in fields:
             found += _explain(bytes(fields[field.encode_name]), field.type, (*loc, field.encode_name))
