@@ -33,6 +33,7 @@ from tests.conformance import (
     prompty_render,
     prompty_turn,
     prompty_wire,
+    recordings,
     responses_answers,
     responses_followups,
     responses_requests,
@@ -44,6 +45,7 @@ from tests.conformance.report import PartResult
 
 # One line per part, in the order they are run.
 PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
+    ("recordings", recordings.run),
     ("openai-chat answers", openai_chat_answers.run),
     ("openai-chat streams", openai_chat_streams.run),
     ("openai-chat requests", openai_chat_requests.run),
@@ -92,6 +94,8 @@ def main(arguments: list[str]) -> int:
             where = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
             result = PartResult(failed=1, notes=(f"FAILED to run: {said}",))
+        if data.is_dir() and not result.passed and not result.failed:
+            result = PartResult(failed=1, skipped=result.skipped, notes=(*result.notes, "FAILED: nothing was checked"))
         print(f"{name}: {result.counts} ({time.perf_counter() - began:.1f} s)", flush=True)
         for note in result.notes:
             print(f"    {note}", flush=True)

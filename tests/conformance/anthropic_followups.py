@@ -49,20 +49,20 @@ class FollowUp(Struct):
 
 
 def run(data: Path) -> PartResult:
-    followups, others = find([one for one in naive.exchanges(data) if isinstance(one.request, dict)])
+    tally = Tally()
+    followups, others = find([one for one in naive.exchanges(data) if isinstance(one.request, dict)], tally)
     if not followups:
         return absent("a recorded message that goes on from another")
-    tally = Tally()
     for followup in followups:
         kind = "tool rounds" if followup.is_tool_round else "further questions"
-        if any(block["type"].endswith("thinking") for block in naive.read(followup.before).content):
+        if any(str(block.get("type")).endswith("thinking") for block in naive.read(followup.before).content):
             kind += " after thinking"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
     return result_of(tally, len(followups), others)
 
 
-def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
+def find(exchanges: list[Exchange], tally: Tally) -> tuple[list[FollowUp], Counter[str]]:
     cassettes = defaultdict(list)
     for exchange in exchanges:
         cassettes[exchange.cassette].append(exchange)
@@ -72,18 +72,20 @@ def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
         cassette.sort(key=lambda exchange: exchange.index)
         starts = defaultdict(list)
         for exchange in cassette:
-            if naive.is_answer(exchange):
-                starts[_key(exchange.request["messages"])].append(exchange)
+            with tally.guard(exchange.id):
+                if naive.is_answer(exchange) and naive.read(exchange).content:
+                    starts[_key(exchange.request["messages"])].append(exchange)
         for exchange in cassette:
-            messages = exchange.request["messages"]
-            said = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-            pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
-            if followup := next((pair for pair in pairs if pair is not None), None):
-                found.append(followup)
-            elif any(starts[_key(messages[:at])] for at in said):
-                others["whose beginning has other answers than this in the recording"] += 1
-            elif said:
-                others["whose beginning was never asked, or asked of another provider"] += 1
+            with tally.guard(exchange.id):
+                messages = exchange.request["messages"]
+                said = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+                pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
+                if followup := next((pair for pair in pairs if pair is not None), None):
+                    found.append(followup)
+                elif any(starts[_key(messages[:at])] for at in said):
+                    others["whose beginning has other answers than this in the recording"] += 1
+                elif said:
+                    others["whose beginning was never asked, or asked of another provider"] += 1
     return found, others
 
 

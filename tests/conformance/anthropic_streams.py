@@ -10,6 +10,7 @@ import random
 import zlib
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from tests.conformance import anthropic_naive as naive
 from tests.conformance.cuts import byte_by_byte, cut_at_random, fold, in_two
 from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import PartResult, Tally, absent, same
-from tests.conformance.streams import count
+from tests.conformance.streams import count, guarded
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
@@ -40,7 +41,7 @@ def run(data: Path) -> PartResult:
         return absent("a recorded stream of a message")
     tally = Tally()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        count(tally, pool.map(_check_stream, streams))
+        count(tally, pool.map(partial(guarded, _check_stream), streams))
     for exchange in answers:
         if exchange.sse is None:
             tally.check("plain, told as a stream", exchange.id, lambda exchange=exchange: _told(exchange))  # type: ignore[misc]

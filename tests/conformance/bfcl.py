@@ -10,10 +10,10 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -44,11 +44,13 @@ class Call(Struct, frozen=True, eq=False):
 
 
 def run(data: Path) -> PartResult:
-    tools = list(_tools(data))
+    tally = Tally()
+    records = list(_records(data, tally))
+    tools = _in_each(records, tally, _tools)
     if not tools:
         return absent("a tool of bfcl/")
-    tally = Tally()
-    for record, ours in _toolsets(data):
+    tools += [(name, tool) for name, found in _classes(data).items() for tool in found]
+    for record, ours in _in_each(records, tally, partial(_toolset, data)):
         for rules in RULES:
             who = f"{record} for {rules.provider}"
             tally.check("toolsets, named", who, partial(_names_lead_back, ours, rules))
@@ -56,8 +58,8 @@ def run(data: Path) -> PartResult:
         for rules in RULES:
             who = f"{where} {tool.name} for {rules.provider}"
             tally.check("tools, lowered", who, partial(_is_taken_whole, tool, rules))
-    recorded = list(_calls(data))
-    calls = [call for call in recorded if _fits(call)]
+    recorded = _in_each(records, tally, partial(_calls, data))
+    calls = tally.select(recorded, _fits)
     if len(calls) < len(recorded):
         tally.note(f"{len(recorded) - len(calls)} recorded calls do not fit their own tool, and are not used")
     for call in calls:
@@ -233,10 +235,23 @@ def _spoilt_texts(call: Call) -> Iterator[tuple[str, str]]:
 # ---- the data -----------------------------------------------------------------------------------------------------------
 
 
-def _records(data: Path) -> Iterator[Json]:
+def _records(data: Path, tally: Tally) -> Iterator[Json]:
     for path in sorted((data / "bfcl").glob("*.jsonl")):
-        with path.open(encoding="utf-8") as lines:
-            yield from (json.loads(line) for line in lines if line.strip())
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+            if line.strip():
+                with tally.guard(f"{path.name}:{number}"):
+                    yield json.loads(line)
+
+
+Found = TypeVar("Found")
+
+
+def _in_each(records: list[Json], tally: Tally, find: Callable[[Json], Iterable[Found]]) -> list[Found]:
+    found: list[Found] = []
+    for number, record in enumerate(records, 1):
+        with tally.guard(f"record {number}"):
+            found += list(find(record))
+    return found
 
 
 @cache
@@ -251,35 +266,30 @@ def _tool(said: Json) -> Tool:
     return Tool(said["function"]["name"], said["function"].get("parameters") or {"type": "object"})
 
 
-def _tools(data: Path) -> Iterator[tuple[str, Tool]]:
-    for record in _records(data):
-        yield from ((record["id"], _tool(tool)) for tool in record.get("tools") or [])
-    for name, tools in _classes(data).items():
-        yield from ((name, tool) for tool in tools)
+def _tools(record: Json) -> Iterator[tuple[str, Tool]]:
+    return ((record["id"], _tool(tool)) for tool in record.get("tools") or [])
 
 
-def _toolsets(data: Path) -> Iterator[tuple[str, list[str]]]:
+def _toolset(data: Path, record: Json) -> Iterator[tuple[str, list[str]]]:
     """The names of a record's tools, as they are upstream: with dots."""
-    for record in _records(data):
-        names = [function["name"] for function in record.get("function") or []]
-        names += [tool.name for one in record.get("involved_classes") or [] for tool in _classes(data).get(one, [])]
-        yield record["id"], list(dict.fromkeys(names))
+    names = [function["name"] for function in record.get("function") or []]
+    names += [tool.name for one in record.get("involved_classes") or [] for tool in _classes(data).get(one, [])]
+    yield record["id"], list(dict.fromkeys(names))
 
 
-def _calls(data: Path) -> Iterator[Call]:
-    for record in _records(data):
-        truth = record.get("ground_truth") or []
-        if "involved_classes" in record:
-            tools = {tool.name: tool for one in record["involved_classes"] for tool in _classes(data).get(one, [])}
-            texts = [text for turn in truth for text in turn]
-            yield from (call for text in texts if (call := _written_call(record["id"], text, tools)) is not None)
-        else:
-            tools = {tool.name: tool for tool in map(_tool, record["tools"])}
-            for one in truth:
-                for name, accepted in one.items():
-                    tool = tools[name.replace(".", "_")]
-                    for index in (0, -1):
-                        yield Call(record["id"], tool, _chosen(accepted, tool.parameters, index))
+def _calls(data: Path, record: Json) -> Iterator[Call]:
+    truth = record.get("ground_truth") or []
+    if "involved_classes" in record:
+        tools = {tool.name: tool for one in record["involved_classes"] for tool in _classes(data).get(one, [])}
+        texts = [text for turn in truth for text in turn]
+        yield from (call for text in texts if (call := _written_call(record["id"], text, tools)) is not None)
+    else:
+        tools = {tool.name: tool for tool in map(_tool, record["tools"])}
+        for one in truth:
+            for name, accepted in one.items():
+                tool = tools[name.replace(".", "_")]
+                for index in (0, -1):
+                    yield Call(record["id"], tool, _chosen(accepted, tool.parameters, index))
 
 
 def _chosen(accepted: Json, schema: Json, index: int) -> Json:

@@ -45,11 +45,11 @@ class FollowUp(Struct):
 
 def run(data: Path) -> PartResult:
     found = [exchange for exchange in exchanges(data) if isinstance(exchange.request, dict)]
-    followups, others = find(found)
+    tally = Tally()
+    followups, others = find(found, tally)
     if not followups:
         return absent("a recorded conversation with Gemini that goes on from another")
-    tally = Tally()
-    ids = recorded.given_ids(found)
+    ids = recorded.given_ids(tally.select(found, lambda one: one.status < 400 and recorded.read(one)))
     for followup in followups:
         kind = "tool rounds" if followup.is_tool_round else "further questions"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup, ids))  # type: ignore[misc]
@@ -57,7 +57,7 @@ def run(data: Path) -> PartResult:
     return result_of(tally, len(followups), others)
 
 
-def find(found: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
+def find(found: list[Exchange], tally: Tally) -> tuple[list[FollowUp], Counter[str]]:
     cassettes = defaultdict(list)
     for exchange in found:
         cassettes[exchange.file, exchange.cassette].append(exchange)
@@ -66,18 +66,20 @@ def find(found: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
     for cassette in cassettes.values():
         starts = defaultdict(list)
         for exchange in cassette:
-            if exchange.status < 400:
-                starts[_key(exchange.request["contents"])].append(exchange)
+            with tally.guard(exchange.id):
+                if exchange.status < 400 and recorded.read(exchange):
+                    starts[_key(exchange.request["contents"])].append(exchange)
         for exchange in cassette:
-            contents = exchange.request["contents"]
-            said = [at for at, one in enumerate(contents) if one.get("role") == "model"]
-            pairs = (_pair(exchange, at, starts[_key(contents[:at])]) for at in reversed(said))
-            if followup := next((pair for pair in pairs if pair is not None), None):
-                followups.append(followup)
-            elif any(starts[_key(contents[:at])] for at in said):
-                others["whose beginning has other answers than this in the recording"] += 1
-            elif said:
-                others["whose beginning was never asked, or was answered with an error"] += 1
+            with tally.guard(exchange.id):
+                contents = exchange.request["contents"]
+                said = [at for at, one in enumerate(contents) if one.get("role") == "model"]
+                pairs = (_pair(exchange, at, starts[_key(contents[:at])]) for at in reversed(said))
+                if followup := next((pair for pair in pairs if pair is not None), None):
+                    followups.append(followup)
+                elif any(starts[_key(contents[:at])] for at in said):
+                    others["whose beginning has other answers than this in the recording"] += 1
+                elif said:
+                    others["whose beginning was never asked, or was answered with an error"] += 1
     return followups, others
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tests.conformance import gemini_recorded as recorded
 from tests.conformance.cuts import fold
 from tests.conformance.gemini_recorded import exchanges, model_in
+from tests.conformance.recordings import Exchange
 from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished, Preview
@@ -44,16 +45,21 @@ def run(data: Path) -> PartResult:
         return absent("a recorded stream of generateContent")
     tally = Tally()
     for exchange in found:
-        naming = Naming(model_in(exchange), run="run")
-        chunks = [json.dumps(chunk, ensure_ascii=False) for chunk in recorded.chunks(exchange)]
-        array = ("[" + ",\r\n".join(chunks) + "\n]").encode()
-        events = "".join(f"data: {chunk}\r\n\r\n" for chunk in chunks).encode()
-        for kind, stream in (("as recorded", exchange.raw), ("array", array), ("events", events)):
-            every = EVERY_BYTE if kind == "as recorded" else 0
-            check(tally, kind, exchange.id, stream, lambda naming=naming: Reader(naming), every)  # type: ignore[misc]
-        tally.check("array and events are the same", exchange.id, lambda: _are_same(array, events, naming))  # noqa: B023
+        with tally.guard(exchange.id):
+            _check_exchange(tally, exchange)
     tally.note(f"{len(found)} streams")
     return tally.result()
+
+
+def _check_exchange(tally: Tally, exchange: Exchange) -> None:
+    naming = Naming(model_in(exchange), run="run")
+    chunks = [json.dumps(chunk, ensure_ascii=False) for chunk in recorded.chunks(exchange)]
+    array = ("[" + ",\r\n".join(chunks) + "\n]").encode()
+    events = "".join(f"data: {chunk}\r\n\r\n" for chunk in chunks).encode()
+    for kind, stream in (("as recorded", exchange.raw), ("array", array), ("events", events)):
+        every = EVERY_BYTE if kind == "as recorded" else 0
+        check(tally, kind, exchange.id, stream, lambda: Reader(naming), every)
+    tally.check("array and events are the same", exchange.id, lambda: _are_same(array, events, naming))
 
 
 def _are_same(array: bytes, events: bytes, naming: Naming) -> None:

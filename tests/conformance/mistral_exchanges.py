@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 
 from tests.conformance import loop, naive
@@ -36,9 +37,10 @@ def run(data: Path) -> PartResult:
         tally.check(f"{kind} answers sent back", exchange.id, lambda exchange=exchange: _compare_echo(exchange))  # type: ignore[misc]
         tally.check("requests written again", exchange.id, lambda exchange=exchange: _compare_request(exchange))  # type: ignore[misc]
         if exchange.sse is not None:
-            naming = Naming(exchange.request["model"])
-            check(tally, "streams", exchange.id, exchange.raw, lambda naming=naming: Reader(naming))  # type: ignore[misc]
-    followups = _find(found)
+            with tally.guard(exchange.id):
+                naming = Naming(exchange.request["model"])
+                check(tally, "streams", exchange.id, exchange.raw, lambda naming=naming: Reader(naming))  # type: ignore[misc]
+    followups = _find(found, tally)
     for before, after in followups:
         is_tool_round = "tool_calls" in meaning.message(after.request["messages"][len(before.request["messages"])])
         kind = "tool rounds" if is_tool_round else "further questions"
@@ -93,15 +95,16 @@ def _compare_request(exchange: Exchange) -> None:
     same(meaning.request(written), meaning.request(recorded), "request")
 
 
-def _find(found: list[Exchange]) -> list[tuple[Exchange, Exchange]]:
+def _find(found: list[Exchange], tally: Tally) -> list[tuple[Exchange, Exchange]]:
     """Pairs: the later one's messages are the earlier one's, what it was answered, and more."""
     cassettes = defaultdict(list)
     for exchange in found:
         cassettes[exchange.cassette].append(exchange)
     pairs = []
     for cassette in cassettes.values():
-        for after in cassette:
-            for before in cassette:
+        whole = tally.select(cassette, lambda one: one.request["messages"] and naive.read(one))
+        for after, before in product(whole, whole):
+            with tally.guard(after.id):
                 at = len(before.request["messages"])
                 said = after.request["messages"]
                 if len(said) > at and said[at]["role"] == "assistant" and said[:at] == before.request["messages"]:

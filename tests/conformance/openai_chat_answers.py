@@ -26,14 +26,15 @@ CALL = {"id", "type", "function", "index"}
 
 
 def run(data: Path) -> PartResult:
+    tally = Tally()
     exchanges = [exchange for exchange in chat_exchanges(data) if exchange.status < 400]
-    exchanges = [exchange for exchange in exchanges if naive.error_in(exchange) is None]  # these are the errors part's
     if not exchanges:
         return absent("a recorded chat completion")
-    tally = Tally()
+    exchanges = tally.select(exchanges, lambda exchange: naive.error_in(exchange) is None)  # else the errors part's
+    answers = tally.select(exchanges, naive.is_answer)
     for exchange in exchanges:
         kind = "streamed" if exchange.sse is not None else "plain"
-        if not naive.is_answer(exchange):
+        if exchange not in answers:
             tally.check("no answer, and not taken for one", exchange.id, lambda exchange=exchange: _is_broken(exchange))  # type: ignore[misc]
             continue
 

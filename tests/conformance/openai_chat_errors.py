@@ -16,7 +16,8 @@ from ronda.wire.openai_chat.client import Reader, read_plain
 def run(data: Path) -> PartResult:
     tally = Tally()
     errors = [exchange for exchange in chat_exchanges(data) if exchange.status >= 400]
-    inside = [exchange for exchange in chat_exchanges(data) if exchange.status < 400 and naive.error_in(exchange)]
+    inside = [exchange for exchange in chat_exchanges(data) if exchange.status < 400]
+    inside = tally.select(inside, naive.error_in)
     if not errors and not inside:
         return absent("a recorded error of a chat completion")
     for exchange in errors:

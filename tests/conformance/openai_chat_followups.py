@@ -46,10 +46,10 @@ class FollowUp(Struct):
 
 def run(data: Path) -> PartResult:
     exchanges = [exchange for exchange in chat_exchanges(data) if isinstance(exchange.request, dict)]
-    followups, others = find(exchanges)
+    tally = Tally()
+    followups, others = find(exchanges, tally)
     if not followups:
         return absent("a recorded chat completion that goes on from another")
-    tally = Tally()
     for followup in followups:
         kind = "tool rounds" if followup.is_tool_round else "further questions"
         tally.check(kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
@@ -57,7 +57,7 @@ def run(data: Path) -> PartResult:
     return result_of(tally, len(followups), others)
 
 
-def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
+def find(exchanges: list[Exchange], tally: Tally) -> tuple[list[FollowUp], Counter[str]]:
     """The follow-ups, and why other requests with an assistant's words in them are none."""
     cassettes = defaultdict(list)
     for exchange in exchanges:
@@ -69,18 +69,24 @@ def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
         # By meaning, since a client may spell its own history differently the second time.
         starts = defaultdict(list)
         for exchange in cassette:
-            if naive.is_answer(exchange):
-                starts[_key(exchange.request.get("messages"))].append(exchange)
+            with tally.guard(exchange.id):
+                if naive.is_answer(exchange) and naive.read(exchange):
+                    starts[_key(exchange.request.get("messages"))].append(exchange)
         for exchange in cassette:
-            messages = exchange.request.get("messages")
-            said = [n for n, one in enumerate(messages) if one["role"] == "assistant"] if type(messages) is list else []
-            pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
-            if followup := next((pair for pair in pairs if pair is not None), None):
-                found.append(followup)
-            elif any(starts[_key(messages[:at])] for at in said):
-                others["whose beginning has other answers than this in the recording"] += 1
-            elif said:
-                others["whose beginning was never asked, or was answered with an error"] += 1
+            with tally.guard(exchange.id):
+                messages = exchange.request.get("messages")
+                said = (
+                    [n for n, one in enumerate(messages) if one["role"] == "assistant"]
+                    if type(messages) is list
+                    else []
+                )
+                pairs = (_pair(exchange, at, starts[_key(messages[:at])]) for at in reversed(said))
+                if followup := next((pair for pair in pairs if pair is not None), None):
+                    found.append(followup)
+                elif any(starts[_key(messages[:at])] for at in said):
+                    others["whose beginning has other answers than this in the recording"] += 1
+                elif said:
+                    others["whose beginning was never asked, or was answered with an error"] += 1
     return found, others
 
 

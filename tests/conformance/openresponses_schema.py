@@ -94,7 +94,7 @@ def run(data: Path) -> PartResult:
         refused: list[str] = []
         tally.check("requests", exchange.id, partial(_read, exchange, refused))
         reasons.update(refused)
-        if is_answer(exchange):
+        if tally.select([exchange], is_answer):
             tally.check("answers", exchange.id, partial(_said_again, exchange, schemas))
     for reason, count in reasons.most_common():
         tally.note(f"refused by name {count} × {reason}")

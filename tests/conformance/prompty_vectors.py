@@ -26,16 +26,19 @@ def run_vectors(data: Path, checks: dict[str, Callable[[Json], None]]) -> PartRe
     if not file.is_file():
         return absent("prompty/vectors.json")
     found: dict[str, list[Json]] = {name: [] for name in checks}
-    for entry in json.loads(file.read_text("utf-8"))["vectors"]:
-        name = f"{entry['contract']}.{entry['operation']}"
-        if name in found:
-            found[name].append(entry["vector"])
-    total = PartResult()
-    notes: list[str] = []
+    odd = Tally()
+    for number, entry in enumerate(json.loads(file.read_text("utf-8"))["vectors"], 1):
+        with odd.guard(f"vector {number}"):
+            name = f"{entry['contract']}.{entry['operation']}"
+            if name in found:
+                found[name].append(entry["vector"])
+    total = odd.result()
+    notes = list(total.notes)
     for name, vectors in found.items():
         tally = Tally()
         for vector in vectors:
-            tally.check(name, vector["name"], partial(checks[name], vector))
+            with tally.guard(f"{name} {vector!r:.60}"):
+                tally.check(name, vector["name"], partial(checks[name], vector))
         result = tally.result()
         _PASSED[name] = result.passed
         notes += [f"{name}: {result.passed}/{len(vectors)}", *(note for note in result.notes if "FAILED" in note)]
@@ -49,7 +52,7 @@ def prompty_total(data: Path) -> str:
     if not file.is_file():
         return "prompty vectors: none here"
     entries = json.loads(file.read_text("utf-8"))["vectors"]
-    names = [f"{entry['contract']}.{entry['operation']}" for entry in entries]
+    names = [f"{entry.get('contract')}.{entry.get('operation')}" for entry in entries if isinstance(entry, dict)]
     unchecked = sorted({name for name in names if name not in _PASSED})
     passed = sum(count for name, count in _PASSED.items() if name in names)
     return f"prompty vectors: {passed}/{len(entries)}" + (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from tests.conformance.report import PartResult, Tally, absent
 
 Json: TypeAlias = Any  # what `json.loads` returns
 
@@ -48,12 +50,35 @@ def chat_exchanges(data: Path) -> list[Exchange]:
 def read_files(folder: Path, patterns: tuple[str, ...]) -> list[Exchange]:
     found = []
     for path in [path for pattern in patterns for path in sorted(folder.glob(pattern))]:
-        with path.open(encoding="utf-8") as lines:
-            found += [_exchange(json.loads(line), str(path.relative_to(folder))) for line in lines if line.strip()]
+        for line in path.read_text("utf-8").split("\n"):
+            with suppress(ValueError, TypeError, AttributeError):  # the part of the recordings themselves says so
+                if line.strip():
+                    found.append(_exchange(json.loads(line), str(path.relative_to(folder))))
     return found
 
 
+def run(data: Path) -> PartResult:
+    """Every line of every file of traffic is an exchange: this many there are for the other parts."""
+    paths = sorted((data / "traffic").glob("**/*.jsonl"))
+    if not paths:
+        return absent("recorded traffic")
+    tally = Tally()
+    for path in paths:
+        name = str(path.relative_to(data))
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+            if line.strip():
+                tally.check("exchanges", f"{name}:{number}", partial(_must_be_exchange, line, name))
+    return tally.result()
+
+
+def _must_be_exchange(line: str, file: str) -> None:
+    _exchange(json.loads(line), file)
+
+
 def _exchange(said: Json, file: str) -> Exchange:
+    status = said.get("response_status") or 200
+    if not isinstance(status, int):
+        raise TypeError(f"the status is {status!r}")
     return Exchange(
         id=said.get("id") or "?",
         file=file,
@@ -61,7 +86,7 @@ def _exchange(said: Json, file: str) -> Exchange:
         index=said.get("index") or 0,
         url=f"{said.get('url') or ''} {said.get('endpoint') or ''}",
         request=said.get("request"),
-        status=said.get("response_status") or 200,
+        status=status,
         headers=said.get("response_headers") or {},
         body=said.get("response_body"),
         sse=said.get("sse_text"),

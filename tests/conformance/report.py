@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -35,6 +37,14 @@ def absent(what: str) -> PartResult:
     return PartResult(skipped=1, notes=(f"skipped: {what} is not there",))
 
 
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_HasId)
+
+
 class Tally:
     """Checks one by one. A check passes by returning, fails by raising, and is skipped by raising `Excepted`."""
 
@@ -43,6 +53,7 @@ class Tally:
         self._failures: list[str] = []
         self._excepted: Counter[str] = Counter()
         self._notes: list[str] = []
+        self._odd: set[str] = set()
 
     def check(self, kind: str, who: str, test: Callable[[], None]) -> None:
         try:
@@ -55,6 +66,24 @@ class Tally:
             self.failed(kind, who, f"{type(error).__name__}: {error}")
         else:
             self.passed(kind)
+
+    @contextmanager
+    def guard(self, who: str) -> Iterator[None]:
+        """What goes wrong while a recording is looked at is one failed check: no other recording is lost for it."""
+        try:
+            yield
+        except Exception as error:
+            if who not in self._odd:
+                self._odd.add(who)
+                self.failed("odd recording", who, f"{type(error).__name__}: {error}")
+
+    def select(self, exchanges: Iterable[Named], wanted: Callable[[Named], object]) -> list[Named]:
+        found: list[Named] = []
+        for exchange in exchanges:
+            with self.guard(exchange.id):
+                if wanted(exchange):
+                    found.append(exchange)
+        return found
 
     def passed(self, kind: str) -> None:
         self._passed[kind] += 1

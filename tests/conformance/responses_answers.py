@@ -23,11 +23,12 @@ def run(data: Path) -> PartResult:
     if not exchanges:
         return absent("a recorded answer of the Responses API")
     tally = Tally()
+    answers = tally.select(exchanges, recorded.is_answer)
     for exchange in exchanges:
         kind = "streamed" if exchange.sse is not None else "plain"
         if exchange.status >= 400:
             tally.check("errors", exchange.id, lambda exchange=exchange: _is_error(exchange))  # type: ignore[misc]
-        elif not recorded.is_answer(exchange):
+        elif exchange not in answers:
             tally.check("unfinished, and not taken for an answer", exchange.id, lambda it=exchange: _is_broken(it))  # type: ignore[misc]
         else:
             tally.check(kind, exchange.id, lambda exchange=exchange: _is_read(exchange))  # type: ignore[misc]

@@ -53,17 +53,17 @@ class FollowUp(Struct):
 
 def run(data: Path) -> PartResult:
     exchanges = [one for one in recorded.exchanges(data) if isinstance(one.request, dict)]
-    followups, others = find(exchanges)
+    tally = Tally()
+    followups, others = find(exchanges, tally)
     if not followups:
         return absent("a recorded request to the Responses API that goes on from another")
-    tally = Tally()
     for followup in followups:
         tally.check(followup.kind, followup.exchange.id, lambda followup=followup: _compare(followup))  # type: ignore[misc]
         tally.check("driven", followup.exchange.id, lambda followup=followup: _compare(followup, driven=True))  # type: ignore[misc]
     return result_of(tally, len(followups), others)
 
 
-def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
+def find(exchanges: list[Exchange], tally: Tally) -> tuple[list[FollowUp], Counter[str]]:
     """The follow-ups, and why other requests with a model's words in them are none."""
     cassettes = defaultdict(list)
     for exchange in exchanges:
@@ -72,24 +72,33 @@ def find(exchanges: list[Exchange]) -> tuple[list[FollowUp], Counter[str]]:
     others: Counter[str] = Counter()
     for cassette in cassettes.values():
         cassette.sort(key=lambda exchange: exchange.index)
-        answered = [one for one in cassette if recorded.is_answer(one)]
+        answered = tally.select(cassette, _is_answered)
         for exchange in cassette:
-            said = turns_of.items(exchange.request.get("input") or [])
-            if _is_kept_there(exchange):
-                if (before := _named(exchange, answered)) is not None:
-                    found.append(FollowUp(exchange, before, turns_of.items(before.request["input"]), [], said))
-                else:
-                    others["that name what the server keeps, and whose beginning is kept there too"] += 1
-                continue
-            pairs = [_pair(exchange, said, before) for before in answered if before is not exchange]
-            good = [pair for pair in pairs if pair is not None]
-            # The longest beginning, and of those the last one before it; a recording made again may have its order lost.
-            good.sort(key=lambda pair: (len(pair.start), pair.before.index < exchange.index, pair.before.index))
-            if good:
-                found.append(good[-1])
-            elif any(not turns_of.is_clients(item) for item in said):
-                others[_why_not(exchange, said, answered)] += 1
+            with tally.guard(exchange.id):
+                said = turns_of.items(exchange.request.get("input") or [])
+                if _is_kept_there(exchange):
+                    if (before := _named(exchange, answered)) is not None:
+                        found.append(FollowUp(exchange, before, turns_of.items(before.request["input"]), [], said))
+                    else:
+                        others["that name what the server keeps, and whose beginning is kept there too"] += 1
+                    continue
+                pairs = [_pair(exchange, said, before) for before in answered if before is not exchange]
+                good = [pair for pair in pairs if pair is not None]
+                # The longest beginning, and of those the last one before it; a recording made again may have its order lost.
+                good.sort(key=lambda pair: (len(pair.start), pair.before.index < exchange.index, pair.before.index))
+                if good:
+                    found.append(good[-1])
+                elif any(not turns_of.is_clients(item) for item in said):
+                    others[_why_not(exchange, said, answered)] += 1
     return found, others
+
+
+def _is_answered(exchange: Exchange) -> bool:
+    """Raises for a recording that cannot be held against others."""
+    if not recorded.is_answer(exchange):
+        return False
+    turns_of.meaning(turns_of.items(exchange.request.get("input") or []))
+    return all(item["type"] for item in recorded.read(exchange).output)
 
 
 def _pair(exchange: Exchange, said: list[Json], before: Exchange) -> FollowUp | None:

@@ -78,9 +78,12 @@ def run(data: Path) -> PartResult:
     for exchange in exchanges:
         if exchange.request.get("previous_response_id") or exchange.request.get("conversation"):
             continue  # half a conversation: the server keeps the other
-        beyond = any(_is_beyond(item) for item in turns_of.items(exchange.request["input"]))
-        kind, how = ("recorded here, with more than the schema has", _rules) if beyond else ("recorded here", satisfies)
-        tally.check(kind, exchange.id, lambda it=exchange, how=how: _check_recorded(it, how))  # type: ignore[misc]
+        with tally.guard(exchange.id):
+            beyond = any(_is_beyond(item) for item in turns_of.items(exchange.request["input"]))
+            kind, how = (
+                ("recorded here, with more than the schema has", _rules) if beyond else ("recorded here", satisfies)
+            )
+            tally.check(kind, exchange.id, lambda it=exchange, how=how: _check_recorded(it, how))  # type: ignore[misc]
     for exchange in [one for one in chat_exchanges(data) if isinstance(one.request, dict)]:
         tally.check("recorded on chat", exchange.id, lambda it=exchange: _check_chat(it, satisfies))  # type: ignore[misc]
     for seed in range(RANDOM):

@@ -27,21 +27,27 @@ REFERENCES = ('"$ref"', '"$dynamicRef"', '"$id"', '"$anchor"')
 
 def run(data: Path) -> PartResult:
     folder = data / "schemas"
-    bench = _lines(folder / "jsonschemabench.jsonl")
-    suite = _lines(folder / "json-schema-test-suite.jsonl")
+    tally = Tally()
+    bench = _lines(folder / "jsonschemabench.jsonl", tally)
+    suite = _lines(folder / "json-schema-test-suite.jsonl", tally)
     if not bench and not suite:
         return absent("a schema of schemas/")
-    tally = Tally()
-    for group in bench:
-        validator = Validator(group["schema"], formats=True)
-        for test in group["tests"]:
-            tally.check("jsonschemabench", group["id"], partial(_agrees, validator, test))
-        _check_lowered(tally, "jsonschemabench", group["id"], group["schema"], group["tests"], formats=True)
+    for number, group in enumerate(bench, 1):
+        with tally.guard(f"jsonschemabench, group {number}"):
+            _check_bench(tally, group)
     remotes = _remotes(folder / "remotes")
-    for group in suite:
-        _check_suite(tally, group, remotes)
+    for number, group in enumerate(suite, 1):
+        with tally.guard(f"test suite, group {number}"):
+            _check_suite(tally, group, remotes)
     _check_recorded_tools(tally, data / "traffic")
     return tally.result()
+
+
+def _check_bench(tally: Tally, group: Json) -> None:
+    validator = Validator(group["schema"], formats=True)
+    for test in group["tests"]:
+        tally.check("jsonschemabench", group["id"], partial(_agrees, validator, test))
+    _check_lowered(tally, "jsonschemabench", group["id"], group["schema"], group["tests"], formats=True)
 
 
 def _agrees(validator: Validator, test: Json) -> None:
@@ -176,10 +182,11 @@ def _check_recorded_tools(tally: Tally, folder: Path) -> None:
         ("mistral.jsonl", MISTRAL),
         ("gemini.jsonl", GEMINI),
     ):
-        for exchange in _lines(folder / file):
-            if exchange["response_status"] < 400 and isinstance(exchange.get("request"), dict):
-                for schema, strict, meant in _declared(exchange["request"], rules):
-                    tally.check("recorded tools", exchange["id"], partial(_goes_as_it_is, schema, strict, meant))
+        for number, exchange in enumerate(_lines(folder / file, tally), 1):
+            with tally.guard(f"{file}, exchange {number}"):
+                if exchange["response_status"] < 400 and isinstance(exchange.get("request"), dict):
+                    for schema, strict, meant in _declared(exchange["request"], rules):
+                        tally.check("recorded tools", exchange["id"], partial(_goes_as_it_is, schema, strict, meant))
 
 
 def _declared(request: Json, rules: Rules) -> Iterator[tuple[Json, bool, Rules]]:
@@ -210,11 +217,15 @@ def _goes_as_it_is(schema: Json, strict: bool, rules: Rules) -> None:
 # ---- the data -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path) -> list[Json]:
+def _lines(path: Path, tally: Tally) -> list[Json]:
     if not path.is_file():
         return []
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if line.strip()]
+    found: list[Json] = []
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+        if line.strip():
+            with tally.guard(f"{path.name}:{number}"):
+                found.append(json.loads(line))
+    return found
 
 
 def _remotes(folder: Path) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import TypeAlias
 
 from tests.conformance.recordings import Exchange
@@ -27,9 +28,17 @@ def check_streams(
     jobs = sorted(streams, key=lambda stream: (stream.id in chosen) * len(stream.raw) ** 2 + len(stream.raw))[::-1]
     tally = Tally()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        count(tally, pool.map(check, jobs, [stream.id in chosen for stream in jobs]))
+        count(tally, pool.map(partial(guarded, check), jobs, [stream.id in chosen for stream in jobs]))
     tally.note(f"{len(streams)} streams, {len(chosen)} of them cut at every byte")
     return tally.result()
+
+
+def guarded(check: Callable[..., Found], exchange: Exchange, *how: bool) -> Found:
+    """In whichever process: what goes wrong with one stream is one failed check."""
+    try:
+        return check(exchange, *how)
+    except Exception as error:
+        return [("odd recording", exchange.id, f"{type(error).__name__}: {error}")]
 
 
 def count(tally: Tally, checked: Iterable[Found]) -> None:
