@@ -31,7 +31,7 @@ OWN: Final[dict[str, str]] = {
 PASSED_ON: Final = (
     "top_k", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "ignore_eos",
     "dry_multiplier", "dry_base", "dry_allowed_length", "dry_sequence_breakers", "grammar", "enable_thinking",
-    "chat_template_kwargs",
+    "chat_template_kwargs", "guide_calls",
 )  # fmt: skip
 
 READ: Final = (

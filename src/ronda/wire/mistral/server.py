@@ -109,6 +109,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ignore_eos: bool | None = None
     enable_thinking: bool | None = None
     chat_template_kwargs: dict[str, Raw] | None = None
+    guide_calls: bool | None = None
     dry_multiplier: float | None = None
     dry_base: float | None = None
     dry_allowed_length: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
@@ -152,7 +153,7 @@ FIELDS: Final[dict[str, str]] = {
     "on_disconnect": 'read (ours): only "cancel"',
     "grammar": "passed on (ours)",
     **dict.fromkeys(
-        ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs"),
+        ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls"),
         "passed on (ours)",
     ),
     **dict.fromkeys(("dry_multiplier", "dry_base", "dry_allowed_length", "dry_sequence_breakers"), "passed on (ours)"),
@@ -171,8 +172,8 @@ MESSAGE_FIELDS: Final[dict[str, str]] = {
 # Passed on under their own names.
 _EXTRA: Final = (
     "presence_penalty", "frequency_penalty", "min_tokens", "repetition_penalty", "top_k", "logprobs", "top_logprobs", "min_p",
-    "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "dry_multiplier", "dry_base",
-    "dry_allowed_length", "dry_sequence_breakers",
+    "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls", "dry_multiplier",
+    "dry_base", "dry_allowed_length", "dry_sequence_breakers",
 )  # fmt: skip
 _HINTS: Final = ("prediction", "prompt_cache_key", "prompt_mode", "metadata", "guardrails")
 
