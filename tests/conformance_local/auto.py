@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from openai import OpenAI
+from openai import APIError, OpenAI
 from tests.conformance_local.questions import without_tools
 
 from ronda.schema.validate import Validator
@@ -42,9 +42,15 @@ def auto(client: OpenAI, pool: ThreadPoolExecutor, data: Path) -> tuple[int, int
         print(f"auto: skipped, {data / 'bfcl'} is not there")
         return 0, 0
 
+    broken: list[str] = []
+
     def ask(messages: list[Any], tools: list[Any], most: int) -> list[tuple[str, str]]:
         asked: dict[str, Any] = {"model": "default", "messages": messages, "tools": tools, "max_tokens": most}
-        choice = client.chat.completions.create(**asked, seed=1).choices[0]
+        try:
+            choice = client.chat.completions.create(**asked, seed=1).choices[0]
+        except APIError as error:
+            broken.append(f"{tools[0]['function']['name']}: {error.message[:160]}")
+            return []
         return [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
 
     def by_row(row: Row) -> list[tuple[str, str]]:
@@ -65,8 +71,9 @@ def auto(client: OpenAI, pool: ThreadPoolExecutor, data: Path) -> tuple[int, int
     )
     kept = _share("questions that need none", list(pool.map(by_question, without_tools())))
     _share("questions that no offered tool answers", list(pool.map(by_row, misleading)))
+    print("".join([f"    no answer: {why}\n" for why in broken]), end="", flush=True)
     passed = (len(made) >= LEAST_CALLS * len(needing)) + (kept <= MOST_CALLS)
-    return passed, 2 - passed
+    return passed, 2 - passed + len(broken)
 
 
 def _share(title: str, called: list[list[tuple[str, str]]]) -> float:
