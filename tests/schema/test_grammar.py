@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
+from tests.schema.any_schema import tool_schemas
 
 from ronda.errors import BadRequest
+from ronda.schema.bounds import SchemaError
 from ronda.schema.grammar import Bounded, TooSmall, enforceable, fit, is_exact, unsupported
 from ronda.schema.grammar.formats import PATTERNS
 from ronda.schema.grammar.patterns import Unreadable, analyse, byte_size
@@ -484,6 +486,11 @@ COSTLY: Final[dict[str, Any]] = {
         "allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
     },
     "itself and more": {"allOf": [{"$ref": "#"}, {"type": "object"}]},
+    "values beside a circle": {
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}},
+        "$ref": "#/$defs/a",
+        "enum": [1, {"a": [2]}],
+    },
     "alternatives of alternatives": {
         "allOf": [
             {"anyOf": [{"type": "object", "properties": {f"{n}{m}": {"type": "null"}}} for m in range(9)]}
@@ -511,6 +518,20 @@ def test_a_costly_schema_becomes_a_small_grammar_or_is_refused(name: str) -> Non
     except BadRequest:
         size = 0
     assert size < 10 * len(json.dumps(schema)) + 20_000
+
+
+@given(tool_schemas(), st.randoms())
+@settings(max_examples=300, deadline=None)
+def test_any_schema_is_followed_or_refused_and_what_is_promised_holds(schema: Any, chance: random.Random) -> None:
+    try:
+        read = Bounded(schema)
+        fitted = read.fit(read.needed + 200)
+    except SchemaError:
+        return
+    value = draw(fitted.shape, chance)
+    assert written(value) <= fitted.tokens
+    if is_exact(Raw(msgspec.json.encode(schema))):
+        assert Validator(schema, formats=True).problems(value) == []
 
 
 # ---- expressions ------------------------------------------------------------------------------------------------------

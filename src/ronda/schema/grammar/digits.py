@@ -37,10 +37,25 @@ def number(
 
 
 def common(one: Number, other: Number) -> Shape:
-    """What two have in common; of two steps the first."""
+    """What two have in common."""
     low, above = max((one.low, one.above), (other.low, other.above))
     high, above_high = min((one.high, not one.below), (other.high, not other.below))
-    return number(one.integer or other.integer, low, high, above, not above_high, one.step or other.step)
+    step = one.step or other.step
+    if one.step and other.step:
+        whole = math.lcm(one.step.numerator, other.step.numerator)
+        step = Fraction(whole, math.gcd(one.step.denominator, other.step.denominator))
+    return number(one.integer or other.integer, low, high, above, not above_high, step)
+
+
+def holds(shape: Number, value: float) -> bool:
+    exact = Fraction(str(value))
+    if (
+        not shape.low <= exact <= shape.high
+        or (shape.above and exact == shape.low)
+        or (shape.below and exact == shape.high)
+    ):
+        return False
+    return not (shape.integer and exact.denominator != 1) and not (shape.step and exact % shape.step)
 
 
 def decimals(step: Fraction) -> int:

@@ -1,6 +1,6 @@
 """Two shapes → what both admit: what `allOf` says, and whatever stands beside a reference or `anyOf`.
 
-Values of an enum are only looked at by their type. Where two shapes would go on for too long (references that lead back to
+Where two shapes would go on for too long (references that lead back to
 each other, alternatives times alternatives), the first of them is taken: answers are checked when they are complete.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ronda.schema.grammar.digits import common
+from ronda.schema.grammar.digits import common, holds
 from ronda.schema.grammar.patterns import search
 from ronda.schema.grammar.shapes import (
     NEVER,
@@ -29,6 +29,7 @@ from ronda.schema.grammar.shapes import (
     item,
     obj,
     string,
+    text_of,
     tighter,
     union,
     values,
@@ -74,11 +75,12 @@ class Merger:
             case (_, Union(options)):
                 return union([self.merge(one, option) for option in options])
             case (Values(texts), Values(others)):
-                return values(text for text in texts if text in others)
+                both = set(texts) & set(others)
+                return values(text for text in texts if text in both)
             case (Values(texts), _):
-                return values(text for text in texts if _is_of_kind(decode(text), other))
+                return values(text for text in texts if self._admits(other, decode(text)))
             case (_, Values(texts)):
-                return values(text for text in texts if _is_of_kind(decode(text), one))
+                return values(text for text in texts if self._admits(one, decode(text)))
             case (String(), String()):
                 patterns = tuple(dict.fromkeys((*one.patterns, *other.patterns)))
                 return string(String(max(one.least, other.least), tighter(one.most, other.most), patterns))
@@ -90,6 +92,41 @@ class Merger:
                 return self._both_objects(one, other)
             case _:
                 return NEVER
+
+    def _admits(self, shape: Shape, value: Any) -> bool:
+        match shape, value:
+            case (Anything(), _):
+                return True
+            case (Values(texts), _):
+                return text_of(value) in texts
+            case (Union(options), _):
+                return any(self._admits(option, value) for option in options)
+            case (Ref(key), _):
+                return self._admits_reference(key, value)
+            case (String(least, most, patterns), str()):
+                fits = least <= len(value) and (most is None or len(value) <= most)
+                return fits and all(search(pattern, value) for pattern in patterns)
+            case (Number(), int() | float()) if not isinstance(value, bool):
+                return holds(shape, value)
+            case (Array(), list()):
+                fits = shape.least <= len(value) and (shape.most is None or len(value) <= shape.most)
+                return fits and all(self._admits(item(shape, n), one) for n, one in enumerate(value))
+            case (Object(), dict()):
+                named = {prop.name: prop for prop in shape.properties}
+                shapes = {name: (named.get(name) or _unnamed(shape, name)).shape for name in value}
+                has_all = all(prop.name in value for prop in shape.properties if prop.required)
+                return has_all and all(self._admits(shapes[name], one) for name, one in value.items())
+            case _:
+                return False
+
+    def _admits_reference(self, key: str, value: Any) -> bool:
+        if self._depth > MAX_DEPTH:
+            return True
+        self._depth += 1
+        try:
+            return self._admits(self._expand(key), value)
+        finally:
+            self._depth -= 1
 
     def _both_references(self, key: str, other: str) -> Shape:
         """Two trees become one until they meet again; from there on it is the first."""
@@ -126,17 +163,3 @@ def _unnamed(shape: Object, name: str) -> Property:
     """What an object says of a property that it does not name."""
     found = [value for pattern, value in shape.patterns if search(pattern, name)]
     return Property(name, found[0] if found else shape.rest)
-
-
-def _is_of_kind(value: Any, shape: Shape) -> bool:
-    match value:
-        case str():
-            return isinstance(shape, String)
-        case bool() | None:
-            return False  # `Values` themselves
-        case int() | float():
-            return isinstance(shape, Number) and not (shape.integer and value != int(value))
-        case list():
-            return isinstance(shape, Array)
-        case _:
-            return isinstance(shape, Object)
