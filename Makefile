@@ -49,8 +49,8 @@ serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOL
 	@trap : INT; RONDA_STARTED_BY=make \
 	  $(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS) || [ $$? = 130 ]
 
-test: $(VENV)/.ready-dev ## run all tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+test: $(VENV)/.ready-dev ## run all tests, and say which were skipped and why
+	$(BIN)/python -m pytest -rs -n auto --dist loadfile
 
 check: $(VENV)/.ready-dev ## what a reviewer's machine checks: format, lint, types, layers, public API
 	$(BIN)/ruff format --check .
@@ -85,4 +85,4 @@ LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no
         --no-emit-find-links --no-emit-trusted-host
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) tests/node/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	rm -rf $(VENV) build/fresh tests/node/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache

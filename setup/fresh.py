@@ -46,6 +46,8 @@ def main() -> int:
     except Failed as failure:
         print(f"FAILED: {failure}")
         return 1
+    except KeyboardInterrupt:
+        return 130
     print(f"all of it worked, in {time.monotonic() - began:.0f} s")
     return 0
 
@@ -73,9 +75,11 @@ def _try_all(suite: str, folder: Path, quick: bool) -> None:
     with _step("root runs that command"):
         root.run(command, "root", "install", SERVE_SECONDS)
     _try_both(root, USER, quick)
+    root.remove()
 
     root = Root(base, folder / f"{suite}-root", folder)
     _try_both(root, "root", quick)
+    root.remove()
 
 
 def _try_both(root: Root, user: str, quick: bool) -> None:
@@ -118,8 +122,14 @@ class Root:
             if Path(file).exists():
                 shutil.copy(file, path / file[1:])
 
+        (path / "etc/apt/apt.conf.d/99-this-machine").write_text(_apt_settings())
+
     def add_user(self, name: str) -> None:
         _run("chroot", str(self._path), "useradd", "--create-home", name)
+
+    def remove(self) -> None:
+        """What worked need not be looked at."""
+        shutil.rmtree(self._path)
 
     def clone(self, user: str) -> None:
         """What is committed here, as `git clone` gives it."""
@@ -185,8 +195,6 @@ def _base(suite: str, folder: Path) -> Path:
     target = folder / f"{suite}-base"
     shutil.rmtree(target, ignore_errors=True)
     _run("debootstrap", "--variant=minbase", f"--include={INCLUDED}", suite, str(target), *_mirror())
-    for file in Path("/etc/apt/apt.conf.d").glob("*proxy*"):
-        shutil.copy(file, target / "etc/apt/apt.conf.d")
     _run("tar", "-cf", f"{archive}.part", "-C", str(target), ".")
     os.rename(f"{archive}.part", archive)
     shutil.rmtree(target)
@@ -195,15 +203,21 @@ def _base(suite: str, folder: Path) -> Path:
 
 def _mirror() -> list[str]:
     """This machine's mirror of Debian, if it has one; debootstrap knows another."""
-    wanted = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
-    said = subprocess.run(wanted, capture_output=True, text=True, check=False).stdout
+    said = _ask("apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages")
     return re.findall(r"^Debian (\S+)$", said, re.MULTILINE)[:1]
+
+
+def _apt_settings() -> str:
+    """How this machine fetches packages: proxies, and a mirror that stands still."""
+    settings = re.findall(
+        r"^Acquire::(?:https?::|Check-Valid-Until|Retries).*\n", _ask("apt-config", "dump"), re.MULTILINE
+    )
+    return "".join(settings)
 
 
 def _pip_settings() -> tuple[dict[str, str], list[str]]:
     """This machine's settings of pip as variables, and the folders that they name."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    said = _ask(sys.executable, "-m", "pip", "config", "list")
     found = re.findall(r"^[^.\s]+\.+([\w-]+)='(.*)'$", said, re.MULTILINE)
     environ = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in found}
     environ |= {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
@@ -231,6 +245,13 @@ def _run(*command: str) -> str:
     if done.returncode != 0:
         raise Failed(f"'{shlex.join(command)}' ended with {done.returncode}:\n{(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
+
+
+def _ask(*command: str) -> str:
+    """What a command says about this machine; nothing where there is no such command."""
+    if shutil.which(command[0]) is None:
+        return ""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
 
 
 def _git(*arguments: str) -> str:
