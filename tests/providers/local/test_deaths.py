@@ -27,7 +27,7 @@ from ronda.providers.local.supervisor import PAUSE, EngineDown, Supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and time are watched on Linux")
 
-WATCH = Watch(interval=0.02, memory=64 * 2**20, memory_on_trial=32 * 2**20, seconds=0.5, seconds_on_trial=0.2)
+WATCH = Watch(interval=0.02, memory=64 * 2**20, seconds=0.5, seconds_alone=0.2)
 SIZING = Sizing(slots=4, context=512, tokens=512)
 
 
@@ -45,7 +45,7 @@ def command(tmp_path: Path) -> tuple[str, ...]:
 
 @pytest.fixture
 def engine(file: ModelFile, command: tuple[str, ...]) -> Iterator[Engine]:
-    engine = Engine(file, SIZING, command=command, watch=WATCH)
+    engine = Engine(file, SIZING, command=command, watch=WATCH, trial_watch=WATCH)
     yield engine
     engine.close()
 
@@ -121,15 +121,13 @@ async def test_a_grammar_that_is_the_end_of_the_process_is_refused_from_then_on(
 
 
 async def test_a_grammar_is_blamed_though_whoever_sent_it_has_left(engine: Engine) -> None:
-    await engine.load()
-    process = engine._supervisor.live()
     left = asyncio.create_task(ask(engine, ANSWER, grammar="start: spin"))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    process = await engine._live(engine._prover)
+    assert engine._running_trials
 
     left.cancel()
     async with soon():
-        await asyncio.wait(engine._proofs)
+        await asyncio.wait(engine._running_trials)
 
     assert process.is_over
     with pytest.raises(BadRequest, match="broke down"):
@@ -148,11 +146,13 @@ async def test_a_grammar_that_kills_later_is_found_among_those_that_were_under_w
 
 
 async def test_others_get_their_answers_while_a_grammar_eats(engine: Engine) -> None:
+    process = await engine._live()
     hostile = asyncio.create_task(ask(engine, ANSWER, grammar="start: eat"))
 
     answers = await asyncio.gather(*[ask(engine, ANSWER) for _ in range(8)])
 
     assert answers == ["hello"] * 8
+    assert not process.is_over
     with pytest.raises(BadRequest):
         await hostile
 

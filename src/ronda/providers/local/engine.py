@@ -2,8 +2,8 @@
 
 One engine per model file, shared by whoever asks, from any thread and any event loop. Its process is started on first use or
 ahead of time, and again after it died. A request whose process dies is asked once more if nothing of its answer was shown;
-otherwise it fails. Requests are let in by the tokens they may take (`admission`), grammars are tried before they are used
-(`trials`).
+otherwise it fails. Requests are let in by the tokens they may take (`admission`). Grammars are tried before they are used
+(`trials`), in a second, small process: one that is the compiler's end ends nobody's answer.
 
 It knows no turns, tools or options: those are `prompt`, `settings` and `provider`.
 """
@@ -30,15 +30,7 @@ from ronda.providers.local.files import ModelFile, header_of
 from ronda.providers.local.machine import Sizing, choose, count_cores
 from ronda.providers.local.process import CHILD, EngineProcess, Watch
 from ronda.providers.local.supervisor import Supervisor
-from ronda.providers.local.trials import (
-    CANARY,
-    CANARY_TOKENS,
-    Trials,
-    broke_down,
-    cannot_enforce,
-    digest_of,
-    with_canary,
-)
+from ronda.providers.local.trials import PROVER, TRIAL_WATCH, Trial, Trials, broke_down, cannot_enforce, digest_of
 
 T = TypeVar("T")
 
@@ -61,6 +53,7 @@ class Engine:
         *,
         command: Sequence[str] = CHILD,
         watch: Watch | None = None,
+        trial_watch: Watch = TRIAL_WATCH,
     ) -> None:
         if command is CHILD:
             check_installed()
@@ -72,9 +65,12 @@ class Engine:
         self._supervisor = Supervisor(
             lambda: EngineProcess(file.path, self.header.template, sizing, command=command, watch=watch)
         )
-        self._room = Room(sizing.slots, sizing.context)
+        self._prover = Supervisor(
+            lambda: EngineProcess(file.path, self.header.template, PROVER, command=command, watch=trial_watch)
+        )
+        self._room = Room(sizing.slots, sizing.tokens)
         self._trials = Trials()
-        self._proofs: set[asyncio.Task[Completion | None]] = set()
+        self._running_trials: set[asyncio.Task[None]] = set()
         self._counted: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="ronda-local")
 
@@ -88,9 +84,10 @@ class Engine:
 
     def close(self) -> None:
         self._supervisor.close()
+        self._prover.close()
 
-    async def _live(self) -> EngineProcess:
-        process = self._supervisor.live()
+    async def _live(self, supervisor: Supervisor | None = None) -> EngineProcess:
+        process = (supervisor or self._supervisor).live()
         if not process.ready.done() or process.ready.exception() is not None:
             await asyncio.shield(asyncio.wrap_future(process.ready))
         return process
@@ -147,94 +144,69 @@ class Engine:
             return await self._complete(body, shown)
 
     async def _complete(self, body: dict[str, Any], take: Take) -> Completion:
-        tokens = len(body["prompt"]) + body["n_predict"]
-        if body.get("grammar") is None:
+        tokens = min(len(body["prompt"]) + body["n_predict"], self.sizing.tokens)  # else it would wait for ever
+        text = body.get("grammar")
+        if text is None:
             async with self._room.held(tokens):
                 return await _complete_in(await self._live(), body, take)
-        grammar = digest_of(body["grammar"])
+        grammar = digest_of(text)
         if self._trials.is_suspect(grammar):
             async with self._trials.turn.held(1), self._room.held(tokens):
-                self._trials.is_settled(grammar)
                 return await self._try(grammar, body, take)
-        proof = None if self._trials.is_settled(grammar) else await self._proven(grammar, body)
+        if not self._trials.is_settled(grammar):
+            await self._prove(grammar, body)
         async with self._room.held(tokens):
             process = await self._live()
             try:
-                done = await _complete_in(process, body, take)
+                return await _complete_in(process, body, take)
             except EngineDied:
                 if not process.is_closing:
                     self._trials.suspect(grammar)
                 raise
-        if proof is None:
-            return done
-        return structs.replace(done, cached=proof.cached, prompt_seconds=proof.prompt_seconds + done.prompt_seconds)
-
-    async def _proven(self, grammar: bytes, body: dict[str, Any]) -> Completion | None:
-        """The trial is not ended by whoever asked for it: the engine may be busy with it, and that is its fault alone."""
-        proof = _Proof(body)
-        task = asyncio.create_task(self._prove(grammar, proof))
-        self._proofs.add(task)
-        task.add_done_callback(self._proofs.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            proof.is_wanted = False
-            raise
-
-    async def _prove(self, grammar: bytes, proof: _Proof) -> Completion | None:
-        async with self._trials.turn.held(1), self._room.held(len(proof.body["prompt"]) + CANARY_TOKENS):
-            if not proof.is_wanted or self._trials.is_settled(grammar):
-                return None
-            try:
-                done = await self._try(grammar, proof.body, proof.take)
-            except (EngineDied, _Unwanted):
-                raise
-            except UpstreamError as error:
-                raise cannot_enforce(str(error)) from error
-            if not proof.is_bound:
-                raise cannot_enforce()
-            self._trials.settle(grammar)
-            return done
 
     async def _try(self, grammar: bytes, body: dict[str, Any], take: Take) -> Completion:
-        """Under a grammar that may be the engine's end: then it was this one's."""
+        """A suspect's answer, with no other suspect beside it."""
+        self._trials.is_settled(grammar)  # it may have been refused while it waited
         process = await self._live()
         try:
-            with process.trying():
-                done = await _complete_in(process, body, take)
+            done = await _complete_in(process, body, take)
         except EngineDied as error:
             if process.is_closing:
                 raise
             self._trials.refuse(grammar)
             raise broke_down() from error
+        self._trials.settle(grammar)
         return done
 
+    async def _prove(self, grammar: bytes, body: dict[str, Any]) -> None:
+        """The trial goes on though whoever asked for it leaves: the compiler is busy with it, and nobody else is to be blamed."""
+        trial = Trial(body)
+        task = asyncio.create_task(self._hold_trial(grammar, trial))
+        self._running_trials.add(task)
+        task.add_done_callback(self._running_trials.discard)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            trial.is_wanted = False
+            raise
 
-class _Unwanted(UpstreamError):
-    """Whoever wanted it has gone."""
-
-
-class _Proof:
-    """A grammar made to say something unlikely, with the very prompt of the request: the work on that is kept."""
-
-    def __init__(self, body: dict[str, Any]) -> None:
-        self.body = {
-            "prompt": body["prompt"],
-            "n_predict": CANARY_TOKENS,
-            "temperature": 0,
-            "grammar": with_canary(body["grammar"]),
-        }
-        self.is_wanted = True
-        self._text = ""
-
-    @property
-    def is_bound(self) -> bool:
-        return self._text.startswith(CANARY)
-
-    def take(self, pieces: list[Piece]) -> None:
-        self._text += "".join([piece.text for piece in pieces])
-        if not self.is_wanted:
-            raise _Unwanted("nobody waits for this answer")
+    async def _hold_trial(self, grammar: bytes, trial: Trial) -> None:
+        async with self._trials.turn.held(1):
+            if not trial.is_wanted or self._trials.is_settled(grammar):
+                return
+            process = await self._live(self._prover)
+            try:
+                await _complete_in(process, trial.body, trial.take)
+            except EngineDied as error:
+                if process.is_closing:
+                    raise
+                self._trials.refuse(grammar)
+                raise broke_down() from error
+            except UpstreamError as error:
+                raise cannot_enforce(str(error)) from error
+            if not trial.is_bound:
+                raise cannot_enforce()
+            self._trials.settle(grammar)
 
 
 class _Shown:

@@ -43,9 +43,8 @@ class Watch(Struct, frozen=True):
 
     interval: float = 0.2  # seconds between two looks
     memory: int = 512 * 2**20  # bytes more than it had when it was loaded
-    memory_on_trial: int = 256 * 2**20  # bytes more than when the trial began
     seconds: float = 20.0  # of CPU time without a piece of an answer: a batch of a large prompt takes one or two
-    seconds_on_trial: float = 5.0  # … while a grammar is tried, or when nobody waits for an answer
+    seconds_alone: float = 5.0  # … when nobody waits for an answer
 
 
 class _Report(Struct, frozen=True):
@@ -88,9 +87,7 @@ class EngineProcess:
         self._tail = b""
         self._lock = threading.Lock()
         self._under_way = 0
-        self._most = 0  # bytes; and while a grammar is tried:
-        self._most_on_trial: int | None = None
-        self._is_trying = False
+        self._most = 0  # bytes
         self._stirred = True
         self._seen_cpu = 0.0
         self._thread = threading.Thread(target=self._live, name="ronda-engine", daemon=True)
@@ -119,18 +116,6 @@ class EngineProcess:
         finally:
             with self._lock:
                 self._under_way -= 1
-
-    @contextmanager
-    def trying(self) -> Iterator[None]:
-        """A grammar is tried, one at a time: it may take less than others."""
-        used = self._memory()
-        self._most_on_trial = None if used is None else used + self._watch.memory_on_trial
-        self._is_trying = True
-        try:
-            yield
-        finally:
-            self._is_trying = False
-            self._most_on_trial = None
 
     def close(self) -> None:
         """SIGTERM, a second, SIGKILL. Waits until it is gone."""
@@ -211,15 +196,12 @@ class EngineProcess:
             used, cpu = self._memory(), self._cpu()
             if used is None or cpu is None:
                 continue
-            on_trial = self._most_on_trial
-            if used > self._most or (on_trial is not None and used > on_trial):
+            if used > self._most:
                 self._kill(process, f"it took {used // 2**20} MB of memory")
             if self._stirred:
                 self._stirred = False
                 self._seen_cpu = cpu
-            patience = self._watch.seconds
-            if self._is_trying or not self._under_way:
-                patience = self._watch.seconds_on_trial
+            patience = self._watch.seconds if self._under_way else self._watch.seconds_alone
             if cpu - self._seen_cpu > patience:
                 self._kill(process, f"it worked for {patience:g} seconds and said nothing")
 

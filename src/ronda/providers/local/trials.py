@@ -1,4 +1,4 @@
-"""Which grammars the engine may decode under: a grammar is tried first, one at a time, so that it is known who it was.
+"""Which grammars the engine may decode under: each is tried first, one at a time, in a process that is there for nothing else.
 
     tried      it was compiled and has begun to bind
     suspect    the engine died while an answer under it was decoded, beside others: its next answer is a trial as a whole
@@ -12,13 +12,21 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 from ronda.errors import BadRequest
 from ronda.providers.local.admission import Room
+from ronda.providers.local.calls import Piece
+from ronda.providers.local.machine import LEAST_CONTEXT, Sizing
+from ronda.providers.local.process import Watch
 
 MAX_KNOWN = 1024
 CANARY = "\x1e"  # a character no model says unasked; it is one token in all but odd vocabularies …
-CANARY_TOKENS = 2  # … and the second is the grammar's own
+
+
+# The process in which they are tried: some 65 MB with the default model, whose file it shares with the other.
+PROVER = Sizing(slots=1, context=LEAST_CONTEXT, tokens=LEAST_CONTEXT)
+TRIAL_WATCH = Watch(memory=256 * 2**20, seconds=5.0)
 
 
 def digest_of(grammar: str) -> bytes:
@@ -26,9 +34,26 @@ def digest_of(grammar: str) -> bytes:
     return hashlib.blake2b(grammar.encode(), digest_size=16).digest()
 
 
-def with_canary(grammar: str) -> str:
-    inner = re.sub(r"(?m)^start(?=\s*[\[:])", "ronda_start", grammar, count=1)
-    return f"{inner}\nstart: /\\x1e/ ronda_start\n"
+class Trial:
+    """A grammar made to say something unlikely. Nothing else of the request matters: not what it asks, nor how."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        inner = re.sub(r"(?m)^start(?=\s*[\[:])", "ronda_start", body["grammar"], count=1)
+        self.body = {
+            "prompt": body["prompt"][:1],
+            "n_predict": 2,  # … and the second is the grammar's own
+            "temperature": 0,
+            "grammar": f"{inner}\nstart: /\\x1e/ ronda_start\n",
+        }
+        self.is_wanted = True
+        self._text = ""
+
+    @property
+    def is_bound(self) -> bool:
+        return self._text.startswith(CANARY)
+
+    def take(self, pieces: list[Piece]) -> None:
+        self._text += "".join([piece.text for piece in pieces])
 
 
 class Trials:
