@@ -154,14 +154,17 @@ def turn(served: Served, stream: bool, messages: list[Any]) -> tuple[str, list[t
         choice = create(model="default", messages=messages, tools=[ASK]).choices[0]
         found = [(call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
         return choice.message.content or "", found, choice.finish_reason
-    text, found, finish = "", [], None
+    text, finish = "", None
+    calls: list[list[str]] = []
     for chunk in create(model="default", messages=messages, tools=[ASK], stream=True):
         for choice in chunk.choices:
             text += choice.delta.content or ""
             finish = choice.finish_reason or finish
             for call in choice.delta.tool_calls or []:
-                found.append((call.id, call.function.name, call.function.arguments))
-    return text, found, finish
+                if call.id is not None:
+                    calls.append([call.id, call.function.name, ""])
+                calls[call.index][2] += call.function.arguments
+    return text, [(id, name, arguments) for id, name, arguments in calls], finish
 
 
 USER = {"role": "user", "content": "go"}
@@ -312,7 +315,7 @@ def test_a_signal_in_the_middle_of_a_stream_ends_the_stream_and_says_so_in_the_j
     assert "the run was cancelled" in kept
     assert not reader.is_alive()
     assert phases[0] == "calling"
-    assert errors == ["the run was cancelled"]
+    assert errors == ["the run was cancelled: the server is stopping"]
     assert "Traceback" not in err
     assert served.process.returncode == ENDS[how]
 

@@ -97,7 +97,7 @@ async def test_an_answer_whose_members_had_to_be_renamed_comes_under_the_names_i
     assert names[0].isascii()
 
 
-OTHERWISE = {**CITY, "properties": {"city": {"type": "string", "default": "x"}}}
+OTHERWISE = {**CITY, "properties": {"city": {"type": "string", "examples": ["x"]}}}
 
 
 @pytest.mark.parametrize(
