@@ -12,6 +12,8 @@ from tests.interaction.doors import Door, Served, soon
 from ronda import tool
 from ronda.core.events import RunStarted
 from ronda.core.parts import SystemTurn, Turn, user
+from ronda.server.agent_files import AgentFiles
+from ronda.server.toolbox import Toolbox
 from ronda.testing import ScriptedModel, says
 
 PLAIN = """---
@@ -179,8 +181,8 @@ async def test_a_change_on_disk_is_picked_up_and_a_broken_file_leaves_the_others
         broken = await served.post({"model": "question", "messages": [HI]})
         assert served.server.agent_files is not None
         problems = served.server.agent_files.problems()
-        (folder / "plain.prompty").unlink()
-        gone = await served.post({"model": "plain", "messages": [HI]})
+        (folder / "thread.prompty").unlink()
+        gone = await served.post({"model": "thread", "messages": [HI]})
 
     assert changed[0] == SystemTurn("Be loud and clear.")
     assert broken.status == 503
@@ -209,3 +211,56 @@ async def test_inputs_that_are_missing_or_for_nobody_are_named(door: Door, folde
 
     assert (missing.status, missing.error["message"]) == (400, "Missing required input: question")
     assert (nobody.status, nobody.error["param"]) == (400, "inputs")
+
+
+NAMED = PLAIN.replace("name: plain", "name: My greeter")
+
+
+async def test_a_file_answers_under_the_name_it_gives_itself_too(door: Door, folder: Path) -> None:
+    (folder / "support" / "hello.prompty").write_text(NAMED)
+    async with door.serving(ScriptedModel(says("no")), agents=str(folder)) as served:
+        by_name = await ask(served, "My greeter", [HI])
+        by_path = await ask(served, "support/hello", [HI])
+        path_wins = await ask(served, "plain", [HI])
+        (folder / "support" / "hello.prompty").write_text(NAMED.replace("My greeter", "Another"))
+        gone = await served.post({"model": "My greeter", "messages": [HI]})
+        renamed = await ask(served, "Another", [HI])
+        (folder / "support" / "hello.prompty").write_text("---\nmodel: [\n---\nHi")
+        broken = await served.post({"model": "Another", "messages": [HI]})
+
+    for answer in (by_name, by_path, path_wins, renamed):
+        assert answer["choices"][0]["message"]["content"] == "Hello."
+    assert gone.status == 404
+    assert broken.status == 404  # a file that cannot be read says no name any more
+
+
+def test_every_problem_of_a_file_is_reported_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    (tmp_path / "plain.json").write_text(json.dumps(["Hello."]))
+    (tmp_path / "a.prompty").write_text(NAMED)
+    (tmp_path / "b.prompty").write_text(NAMED)
+    (tmp_path / "broken.prompty").write_text("---\nmodel: [\n---\nHi")
+    (tmp_path / "keyless.prompty").write_text("---\nmodel: openai:gpt-5.5\n---\nuser:\nHi")
+    (tmp_path / "template.prompty").write_text("---\nmodel: script:plain.json\n---\nuser:\n{% if %}")
+    child = "tools: [{name: ask, kind: prompty, path: nobody.prompty}]\n"
+    (tmp_path / "child.prompty").write_text(f"---\nmodel: script:plain.json\n{child}---\nuser:\nHi")
+    (tmp_path / "typo.prompty").write_text(
+        "---\nmodel: script:plain.json\ninputs:\n  question: why\n---\nuser:\n{{qestion}}"
+    )
+
+    lines = AgentFiles(str(tmp_path), Toolbox()).report()
+
+    assert [line.partition(": ")[0] for line in lines] == [
+        "the agent 'b'",
+        "the agent 'broken' cannot be used",
+        "the agent 'child' cannot be used",
+        "the agent 'keyless' cannot be used",
+        "the agent 'template' cannot be used",
+        "the agent 'typo'",
+    ]
+    assert (
+        lines[0] == "the agent 'b': another file, 'a', has the name 'My greeter', too; 'b' answers under its path alone"
+    )
+    assert "OPENAI_API_KEY" in lines[3]
+    assert "did you mean 'question'?" in lines[5]

@@ -15,8 +15,7 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int) -> 
     if server.agent_files is not None:
         names = ", ".join(server.agent_files.names()) or "none yet"
         lines.append(f"agents in {config.agents}: {names}")
-        for name, problem in server.agent_files.problems().items():
-            lines.append(f"ronda: the agent '{name}' cannot be used: {problem}")
+        lines += [f"ronda: {problem}" for problem in server.agent_files.report()]
     tools = ", ".join(server.toolbox.names) or "none of its own"
     lines.append(f"ronda {__version__} on http://{_bracketed(host)}:{port}  model {config.model}  tools {tools}")
     if folder is None:

@@ -1,7 +1,8 @@
 """A folder of `.prompty` files → agents that answer requests: each file is a model name on every door, and an `agent_id`.
 
-`FOLDER/support/triage.prompty` is `support/triage`. Files are looked at when they are asked for, so a change on disk is picked
-up with the next request; one that cannot be used says why to whoever asks for it, and leaves the others alone.
+`FOLDER/support/triage.prompty` is `support/triage`, and what its front matter has as `name`. Files are looked at when they are
+asked for, so a change on disk is picked up with the next request; one that cannot be used says why to whoever asks for it, and
+leaves the others alone.
 
 A request brings a conversation, a file has inputs. The file's messages come first and the conversation goes on from there; it
 takes the place of a `thread` input where the file has one. Inputs come from the request's `inputs`; where one text that the file
@@ -29,6 +30,7 @@ from ronda.prompty.load import load
 from ronda.prompty.model import Prompty
 from ronda.prompty.prepare import prepared
 from ronda.prompty.registry import Lent
+from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
 from ronda.server.models import Opened, Served
@@ -54,6 +56,8 @@ class AgentFiles:
         self._folder = Path(folder)
         self._toolbox = toolbox
         self._known: dict[str, _Known] = {}
+        self._titles: dict[str, str] = {}  # what a file calls itself → its name; looked at again before it is used
+        self._stamps: dict[str, tuple[int, int, str]] = {}  # a file's name → its time, size and title
         if not self._folder.is_dir():
             raise BadConfig(f"there is no folder of agents {folder!r}")
 
@@ -65,15 +69,74 @@ class AgentFiles:
         known = self._look_at(name)
         if known is None:
             self._known.pop(name, None)
+            known = self._with_title(name)
+        if known is None:
             return None
         if known.served is None:
             raise AgentBroken(f"the agent '{name}' cannot be used: {known.problem}")
         return known.served
 
+    def _with_title(self, title: str) -> _Known | None:
+        """The file that calls itself so. The folder is only searched where what was found the last time is no longer true."""
+        if (name := self._titles.get(title)) is not None:
+            known = self._look_at(name)
+            if known is not None and known.prompty is not None and known.prompty.name == title:
+                return known
+        self._titles = self._read_titles()
+        name = self._titles.get(title)
+        return None if name is None else self._look_at(name)
+
+    def _read_titles(self) -> dict[str, str]:
+        """Of two files that call themselves the same, the first is meant."""
+        titles: dict[str, str] = {}
+        stamps: dict[str, tuple[int, int, str]] = {}
+        for name in self.names():
+            try:
+                stat = (self._folder / f"{name}{ENDING}").stat()
+            except OSError:  # gone meanwhile
+                continue
+            stamp = self._stamps.get(name)
+            if stamp is None or stamp[:2] != (stat.st_mtime_ns, stat.st_size):
+                known = self._look_at(name)
+                title = known.prompty.name if known is not None and known.prompty is not None else ""
+                stamp = (stat.st_mtime_ns, stat.st_size, title)
+            stamps[name] = stamp
+            if stamp[2]:
+                titles.setdefault(stamp[2], name)
+        self._stamps = stamps
+        return titles
+
     def problems(self) -> dict[str, str]:
         """What is wrong with the files as they are now, by name."""
         found = [(name, self._look_at(name)) for name in self.names()]
         return {name: known.problem for name, known in found if known is not None and known.problem}
+
+    def report(self) -> list[str]:
+        """Everything the operator should know of the files, as far as it can be told without calling a model."""
+        from ronda.prompty.validate import validate  # once, when a server starts
+
+        titles, lines = self._read_titles(), []
+        for name in self.names():
+            known = self._look_at(name)
+            if known is None:
+                continue
+            path = self._folder / f"{name}{ENDING}"
+            found = [(_line(one), one.severity == "error") for one in validate(path, env=self._environment(path))]
+            errors = [said for said, is_error in found if is_error]
+            if known.problem or errors:
+                lines.append(f"the agent '{name}' cannot be used: {'; '.join(errors) or known.problem}")
+            lines += [f"the agent '{name}': {said}" for said, is_error in found if not is_error]
+            title = known.prompty.name if known.prompty is not None else ""
+            if title and titles[title] != name:
+                lines.append(
+                    f"the agent '{name}': another file, '{titles[title]}', has the name '{title}', too; "
+                    f"'{name}' answers under its path alone"
+                )
+        return lines
+
+    def _environment(self, path: Path) -> dict[str, str] | None:
+        files = [file for file in (path.parent / ".env", self._folder / ".env") if file.is_file()]
+        return with_dotenv(os.environ, *files) if files else None
 
     def _look_at(self, name: str) -> _Known | None:
         """The agent as it is on disk now. A file is read anew each time, with all it brings in; that costs a third of a
@@ -87,8 +150,7 @@ class AgentFiles:
         except (OSError, ValueError):  # no name of a file
             return None
         try:
-            files = [file for file in (path.parent / ".env", self._folder / ".env") if file.is_file()]
-            prompty = load(path, env=with_dotenv(os.environ, *files) if files else None)
+            prompty = load(path, env=self._environment(path))
             known = self._known.get(name)
             if known is None or known.prompty != prompty:
                 known = self._known[name] = self._made(name, prompty)
@@ -109,6 +171,11 @@ class AgentFiles:
         here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
         return Opened(begun, here, theirs, alone=True)
+
+
+def _line(problem: Problem) -> str:
+    where = "" if problem.line is None else f"line {problem.line}"
+    return ": ".join(part for part in (where, problem.field, problem.message) if part)
 
 
 def begin(
