@@ -1,6 +1,6 @@
 """The Chat door without HTTP: a request in Python → the whole loop → an answer with attributes, plain or as a stream.
 
-    runner = Runner(model="openai-chat:gpt-5.5", tool_callbacks={"search": search})
+    runner = Runner(model="openai-chat:NAME", tool_callbacks={"search": search})
     request = ChatCompletionRequest(messages=[{"role": "user", "content": "…"}], tool_schemas=[schema])
     print(runner.send_chat_completion_request(request).choices[0].message.content)
 
@@ -189,7 +189,7 @@ _read_failed = msgspec.json.Decoder(_Failed).decode
 class Runner:
     """A model, tools, and the loop, in this process. May be shared by threads.
 
-    `model` is a spec such as `"openai-chat:gpt-5.5"`, or anything with a `call` (a `ScriptedModel`). A tool that a request
+    `model` is a spec such as `"openai-chat:NAME"`, or anything with a `call` (a `ScriptedModel`). A tool that a request
     declares is run here if `tool_callbacks` has its name, called as `callback(name, arguments)` or with the arguments as
     keywords; without one its calls are handed back. `tools` are offered to the model in every request. `aliases` are other
     names that requests may give the model; "*" is any.

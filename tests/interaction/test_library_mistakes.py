@@ -30,7 +30,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[RondaError], str]] = {
     "no model": (
         lambda: Agent(model=None),  # type: ignore[arg-type]  # that is the mistake
         BadConfig,
-        "None is no model; give a spec such as 'openai:gpt-5.5', or an object with `async def call(request, show)`",
+        "None is no model; give a spec such as 'openai-chat:NAME', or an object with `async def call(request, show)`",
     ),
     "one tool that is no list": (
         lambda: Agent(ScriptedModel(), tools=add),  # type: ignore[arg-type]  # that is the mistake

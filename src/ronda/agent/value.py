@@ -51,7 +51,7 @@ _FunctionsAndTools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[st
 class Agent:
     """Instructions, a model, tools and limits: a value, made in code. Sharing one between threads and loops is fine.
 
-    `model` is a spec such as `"openai:gpt-5.5"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
+    `model` is a spec such as `"openai-chat:NAME"`, or anything with a `call` (a `ScriptedModel`). `output` asks for
     JSON: a JSON Schema (the result is the decoded value) or a type msgspec or pydantic can read (the result is an instance
     of it). Another agent may be one of the `tools`; `description` is what its caller's model reads of it then.
     """
@@ -79,7 +79,7 @@ class Agent:
         keep = object.__setattr__
         if not isinstance(self.model, str) and not hasattr(self.model, "call"):
             raise BadConfig(
-                f"{self.model!r} is no model; give a spec such as 'openai:gpt-5.5', or an object with "
+                f"{self.model!r} is no model; give a spec such as 'openai-chat:NAME', or an object with "
                 "`async def call(request, show)`"
             )
         keep(self, "_tools", tool_table(self.tools))

@@ -106,7 +106,7 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
-        epilog="Models are named PROVIDER:NAME, such as openai-chat:gpt-5 (any server that speaks Chat Completions, with "
+        epilog="Models are named PROVIDER:NAME, such as openai-chat:NAME (any server that speaks Chat Completions, with "
         "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (says what the file says).",
     )
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")

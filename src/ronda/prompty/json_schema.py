@@ -138,7 +138,7 @@ def _model() -> Schema:
     return {
         "type": "object",
         "properties": {
-            "id": _text("The model's name at its provider.", "gpt-5-mini", "claude-sonnet-4-5"),
+            "id": _text("The model's name at its provider.", "gpt-5.5", "claude-sonnet-4-5"),
             "provider": _text("Whose interface it speaks.", "openai", "azure", "foundry", "anthropic"),
             "apiType": _text("Which interface.", *API_TYPES, default="chat"),
             "connection": _or_reference({"$ref": "#/$defs/connection"}, "How to reach it."),

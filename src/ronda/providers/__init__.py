@@ -103,7 +103,7 @@ URL_NAMES: dict[str, str] = {
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """'openai-chat:gpt-5' → ('openai-chat', 'gpt-5')."""
+    """'openai-chat:NAME' → ('openai-chat', 'NAME')."""
     provider, colon, name = spec.partition(":")
     if not colon or not name or provider not in PROVIDERS:
         known = ", ".join(f"{name}:…" for name in sorted(PROVIDERS))
