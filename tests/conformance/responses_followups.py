@@ -142,7 +142,7 @@ def _is_echo(echo: list[Json], before: Exchange) -> bool:
     for item, done in zip(answer.output, answer.done, strict=True):
         if at < len(echo) and (turns_of.covers(item, echo[at]) or turns_of.covers(done, echo[at])):
             at += 1
-        elif item["type"] in WORDS:
+        elif item["type"] in WORDS or recorded.waits(item):
             return False
     return at == len(echo)
 

@@ -17,16 +17,28 @@ FILES = ("openai-responses.jsonl", "compatible/*.jsonl")
 # Other addresses under the same roof: they answer with a compacted conversation, and with a count.
 OTHERS = ("/responses/compact", "/responses/input_tokens")
 CALLS = ("function_call", "custom_tool_call")
+# Items that the client answers as well, and what each asks for.
+WAITING = {
+    "apply_patch_call": "apply_patch",
+    "shell_call": "shell",
+    "local_shell_call": "local_shell",
+    "computer_call": "computer",
+    "mcp_approval_request": "mcp_approval",
+}
+_AROUND = ("type", "id", "call_id", "status", "created_by", "environment", "caller")
 
 
 class Said(Struct):
-    """`calls` are (call_id, name, arguments) as they came; `usage` is (input, output, cached, reasoning)."""
+    """`calls` are (call_id, name, arguments) as they came; of items that wait, their members instead of arguments.
+
+    `usage` is (input, output, cached, reasoning).
+    """
 
     id: str
     text: str
     thoughts: list[str]
     refusal: str
-    calls: list[list[str]]
+    calls: list[list[Json]]
     status: str
     reason: str | None
     usage: tuple[int, int, int, int]
@@ -97,10 +109,22 @@ def _look_up(said: Said) -> None:
             said.thoughts += [part["text"] for part in item.get("content") or item["summary"]]
         elif item["type"] in CALLS:
             said.calls.append([item["call_id"], item["name"], item.get("arguments") or item.get("input") or ""])
+        elif waits(item):
+            said.calls.append(waiting_call(item))
+
+
+def waits(item: Json) -> bool:
+    where = (item.get("environment") or {}).get("type", "local")
+    return item.get("type") in WAITING and where == "local"
+
+
+def waiting_call(item: Json) -> list[Json]:
+    members = {name: value for name, value in item.items() if name not in _AROUND}
+    return [item.get("call_id") or item["id"], WAITING[item["type"]], members]
 
 
 def _glue(said: Said, events: list[Json]) -> None:
-    calls: dict[int, list[str]] = {}
+    calls: dict[int, list[Json]] = {}
     thoughts: dict[tuple[int, int], str] = {}
     done: dict[int, Json] = {}
     for event in events:
@@ -119,6 +143,8 @@ def _glue(said: Said, events: list[Json]) -> None:
                 calls[at][2] += event["delta"]
             case "response.output_item.done":
                 done[at] = event["item"]
+                if waits(event["item"]):
+                    calls[at] = waiting_call(event["item"])
     said.thoughts = list(thoughts.values())
     said.calls = list(calls.values())
     said.done = [done.get(at, item) for at, item in enumerate(said.output)]

@@ -10,6 +10,7 @@ import unicodedata
 
 from msgspec import Raw
 from tests.conformance.recordings import Json
+from tests.conformance.responses_recorded import waiting_call, waits
 
 from ronda.core.parts import (
     AssistantPart,
@@ -30,15 +31,17 @@ from ronda.core.parts import (
 )
 
 API = "openai-responses"
-OUTPUTS = ("function_call_output", "custom_tool_call_output")
-# Items of a client; all others are a model's. A tool search may be run by either.
-CLIENTS = {
-    *OUTPUTS,
+WAITING_OUTPUTS = (
     "apply_patch_call_output",
     "computer_call_output",
     "local_shell_call_output",
     "shell_call_output",
     "mcp_approval_response",
+)
+OUTPUTS = ("function_call_output", "custom_tool_call_output", *WAITING_OUTPUTS)
+# Items of a client; all others are a model's. A tool search may be run by either.
+CLIENTS = {
+    *OUTPUTS,
     "additional_tools",
 }
 
@@ -96,6 +99,9 @@ def _assistant(said: list[Json]) -> AssistantTurn:
                 parts.append(Refusal(part["refusal"]) if "refusal" in part else Text(part["text"]))
         elif kind(item) in ("function_call", "custom_tool_call"):
             parts.append(ToolCall(item["call_id"], item["name"], item.get("arguments") or item.get("input") or ""))
+        elif waits(item):
+            id, name, members = waiting_call(item)
+            parts.append(ToolCall(id, name, json.dumps(members)))
         plain = plain and item.keys() <= {"type", "role", "content", "call_id", "name", "arguments"}
     return AssistantTurn(tuple(parts), native=None if plain else native(said))
 
@@ -112,6 +118,9 @@ def _client(item: Json) -> Turn:
 
 
 def _result(item: Json) -> ToolResult:
+    if kind(item) in WAITING_OUTPUTS:
+        id = item.get("call_id") or item.get("approval_request_id") or item["id"]
+        return ToolResult(id, json.dumps(item.get("output")), native=native([item]))
     if isinstance(item["output"], str):
         return ToolResult(item["call_id"], item["output"])
     text, *rest = [_part(part) for part in item["output"]] or [None]

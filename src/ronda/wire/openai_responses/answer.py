@@ -38,7 +38,7 @@ from ronda.core.run import Run
 from ronda.wire.endings import extensions, has_answer, has_calls
 from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.items_out import Call, Frames, Message, Thoughts
+from ronda.wire.openai_responses.items_out import Call, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
@@ -101,7 +101,7 @@ class ResponseAnswer:
         self._done: list[tuple[int, bytes]] = []  # items, and which they are of the output
         self._message: Message | None = None
         self._thoughts: Thoughts | None = None
-        self._calls: dict[int, Call] = {}  # of the turn under way, by their place in it
+        self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
         self._shown = _Round()
         self._tools = OwnTools()
         self._warnings: list[str] = list(kept.warnings)
@@ -232,9 +232,13 @@ class ResponseAnswer:
         else:
             self._calls[piece.place].add(piece.arguments)
 
-    def _announce(self, id: str, name: str, arguments: str) -> Call:
+    def _announce(self, id: str, name: str, arguments: str) -> Call | ItemCall:
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
+        if name in self._kept.waiting:
+            waiting = ItemCall(self._frames, self._id("call"), self._next(), id, name)
+            waiting.add(arguments)
+            return waiting
         is_custom = name in self._kept.customs
         said = split_name(name, self._kept.namespaces)
         call = Call(self._frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *said, is_custom)
@@ -280,7 +284,7 @@ class ResponseAnswer:
                 case _:
                     pass
 
-    def _close_call(self, handed: Call, call: ToolCall, status: bytes) -> None:
+    def _close_call(self, handed: Call | ItemCall, call: ToolCall, status: bytes) -> None:
         """A call of the caller's, whole."""
         item = handed.close(status, call.arguments, split_name(call.name, self._kept.namespaces)[1])
         self._done.append((handed.index, item))

@@ -1,6 +1,7 @@
 """Output items → the parts of a turn, its usage, and why it stopped.
 
-A message's texts and refusals, a reasoning item's thoughts, and calls that the caller must answer are parts. Everything
+A message's texts and refusals, a reasoning item's thoughts, and calls that the caller must answer (functions, and the items of
+`waiting`) are parts. Everything
 else an upstream did by itself (searches, code, its own MCP calls) is no part of the conversation for anybody else, and is
 kept for the upstream alone: the turn's own JSON is the whole list of items, byte for byte.
 """
@@ -32,6 +33,7 @@ from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.openai_responses.waiting import WAITING, arguments_of, waits
 from ronda.wire.stops import stop_with
 from ronda.wire.surrogates import mended
 
@@ -60,7 +62,7 @@ class Item(Struct, frozen=True, gc=False):
 
     @property
     def is_call(self) -> bool:
-        return self.type in CALLS
+        return self.type in CALLS or self.type in WAITING
 
     @property
     def arguments_text(self) -> str:
@@ -190,11 +192,19 @@ def read_items(raws: Sequence[Raw], names: Mapping[str, str]) -> tuple[list[Assi
 def read_item(raw: Raw) -> Item | None:
     """None for what the model did not say, in whatever shape: new kinds of items come every month."""
     try:
-        item = _decode_item(raw) if decode_kind(raw).type in _READ else None
+        kind = decode_kind(raw)
+        if kind.type in WAITING:
+            return _waiting(kind, raw) if waits(raw) else None
+        item = _decode_item(raw) if kind.type in _READ else None
     except UNREADABLE as error:
         raise UpstreamBroken(f"an item of the model's answer cannot be read: {error}", retryable=True) from error
     # A compacted conversation comes with the user's messages in it.
     return item if item is None or item.role in ("assistant", None) else None
+
+
+def _waiting(kind: Kind, raw: Raw) -> Item:
+    id = kind.call_id or kind.id  # an approval is known by its item's id
+    return Item(kind.type, kind.id, call_id=id, name=WAITING[kind.type].tool, arguments=arguments_of(raw))
 
 
 def _stop(response: Response) -> Stop:

@@ -37,6 +37,7 @@ from ronda.wire.openai_responses.answers import (
     split,
 )
 from ronda.wire.openai_responses.failures import Failure, failed
+from ronda.wire.openai_responses.waiting import WAITING
 from ronda.wire.stream import JsonStream, cut_short
 
 
@@ -132,7 +133,8 @@ class Reader(JsonStream):
                 shown = self._at(event, decode_kind(event.item).id)
                 if (item := read_item(event.item)) is not None and item.is_call:
                     self._know(shown, item)
-                    out.append(self._grown(shown, item.arguments_text))
+                    # What waits for the client has its members when it is done.
+                    out.append(self._grown(shown, "" if item.type in WAITING else item.arguments_text))
             case "response.output_item.done":
                 at = self._index(event, decode_kind(event.item).id)
                 self._done[at] = event.item.copy()

@@ -35,6 +35,7 @@ from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.answers import BREAK, Kind
 from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts
 from ronda.wire.openai_responses.sealed import Sealer, is_sealed, unwrap_summary
+from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
 
 # What services other than this one did by themselves, and what was told them.
 HOSTED_ITEMS: Final = frozenset(
@@ -72,8 +73,10 @@ FIELDS: Final[dict[str, str]] = {
     "reasoning": "read: thoughts that were encrypted go back to whoever encrypted them",
     "compaction": "read: one that another service made goes back to an upstream of this API alone",
     "item_reference": "read: of the items of responses stored here",
+    **dict.fromkeys(sorted({*WAITING, *ANSWERS}), "read: a call of the client's, and its answer"),
     **dict.fromkeys(
-        sorted(HOSTED_ITEMS), "passed on: to an upstream of this API as it is, to others as a line of text"
+        sorted(HOSTED_ITEMS - WAITING.keys() - ANSWERS),
+        "passed on: to an upstream of this API as it is, to others as a line of text",
     ),
 }
 
@@ -104,6 +107,16 @@ class _Item(Struct, frozen=True):
     output: str | list[Part] | None = None
     summary: list[Part] | None = None
     encrypted_content: str | None = None
+
+
+class _Answer(Struct, frozen=True):
+    """What the client answers to an item that waits for it."""
+
+    call_id: str | None = None
+    approval_request_id: str | None = None
+    id: str | None = None
+    status: str | None = None
+    output: Raw = NULL
 
 
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -194,6 +207,10 @@ class _Turns:
                 self._call(decode_field(raw, _Item, path), raw, path)
             case "function_call_output" | "custom_tool_call_output":
                 self._result(decode_field(raw, _Item, path), path)
+            case type if type in WAITING and waits(raw):
+                self._waiting(decode_field(raw, Kind, path), raw, path)
+            case type if type in ANSWERS:
+                self._answer(decode_field(raw, _Answer, path), raw, path)
             case "compaction":
                 self._compaction(decode_field(raw, _Item, path), raw, path)
             case type if type in HOSTED_ITEMS or ":" in type:
@@ -283,6 +300,35 @@ class _Turns:
         self._calls.add(item.call_id)
         self._said = True
         self._natives.append(_without_id(raw))
+
+    def _waiting(self, kind: Kind, raw: Raw, path: str) -> None:
+        id = kind.call_id or kind.id
+        if not id:
+            raise bad(f"{path}.call_id", "is missing")
+        self._end_results()
+        if id in self._calls:
+            raise bad(f"{path}.call_id", f"is {id[:100]!r}, which another call of this turn has already")
+        self._parts.append(ToolCall(id, WAITING[kind.type].tool, arguments_of(raw)))
+        self._calls.add(id)
+        self._said = self._says_more = True
+        self._natives.append(raw.copy())
+
+    def _answer(self, said: _Answer, raw: Raw, path: str) -> None:
+        """The whole of it for an upstream of this API; for any other what it says."""
+        id = said.call_id or said.approval_request_id or said.id
+        if not id:
+            raise bad(f"{path}.call_id", "is missing")
+        if not any(id in {call.id for call in turn.calls} for turn in self._turns if type(turn) is AssistantTurn) and (
+            id not in self._calls
+        ):
+            self._hosted(raw, path)  # of a call that the service ran itself
+            return
+        self._end_assistant()
+        text = bytes(said.output).decode("utf-8", "replace") if said.output != NULL else bytes(raw).decode()
+        if text[:1] == '"':
+            text = decode_field(said.output, str, f"{path}.output")
+        native = Native(API, Raw(b"[" + bytes(raw) + b"]"))
+        self._results.append(ToolResult(id, text, failed=said.status == "failed", native=native))
 
     def _hosted(self, raw: Raw, path: str) -> None:
         kind: Kind = decode_field(raw, Kind, path)

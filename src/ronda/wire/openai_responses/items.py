@@ -45,6 +45,7 @@ from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, read_items
+from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, answer_of
 from ronda.wire.projection import NOBODY, Changes
 
 _ID_LENGTH = 64
@@ -123,6 +124,9 @@ class Items:
                 arguments = msgspec.json.decode(members.get("arguments", b'""'), type=str)
                 raw = Raw(encode({**members, "arguments": self._object(arguments)}))
                 item, changed = bytes(raw), True
+            if kind.type in WAITING and (waiting := kind.call_id or kind.id):
+                self._answers[waiting] = (waiting, WAITING[kind.type].answer)
+                self._taken.add(waiting)
             if kind.type in CALLS and kind.call_id is not None:
                 id = self._claim(kind.call_id, CALLS[kind.type])
                 if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
@@ -192,6 +196,8 @@ class Items:
         if is_ours(result.native):
             return _inside(result.native.payload)
         id, answer = self._answers.get(result.call_id, (result.call_id, "function_call_output"))
+        if answer in ANSWERS:
+            return encode(answer_of(answer, id, result))
         output: str | list[dict[str, Any]] = result.content
         if result.attachments:
             text = [{"type": "input_text", "text": result.content}] if result.content else []

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.openai_responses.waiting import item_of
 from ronda.wire.partial import PartialJson
 
 _PADDED = 16  # characters: with obfuscation, the length of a piece tells only how many of these it fills
@@ -236,6 +237,33 @@ def input_of(arguments: str) -> str:
         return _decode_input(arguments).input
     except UNREADABLE:
         return arguments
+
+
+class ItemCall:
+    """A call that its client knows by an item of its own. What is in it is shown when it is whole."""
+
+    __slots__ = ("_call_id", "_frames", "_id", "_pieces", "_tool", "index")
+
+    def __init__(self, frames: Frames, id: bytes, index: int, call_id: str, tool: str) -> None:
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._call_id = call_id
+        self._tool = tool
+        self._pieces: list[str] = []
+
+    def add(self, arguments: str) -> None:
+        self._pieces.append(arguments)
+
+    def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
+        """`arguments` as they turned out to be; its name is its type."""
+        said = item_of(self._tool, self._call_id, "".join(self._pieces) if arguments is None else arguments)
+        item = encode({**said, "id": self._id.decode(), "status": status.decode()})
+        if self._frames.writing:
+            begun = encode({**said, "id": self._id.decode(), "status": "in_progress"})
+            self._frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (self.index, begun))
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
 
 
 class Call:

@@ -33,6 +33,7 @@ from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import input_of
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.tools import split_name
+from ronda.wire.openai_responses.waiting import item_of
 
 _MARK = "in"  # tells the ids of input items from those of output items
 
@@ -88,6 +89,8 @@ def _assistant(part: Text | Reasoning | Refusal | ToolCall, kept: Kept) -> tuple
         case Reasoning(text=text):
             return "rs", {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
         case ToolCall():
+            if part.name in kept.waiting:
+                return "call", {**item_of(part.name, part.id, part.arguments), "status": "completed"}
             if part.name in kept.customs:
                 text = input_of(part.arguments)
                 return "ctc", {"type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": text}

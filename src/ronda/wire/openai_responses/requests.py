@@ -19,6 +19,7 @@ from ronda.wire.openai_chat.names import NO_NAMES, called, is_name, wire_names
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.items import Items, is_ours
+from ronda.wire.openai_responses.waiting import is_waiting
 from ronda.wire.projection import Changes
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -114,7 +115,7 @@ class Body:
         if declared:
             rest["tools"] = declared
             if choice.mode != "auto" or choice.names:
-                rest["tool_choice"] = write_choice(choice, names)
+                rest["tool_choice"] = write_choice(choice, names, [tool.name for tool in tools if is_waiting(tool)])
             if options.parallel_tool_calls is not None:
                 rest["parallel_tool_calls"] = options.parallel_tool_calls
         if request.stream:
@@ -258,7 +259,7 @@ class _Flat(Struct, frozen=True):
 
 
 def write_tool(tool: ToolSpec, names: Mapping[str, str]) -> Raw | dict[str, Any]:
-    if tool.native != NULL and tool.native_api in ("", API) and _is_flat(tool):
+    if tool.native != NULL and tool.native_api in ("", API) and (_is_flat(tool) or is_waiting(tool)):
         return tool.native
     said: dict[str, Any] = {"type": "function", "name": called(tool.name, names)}
     if tool.description:
@@ -292,10 +293,14 @@ def _is_flat(tool: ToolSpec) -> bool:
     return said.type == "function" and said.function == NULL and said.name == tool.name and is_name(tool.name)
 
 
-def write_choice(choice: ToolChoice, names: Mapping[str, str]) -> str | dict[str, Any]:
+def write_choice(choice: ToolChoice, names: Mapping[str, str], waiting: Sequence[str] = ()) -> str | dict[str, Any]:
+    """`waiting`: tools of the client's that are chosen by their type."""
     if choice.mode == "none" or not choice.names:
         return choice.mode
-    tools = [{"type": "function", "name": called(name, names)} for name in choice.names]
+    tools = [
+        {"type": name} if name in waiting else {"type": "function", "name": called(name, names)}
+        for name in choice.names
+    ]
     if choice.named:
         return tools[0]
     return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

@@ -44,6 +44,7 @@ class Kept(Struct, frozen=True, omit_defaults=True, kw_only=True):
     store: bool = True
     namespaces: tuple[str, ...] = ()
     customs: tuple[str, ...] = ()  # tools whose calls are text
+    waiting: tuple[str, ...] = ()  # tools whose calls are items of their own
     sealed: bool = False  # the model's own JSON of a turn goes out with it
     obfuscated: bool = False
     warnings: tuple[str, ...] = ()
@@ -125,7 +126,7 @@ class Resource:
             "previous_response_id": kept.previous,
             "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
             "tools": echo_tools(plan.tools, kept.namespaces, kept.customs),
-            "tool_choice": echo_choice(plan.choice, kept.customs),
+            "tool_choice": echo_choice(plan.choice, kept.customs, kept.waiting),
             "truncation": kept.truncation,
             "parallel_tool_calls": plan.parallel,
             "text": _text(options.response_format, kept.verbosity),

@@ -152,6 +152,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         store=store,
         namespaces=tools.namespaces,
         customs=tools.customs,
+        waiting=tools.waiting,
         warnings=tools.warnings,
         sealed="reasoning.encrypted_content" in include,
         obfuscated=_read_stream_options(fields, stream),

@@ -17,7 +17,7 @@ from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.fields import bad, decode_field
 from ronda.wire.functions import FunctionTool, must_be_name, spec_of
-from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses import API, waiting
 
 # Hosted tools by the type that declares them, and what a server must have for them.
 HOSTED: Final[dict[str, str]] = {
@@ -27,9 +27,7 @@ HOSTED: Final[dict[str, str]] = {
     "web_search_preview_2025_03_11": "web search",
     "file_search": "file search",
     "code_interpreter": "code execution",
-    "shell": "shell",
-    "local_shell": "shell",
-    "apply_patch": "tool that applies patches",
+    "shell": "shell of its own",
     "computer": "computer to use",
     "computer_use": "computer to use",
     "computer_use_preview": "computer to use",
@@ -51,6 +49,8 @@ FIELDS: Final[dict[str, str]] = {
         type: f"refused: this server has no {what}" + (_BESIDE if type in OFFERED else "")
         for type, what in HOSTED.items()
     },
+    **dict.fromkeys(waiting.OFFERED, "read: the client runs it; a model of another API is offered a function instead"),
+    "shell": "read: the client runs it; refused in a container: this server has none",
 }
 
 
@@ -73,6 +73,7 @@ class Declared(Struct, frozen=True):
     specs: tuple[ToolSpec, ...] = ()
     namespaces: tuple[str, ...] = ()
     customs: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()  # whose calls are items of their own
     warnings: tuple[str, ...] = ()
 
 
@@ -114,6 +115,8 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
         elif said.type == "custom":
             take(_custom(said, path), path)
             customs.append(said.name or "")
+        elif said.type in waiting.OFFERED and waiting.waits(raw):
+            take(_waiting(said.type, raw), path)
         elif said.type in OFFERED:
             left_out.append((said, path))
         else:
@@ -122,7 +125,14 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
         for said, path in left_out:
             _function(said, path)  # which refuses it
     warnings = [f"this server has no {HOSTED[said.type]}: the model is not offered '{path}'" for said, path in left_out]
-    return Declared(tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(warnings))
+    own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
+    return Declared(tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(own), tuple(warnings))
+
+
+def _waiting(type: str, raw: Raw) -> ToolSpec:
+    offered = waiting.OFFERED[type]
+    parameters = Raw(msgspec.json.encode(offered.parameters))
+    return ToolSpec(type, offered.description, parameters, kind="caller", native=raw.copy(), native_api=API)
 
 
 def _custom(said: _Tool, path: str) -> ToolSpec:
@@ -197,6 +207,8 @@ def read_choice(raw: Raw) -> ToolChoice:
         if said not in ("none", "auto", "required"):
             raise bad("tool_choice", f'is {said[:60]!r}; it can be "none", "auto", "required" or an object')
         return ToolChoice(said)  # type: ignore[arg-type]  # one of the three, as just seen
+    if said.type in waiting.OFFERED:
+        return ToolChoice("required", (said.type,), named=True)
     if said.type in ("function", "custom"):
         return ToolChoice("required", (_chosen(_Named(None, said.name, said.namespace, said.function)),), named=True)
     if said.type == "allowed_tools":
@@ -215,6 +227,8 @@ def read_choice(raw: Raw) -> ToolChoice:
 
 def _chosen(tool: _Named) -> str:
     named = tool.function or tool
+    if tool.type is not None and tool.type in waiting.OFFERED:
+        return tool.type
     if tool.type is not None and tool.type in HOSTED:
         raise BadRequest(
             f"tool_choice.allowed_tools contains the hosted tool `{tool.type}`: this server has no {HOSTED[tool.type]}.",
@@ -238,6 +252,9 @@ def echo_tools(
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
         if tool.kind not in _OF_THE_REQUEST:
+            continue
+        if waiting.is_waiting(tool):
+            said.append(msgspec.json.decode(tool.native))
             continue
         if tool.name in customs:
             said.append({"type": "custom", "name": tool.name, "description": tool.description or None})
@@ -267,8 +284,11 @@ def split_name(name: str, namespaces: Sequence[str]) -> tuple[str | None, str]:
     return None, name
 
 
-def echo_choice(choice: ToolChoice, customs: Sequence[str] = ()) -> str | dict[str, Any]:
+def echo_choice(choice: ToolChoice, customs: Sequence[str] = (), own: Sequence[str] = ()) -> str | dict[str, Any]:
     if choice.mode == "none" or not choice.names:
         return choice.mode
-    tools = [{"type": "custom" if name in customs else "function", "name": name} for name in choice.names]
+    tools = [
+        {"type": name} if name in own else {"type": "custom" if name in customs else "function", "name": name}
+        for name in choice.names
+    ]
     return tools[0] if choice.named else {"type": "allowed_tools", "mode": choice.mode, "tools": tools}

@@ -1,0 +1,164 @@
+"""Calls that have items of their own and wait for the client: patches to apply, commands to run, approvals to give.
+
+For the loop each is a call of a tool of the caller's, named for what it asks; its arguments are the item's members. Where a
+request offers such a tool, a model of any other API is offered a function that takes the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import NULL, Image, ToolResult
+from ronda.core.plan import ToolSpec
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.openai_responses import API
+
+
+class Waiting(NamedTuple):
+    tool: str
+    answer: str  # the type of the item that answers it
+
+
+WAITING: Final[dict[str, Waiting]] = {
+    "apply_patch_call": Waiting("apply_patch", "apply_patch_call_output"),
+    "shell_call": Waiting("shell", "shell_call_output"),
+    "local_shell_call": Waiting("local_shell", "local_shell_call_output"),
+    "computer_call": Waiting("computer", "computer_call_output"),
+    "mcp_approval_request": Waiting("mcp_approval", "mcp_approval_response"),
+}
+ANSWERS: Final = frozenset({waiting.answer for waiting in WAITING.values()})
+
+_OWN: Final = frozenset({"type", "id", "call_id", "status", "created_by", "environment", "caller"})
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class _Environment(Struct, frozen=True):
+    type: str | None = None
+
+
+class _Place(Struct, frozen=True):
+    environment: _Environment | None = None
+
+
+def waits(raw: Raw) -> bool:
+    """False where the service runs it itself: a shell in a container of its own."""
+    place = msgspec.json.decode(raw, type=_Place).environment
+    return place is None or place.type in (None, "local")
+
+
+def arguments_of(raw: Raw) -> str:
+    """In one spelling, whatever the item's: a stream says it twice."""
+    said = encode({name: value for name, value in _decode_members(raw).items() if name not in _OWN})
+    return msgspec.json.format(said, indent=-1).decode()
+
+
+def item_of(tool: str, call_id: str, arguments: str) -> dict[str, Any]:
+    """A call as the item that its client knows it by."""
+    try:
+        said: dict[str, Any] = dict(_decode_members(arguments))
+    except UNREADABLE:
+        said = {}
+    return {**said, "type": f"{tool}_call", "call_id": call_id}
+
+
+class _Approval(Struct, frozen=True):
+    approve: bool = False
+    reason: str | None = None
+
+
+def answer_of(answer: str, id: str, result: ToolResult) -> dict[str, Any]:
+    """A result as the item that answers such a call. Nothing is approved that was not said to be."""
+    text = result.content
+    match answer:
+        case "apply_patch_call_output":
+            said: dict[str, Any] = {"call_id": id, "status": "failed" if result.failed else "completed", "output": text}
+        case "shell_call_output":
+            ended = {"type": "exit", "exit_code": int(result.failed)}
+            said = {"call_id": id, "output": [{"stdout": text, "stderr": "", "outcome": ended}]}
+        case "local_shell_call_output":
+            said = {"id": id, "output": text}
+        case "computer_call_output":
+            seen = next((one.url for one in result.attachments if type(one) is Image), None)
+            screen = {"type": "computer_screenshot", "image_url": seen}
+            said = {"call_id": id, "output": screen if seen is not None else {"type": "computer_screenshot"}}
+        case _:
+            try:
+                approval = msgspec.json.decode(text, type=_Approval | bool)
+            except UNREADABLE:
+                approval = False
+            if isinstance(approval, bool):
+                approval = _Approval(approval)
+            said = {"approval_request_id": id, "approve": approval.approve and not result.failed}
+            if approval.reason is not None:
+                said["reason"] = approval.reason
+    return {"type": answer, **said}
+
+
+# ---- what a request may offer -----------------------------------------------------------------------------------------
+
+
+class _Declared(Struct, frozen=True):
+    type: str | None = None
+
+
+def is_waiting(tool: ToolSpec) -> bool:
+    """A tool of the client's that this API has a type for."""
+    is_native = tool.native != NULL and tool.native_api == API and tool.name in OFFERED
+    return is_native and msgspec.json.decode(tool.native, type=_Declared).type == tool.name
+
+
+class Offered(NamedTuple):
+    description: str
+    parameters: dict[str, Any]
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+
+OFFERED: Final[dict[str, Offered]] = {
+    "apply_patch": Offered(
+        "Create, update or delete a file. `diff` is a unified diff without headers: in a new file every line begins with '+'.",
+        _object(
+            operation={
+                "type": "object",
+                "properties": {
+                    "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+                    "path": _TEXT,
+                    "diff": _TEXT,
+                },
+                "required": ["type", "path"],
+                "additionalProperties": False,
+            }
+        ),
+    ),
+    "shell": Offered(
+        "Run commands in a shell on the user's machine, one after another.", _object(action=_object(commands=_TEXTS))
+    ),
+    "local_shell": Offered(
+        "Run a command on the user's machine. `command` is the program and its arguments.",
+        _object(
+            action={
+                "type": "object",
+                "properties": {
+                    "type": {"type": "string", "enum": ["exec"]},
+                    "command": _TEXTS,
+                    "env": {"type": "object", "additionalProperties": _TEXT},
+                    "working_directory": _TEXT,
+                },
+                "required": ["type", "command", "env"],
+            }
+        ),
+    ),
+}
