@@ -565,3 +565,20 @@ def test_every_match_has_a_length_that_is_known(parts: list[str], data: st.DataO
     text = data.draw(st.from_regex(f"^{''.join(parts)}\\Z", alphabet=st.characters(codec="ascii")))
     found = analyse(pattern)
     assert found.least <= len(text) <= (len(text) if found.most is None else found.most)
+
+
+def test_references_to_references_are_not_written_out_without_end() -> None:
+    """Each level holds two of the next: 24 of them would be 16 million strings."""
+    levels: dict[str, Any] = {}
+    for n in range(24):
+        next = {"$ref": f"#/$defs/d{n + 1}"}
+        levels[f"d{n}"] = {"type": "object", "properties": {"x": next, "y": next}, "required": ["x", "y"]}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d24": {"type": "string"}}}
+
+    with pytest.raises(SchemaError, match="at most 65536 can be enforced"):
+        fit(schema, 10**9)
+    assert enforceable(schema)["$defs"]  # without limits they stay references
+
+
+def test_nothing_is_fitted_to_more_tokens_than_a_model_has() -> None:
+    assert fit({"type": "array", "items": {"type": "integer"}}, 10**9).tokens <= 65_536

@@ -17,6 +17,9 @@ from ronda.schema.grammar.write import Writer, schema_of
 
 _JSON: Final = Cost()
 
+# What is fitted is written out, references too: a few hundred bytes of references to references would fill the memory.
+MOST_TOKENS: Final = 65_536
+
 
 class TooSmall(BadRequest):
     """No instance fits in the tokens there are. `needed` are enough."""
@@ -61,6 +64,11 @@ class Bounded:
         return written
 
     def fit(self, tokens: int) -> Fitted:
+        if self.needed > MOST_TOKENS:
+            raise Unsupported(
+                f"/: the smallest value takes {self.needed} tokens; at most {MOST_TOKENS} can be enforced"
+            )
+        tokens = min(tokens, MOST_TOKENS)
         if tokens < self.needed:
             raise TooSmall(f"needs at least {self.needed} tokens, and there are {tokens}", self.needed)
         shape = self._fitter.fit(self.shape, tokens)
