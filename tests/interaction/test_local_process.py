@@ -23,7 +23,13 @@ def served(tmp_path: Path) -> Iterator[LocalServer]:
 
 def test_an_idle_server_takes_less_than_500_mb_in_all_its_processes(served: LocalServer) -> None:
     assert served.ask()
+    served.client.chat.completions.create(
+        model="default",
+        messages=[{"role": "user", "content": "Hi"}],
+        extra_body={"grammar": {"type": "regex", "value": "yes|no"}},
+    )
 
+    assert len(served.children()) == 2  # the engine, and the process in which grammars are tried
     assert served.memory() < 500
 
 

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any
 
-ANSWER, DIE, SHOW_AND_DIE, EAT, SPIN, SLEEP = range(6)
+ANSWER, DIE, SHOW_AND_DIE, EAT, SPIN, SLEEP = map(ord, "adsepw")
 WORDS = {"die": DIE, "eat": EAT, "spin": SPIN}
 
 
@@ -30,6 +30,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/apply-template":
+            self._answer(json.dumps({"prompt": body["messages"][-1]["content"]}).encode())
+            return
         if self.path == "/tokenize":
             self._answer(json.dumps({"tokens": [ord(letter) for letter in body["content"]]}).encode())
             return

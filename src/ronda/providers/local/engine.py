@@ -66,7 +66,8 @@ class Engine:
             lambda: EngineProcess(file.path, self.header.template, sizing, command=command, watch=watch)
         )
         self._prover = Supervisor(
-            lambda: EngineProcess(file.path, self.header.template, PROVER, command=command, watch=trial_watch)
+            lambda: EngineProcess(file.path, self.header.template, PROVER, command=command, watch=trial_watch),
+            pauses=False,
         )
         self._room = Room(sizing.slots, sizing.tokens)
         self._trials = Trials()

@@ -23,8 +23,13 @@ class EngineDown(UpstreamError):
 
 
 class Supervisor:
-    def __init__(self, make: Callable[[], EngineProcess], now: Callable[[], float] = time.monotonic) -> None:
+    """`pauses`: not where deaths are what the process is there for."""
+
+    def __init__(
+        self, make: Callable[[], EngineProcess], now: Callable[[], float] = time.monotonic, *, pauses: bool = True
+    ) -> None:
         self._make = make
+        self._pauses = pauses
         self._now = now
         self._lock = threading.Lock()
         self._process: EngineProcess | None = None
@@ -55,7 +60,7 @@ class Supervisor:
             )
 
     def _note(self, process: EngineProcess, why: str) -> None:
-        if process.is_closing or process.ready.exception() is not None:
+        if not self._pauses or process.is_closing or process.ready.exception() is not None:
             return
         now = self._now()
         self._deaths.append(now)
