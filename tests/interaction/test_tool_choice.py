@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import openai
 import pytest
+from msgspec.json import encode
 from tests.interaction.doors import Door, Upstream, call, completes, declared
 
 from ronda import tool
 from ronda.core.parts import ToolResult, ToolTurn
+from ronda.core.request import ModelRequest
+from ronda.providers.openai_chat import OpenAIChat
 from ronda.providers.script import Call, ScriptedModel, calls, says
+from ronda.wire.openai_chat.server import read_request
 
 
 @tool
@@ -47,12 +52,15 @@ FORMS: dict[str, tuple[Any, Any]] = {
     "required": ("required", "required"),
     "named": (named("a"), named("a")),
     "named flat": ({"type": "function", "name": "a"}, named("a")),
-    "allowed": (allowed("auto", "a"), allowed("auto", "a")),
-    "allowed required": (allowed("required", "a", "b"), allowed("required", "a", "b")),
-    "allowed flat": (allowed_flat("auto", "b"), allowed("auto", "b")),
-    "allowed flat required": (allowed_flat("required", "b"), allowed("required", "b")),
-    "allowed flat without a mode": (allowed_flat(None, "b"), allowed("auto", "b")),
-    "allowed twice": (allowed("auto", "a", "a"), allowed("auto", "a")),
+}
+# What is allowed → the definitions that go out, and the choice between them. Only OpenAI's own servers know the form itself.
+ALLOWED: dict[str, tuple[Any, Any, Any]] = {
+    "nested": (allowed("auto", "a"), "auto", [A]),
+    "nested required": (allowed("required", "a", "b"), "required", [A, B]),
+    "flat": (allowed_flat("auto", "b"), "auto", [B]),
+    "flat required": (allowed_flat("required", "b"), "required", [B]),
+    "flat without a mode": (allowed_flat(None, "b"), "auto", [B]),
+    "twice": (allowed("auto", "a", "a"), "auto", [A]),
 }
 
 
@@ -72,6 +80,29 @@ async def test_every_form_reaches_the_upstream(door: Door, stream: bool, said: A
     assert request["tools"] == [A, B], "definitions stay in the prompt"
 
 
+@pytest.mark.parametrize(("said", "written", "tools"), ALLOWED.values(), ids=ALLOWED.keys())
+async def test_upstreams_that_do_not_know_allowed_tools_are_offered_what_is_allowed(
+    door: Door, stream: bool, said: Any, written: Any, tools: Any
+) -> None:
+    [request] = await sent(door, stream, said, A, B)
+
+    assert (request.get("tool_choice", "auto"), request["tools"]) == (written, tools)
+
+
+@pytest.mark.parametrize("said", [allowed("auto", "a"), allowed_flat("required", "b"), allowed("required", "a", "b")])
+@pytest.mark.parametrize("base_url", [None, "https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
+def test_openai_itself_is_told_what_is_allowed(base_url: str | None, said: Any) -> None:
+    asked = read_request(encode({"messages": "go", "tools": [A, B], "tool_choice": said}))
+    request = ModelRequest(asked.turns, asked.tools, asked.choice, asked.options, False, "r", 0, 1, {})
+
+    body = json.loads(OpenAIChat("m", base_url, "key").project(request).body)
+
+    names = [tool["function"]["name"] for tool in body["tool_choice"]["allowed_tools"]["tools"]]
+    assert names == [name for name in ("a", "b") if asked.choice.allows(name)]
+    assert body["tool_choice"]["allowed_tools"]["mode"] == asked.choice.mode
+    assert body["tools"] == [A, B], "definitions stay in the prompt"
+
+
 async def test_no_choice_is_auto(door: Door, stream: bool) -> None:
     [request] = await sent(door, stream, None, A)
 
@@ -83,8 +114,8 @@ async def test_no_choice_is_auto(door: Door, stream: bool) -> None:
 OBLIGATIONS: dict[str, tuple[Any, Any, Any]] = {
     "required": ("required", "required", "auto"),
     "named": (named("lookup"), named("lookup"), "auto"),
-    "allowed required": (allowed("required", "lookup"), allowed("required", "lookup"), allowed("auto", "lookup")),
-    "allowed": (allowed("auto", "lookup"), allowed("auto", "lookup"), allowed("auto", "lookup")),
+    "allowed required": (allowed("required", "lookup"), "required", "auto"),
+    "allowed": (allowed("auto", "lookup"), "auto", "auto"),
     "auto": ("auto", "auto", "auto"),
 }
 
@@ -100,7 +131,8 @@ async def test_an_obligation_binds_the_first_round_only(
 
     assert answer.content == "done"
     assert [request.get("tool_choice", "auto") for request in upstream.requests] == [first, later, later]
-    assert [len(request["tools"]) for request in upstream.requests] == [2, 2, 2]
+    offered = 1 if "allowed_tools" in said else 2
+    assert [len(request["tools"]) for request in upstream.requests] == [offered] * 3
 
 
 async def test_a_tool_that_is_not_allowed_does_not_run(door: Door, stream: bool) -> None:

@@ -78,7 +78,8 @@ class Body:
         if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
             changes.forget(of_request=True)
             changes.tell_of_options(request.options, API)
-            self._tail = write_tail(model, request.tools, request.choice, request.options, request.stream, self.names)
+            tools, choice = self._offered(request)
+            self._tail = write_tail(model, tools, choice, request.options, request.stream, self.names)
             self._tail_of = tail_of
         # Appended and taken off again: one copy of the conversation per round, not two.
         size = len(buffer)
@@ -89,6 +90,13 @@ class Body:
         body = bytes(buffer)
         del buffer[size:]
         return body
+
+    def _offered(self, request: ModelRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
+        """Only OpenAI knows `allowed_tools`: others refuse it, or pass over it. They are offered what is allowed."""
+        choice = request.choice
+        if not choice.names or choice.named or self._speaker.takes_allowed_tools:
+            return request.tools, choice
+        return tuple([tool for tool in request.tools if choice.allows(tool.name)]), ToolChoice(choice.mode)
 
     def _names_of(self, tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
         """A caller's own names go out as they are, for its server to judge; where that would refuse them, others."""

@@ -27,6 +27,7 @@ class Speaker(Struct, frozen=True):
     # Members of a message that other servers write and want back, and this one refuses.
     foreign: frozenset[str] = frozenset()
     looks_up_thoughts: bool = False  # Responses: those without encrypted content, by an id it was told not to keep
+    takes_allowed_tools: bool = False  # as a tool_choice; else only what is allowed is declared
     keeps_forms: bool = False  # a strict `json_schema` is decoded under, so that nothing else can come
 
 
@@ -48,6 +49,7 @@ OPENAI: Final = Speaker(
         | {"executed_tools", "prefix", "index", "provider_specific_fields"}
     ),
     looks_up_thoughts=True,
+    takes_allowed_tools=True,
     keeps_forms=True,
 )
 
