@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.interaction.doors import Door
 
@@ -54,27 +56,34 @@ def test_after_three_times_the_model_is_told() -> None:
     assert contents(model) == ["box is empty", "box is empty", told(3), told(4), told(5)]
 
 
-async def test_after_six_times_the_run_ends_with_a_clear_reason(door: Door, stream: bool) -> None:
-    model = looking(9)
+@pytest.mark.parametrize(
+    ("config", "times"), [({}, 16), ({"max_identical_calls": 4}, 4), ({"max_identical_calls": 2}, 2)]
+)
+async def test_a_server_ends_a_run_after_so_many_identical_calls(
+    door: Door, stream: bool, config: dict[str, int], times: int
+) -> None:
+    model = looking(20)
 
-    async with door.serving(model, look) as served:
-        said = await served.ask(stream=stream)
+    async with door.serving(model, look, **config) as served:
+        said = await served.ask(stream=stream, max_tool_rounds=30)
         [end] = await served.ends
 
-    reason = "the model made the same call of 'look' 6 times with the same arguments and result"
+    reason = f"the model made the same call of 'look' {times} times with the same arguments and result"
     assert (said.content, said.finish_reason, said.limit) == (f"I stopped: {reason}.", "stop", "repeated_call")
     assert (end.reason, end.limit, end.message) == ("limit", "repeated_call", reason)
-    assert (len(ran), len(model.heard)) == (6, 6)
+    assert (len(ran), len(model.heard)) == (times, times)
 
 
-def test_after_six_times_the_library_raises_with_a_clear_reason() -> None:
-    model = looking(9)
+@pytest.mark.parametrize(("options", "rounds"), [({}, 10), ({"max_iterations": 7}, 7)])
+def test_a_run_of_the_library_ends_at_its_own_limit_with_its_own_text(options: Any, rounds: int) -> None:
+    model = looking(20)
 
     with pytest.raises(LimitExceeded) as raised:
-        invoke_agent(Agent(model=model, tools=[look]), "go")
+        invoke_agent(Agent(model=model, tools=[look]), "go", **options)
 
-    assert str(raised.value) == "the model made the same call of 'look' 6 times with the same arguments and result"
-    assert len(model.heard) == 6
+    assert str(raised.value) == f"Agent loop exceeded {rounds} iterations"
+    assert len(model.heard) == rounds
+    assert told(rounds - 1) in contents(model)
 
 
 def test_the_same_arguments_in_another_order_or_spelling_are_the_same() -> None:
@@ -88,8 +97,8 @@ def test_the_same_arguments_in_another_order_or_spelling_are_the_same() -> None:
     ]
     model = ScriptedModel(*[calls(Call("look", text, f"c{n}")) for n, text in enumerate(written)], says("never"))
 
-    with pytest.raises(LimitExceeded, match="same call"):
-        invoke_agent(Agent(model=model, tools=[look]), "go")
+    assert invoke_agent(Agent(model=model, tools=[look]), "go") == "never"
+    assert contents(model)[2:] == [told(3), told(4), told(5), told(6)]
 
 
 def test_other_arguments_are_another_call() -> None:

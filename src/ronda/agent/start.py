@@ -339,8 +339,7 @@ def _limits(options: RunOptions) -> Limits:
         tool_calls=options.get("max_tool_calls"),
         tokens=options.get("max_tokens"),
         seconds=options.get("max_seconds"),
-        # Whoever says how many rounds a run may have means it, even of a tool that is polled with the same arguments.
-        repeats=max(Limits().repeats, rounds + 1) if "max_iterations" in options else Limits().repeats,
+        repeats=None,  # a run ends at its own limit, with its own text; the model is told that it goes round in circles
         on_limit=options.get("on_limit", "error"),
     )
 

@@ -216,6 +216,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--max-tool-rounds-ceiling", type=int, metavar="N", help="the most rounds a request may ask for (default 256)"
     )
     parser.add_argument(
+        "--max-identical-calls",
+        type=int,
+        metavar="N",
+        help="end a run after so many calls with the same arguments and the same result (default 16)",
+    )
+    parser.add_argument(
         "--tool-calls",
         choices=["all", "first"],
         help="run all calls of a turn, or only the first, with a warning (default all)",

@@ -50,6 +50,8 @@ def _check(config: ServerConfig) -> None:
         value = getattr(config, name)
         if value is not None and value < 0:
             raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
+    if config.max_identical_calls < 1:
+        raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
     for name in ("tool_dispatch_timeout", "max_run_seconds"):
         seconds = getattr(config, name)
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):

@@ -24,18 +24,23 @@ LIBRARY_ROUNDS = 10
 UNKNOWN_IN_A_ROW = 3
 CUT_IN_A_ROW = 3
 
-# The same call with the same arguments and the same result: told after this many, ended after `Limits.repeats`.
+# The same call with the same arguments and the same result: the model is told after this many.
 REPEATS_BEFORE_TOLD = 3
+SERVER_REPEATS = 16
 
 
 class Limits(Struct, frozen=True, omit_defaults=True):
-    """`rounds` counts tool rounds. What happens at a limit is `on_limit`: one last answer with tools off, or an error."""
+    """`rounds` counts tool rounds. What happens at a limit is `on_limit`: one last answer with tools off, or an error.
+
+    `repeats`: so many identical calls with identical results end a run; None for no number. (The default is that of old journals,
+    which leave it out.)
+    """
 
     rounds: int = SERVER_ROUNDS
     tool_calls: int | None = None
     tokens: int | None = None
     seconds: float | None = None
-    repeats: int = 6
+    repeats: int | None = 6
     on_limit: Literal["answer", "error"] = "answer"
 
 

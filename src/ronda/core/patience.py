@@ -49,7 +49,7 @@ class Patience(Struct, gc=False):
         if self.unknown > UNKNOWN_IN_A_ROW:
             found.limit = "unknown_tool"
 
-    def told(self, calls: OpenCalls, most: int) -> list[ToolResult]:
+    def told(self, calls: OpenCalls, most: int | None) -> list[ToolResult]:
         """The results as the model reads them: one that goes round in circles is told so, and in the end stopped."""
         told: list[ToolResult] = []
         for id, call in calls.asked.items():
@@ -62,8 +62,8 @@ class Patience(Struct, gc=False):
                 if count >= REPEATS_BEFORE_TOLD:
                     said = result.content + _TOLD.format(n=count)
                     result = ToolResult(id, said, result.failed, result.attachments)
-                    if count >= most:
-                        self.end = _end_of(call.name, count)
+                if most is not None and count >= most:
+                    self.end = _end_of(call.name, count)
             told.append(result)
         return told
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ronda.core.limits import SERVER_ROUNDS, Retry, Timeouts
+from ronda.core.limits import SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
 
 MAX_BODY = 50 * 1024 * 1024
 
@@ -30,6 +30,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tool_dispatch_timeout: float = 30.0
     max_tool_rounds: int | None = None
     max_tool_rounds_ceiling: int = SERVER_ROUNDS
+    max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends
     tool_calls: Literal["all", "first"] = "all"
     max_body: int = MAX_BODY
     max_run_seconds: float | None = None

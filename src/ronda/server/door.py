@@ -57,8 +57,6 @@ class Writer(Protocol):
 MakeWriter: TypeAlias = Callable[[Sequence[Run], str, Sequence[str]], Writer]
 
 
-_REPEATS = Limits().repeats
-
 _SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished}
 
 
@@ -220,8 +218,7 @@ class Exchange:
                 rounds=rounds,
                 tool_calls=asked.max_tool_calls,
                 seconds=server.config.max_run_seconds,
-                # Whoever says how many rounds a run may have means it, even of a tool that is polled.
-                repeats=_REPEATS if asked.max_tool_rounds is None else max(_REPEATS, rounds + 1),
+                repeats=server.config.max_identical_calls,
             ),
             retry=server.config.retry,
             parallel=options.parallel_tool_calls is not False,
