@@ -457,6 +457,7 @@ BAD_SETTINGS: dict[str, tuple[str, str]] = {
     "no TOML": ("port = = 5", "ronda.toml"),
     "a bad choice": ('tool_calls = "some"', "tool_calls"),
     "negative rounds": ("max_tool_rounds = -5", "max-tool-rounds"),
+    "no calls at all": ("max_identical_calls = 0", "max-identical-calls"),
     "an unknown key in a table": ("[retry]\ntrys = 5", "trys"),
 }
 

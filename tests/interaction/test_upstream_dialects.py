@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from tests.conformance import gemini_strict
 from tests.interaction.doors import Act, Door, Json, Upstream, answers, declared, result, streams, user
+from tests.interaction.every_door import NAMES, ask
 
 from ronda import Agent, invoke_agent_async
 from ronda.core.events import Event, Warned
@@ -46,6 +48,28 @@ async def test_options_the_model_never_hears_of_are_warned_of_once(door: Door, s
         "'logit_bias' is not sent: Gemini has no word for it",
         "'parallel_tool_calls' is not sent: Gemini has no word for it",
     ]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "completions"])  # which takes no sampling at all
+async def test_the_sampling_that_clients_ask_for_by_default_does_not_fail_at_the_newest_anthropic(
+    door: Door, name: str
+) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello."}], "usage": usage}
+    act = answers(json.dumps({**message, "stop_reason": "end_turn"}).encode())
+    sampling = {"temperature": 0.7, "top_p": 1.0}
+    asked = {"completion_args": sampling} if name == "conversations" else sampling
+    async with Upstream(act) as upstream:
+        provider = open_provider("anthropic:claude-sonnet-4-5", Where(upstream.url))
+        async with door.serving(provider) as served:
+            heard = await ask(served, name, False, **asked)
+
+    assert heard.text == "Hello."
+    assert [warning.partition(":")[0] for warning in heard.warnings] == [
+        "'temperature' is not sent",
+        "'top_p' is not sent",
+    ]
+    assert not upstream.requests[0].keys() & sampling.keys()
 
 
 async def test_an_image_for_a_model_that_cannot_see_is_a_note_to_it_and_a_warning_to_the_caller(
@@ -95,16 +119,6 @@ async def test_a_warning_is_an_event_of_the_library_s_runs_too() -> None:
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------------------
-
-
-async def test_what_an_api_version_does_not_take_is_a_400_before_anything_is_sent(door: Door) -> None:
-    async with Upstream() as upstream:
-        provider = open_provider("anthropic:claude-sonnet-4-5", Where(upstream.url))
-        async with door.serving(provider) as served:
-            answer = await served.post({"messages": [user("hi")], "temperature": 0.5})
-
-    assert (answer.status, answer.error["param"], upstream.bodies) == (400, "temperature", [])
-    assert "2023-06-01" in answer.error["message"]  # the way out
 
 
 async def test_the_older_version_of_an_api_takes_it() -> None:

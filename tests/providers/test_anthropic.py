@@ -85,12 +85,15 @@ async def test_the_older_api_is_behind_an_option() -> None:
     assert refusals(upstream.bodies[0], "2023-06-01") == []
 
 
-async def test_what_the_api_would_refuse_is_refused_by_name_without_asking() -> None:
-    async with Upstream() as upstream:
-        with pytest.raises(UpstreamError, match="'top_p' is not taken") as raised:
-            await call(Anthropic("claude-sonnet-4-5", upstream.url), asked(options=Options(top_p=0.9)))
+async def test_sampling_that_the_newest_api_refuses_is_left_out_with_a_warning() -> None:
+    options = Options(temperature=0.0, top_p=0.9, extra={"top_k": Raw(b"40")})
+    async with Upstream(says(text("a"))) as upstream:
+        finished, _ = await call(Anthropic("claude-sonnet-4-5", upstream.url), asked(options=options))
 
-    assert (raised.value.retryable, upstream.bodies) == (False, [])
+    assert not upstream.requests[0].keys() & {"temperature", "top_p", "top_k"}
+    assert refusals(upstream.bodies[0]) == []
+    why = "Anthropic's API of 2026-10-21 takes no such field; that of 2023-06-01 does"
+    assert finished.warnings == tuple(f"'{name}' is not sent: {why}" for name in ("temperature", "top_p", "top_k"))
 
 
 async def test_a_stream_is_shown_and_comes_to_the_plain_answer() -> None:

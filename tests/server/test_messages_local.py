@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.interaction.doors import Door
+from tests.interaction.every_door import ask
 from tests.server.messages_door import PICK, asking
 
 from ronda.providers.local.engine import Engine
@@ -58,4 +61,23 @@ async def test_a_model_that_was_never_taught_to_think_answers_all_the_same(door:
             thinking={"type": "adaptive"},
         )
 
-    assert message.to_dict()["warnings"] == ["this model cannot be told how much to think; 'thinking' was ignored"]
+    assert message.to_dict()["warnings"] == [
+        "'reasoning_effort' is not used: this local model cannot be told how to think"
+    ]
+
+
+ASKED: dict[str, Any] = {
+    "chat": {"reasoning_effort": "high", "max_tokens": 4},
+    "responses": {"reasoning": {"effort": "high"}, "max_output_tokens": 16},
+    "messages": {"reasoning_effort": "high"},
+    "completions": {"reasoning_effort": "high", "max_tokens": 4},
+    "conversations": {"completion_args": {"reasoning_effort": "high", "max_tokens": 4}},
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_how_much_to_think_is_a_warning_at_every_door(door: Door, model: LocalModel, name: str) -> None:
+    async with door.serving(model) as served:
+        heard = await ask(served, name, False, **ASKED[name])
+
+    assert heard.warnings == ["'reasoning_effort' is not used: this local model cannot be told how to think"]

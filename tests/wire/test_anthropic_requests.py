@@ -33,8 +33,8 @@ from ronda.core.parts import (
 )
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.transcript import repair
-from ronda.wire.anthropic import API, OLD_VERSION, VERSION
-from ronda.wire.anthropic.client import Body, betas, read_plain, refusal, write_request
+from ronda.wire.anthropic import API, OLD_VERSION
+from ronda.wire.anthropic.client import Body, betas, read_plain, write_request
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import names_of
 
@@ -243,13 +243,15 @@ def test_a_list_binds_the_answer_as_an_object_does() -> None:
         assert "system" not in said
 
 
-def test_sampling_is_refused_by_name_for_the_new_api_and_sent_to_the_old() -> None:
+def test_sampling_is_left_out_for_the_new_api_and_sent_to_the_old() -> None:
     options = Options(temperature=0.5, top_p=0.9, stop=("END",), max_tokens=7, seed=1, extra={"top_k": Raw(b"40")})
     said = written(user("x"), options=options, version=OLD_VERSION)
 
-    assert "'temperature'" in str(refusal(options, VERSION))
-    assert "'top_k'" in str(refusal(Options(extra={"top_k": Raw(b"40")}), VERSION))
-    assert refusal(options, OLD_VERSION) is None
+    unsampled = written(user("x"), options=options)
+    assert {name: unsampled[name] for name in unsampled.keys() - {"messages", "model"}} == {
+        "max_tokens": 7,
+        "stop_sequences": ["END"],
+    }
     assert {name: said[name] for name in said.keys() - {"messages", "model"}} == {
         "max_tokens": 7,
         "temperature": 0.5,

@@ -9,7 +9,7 @@ import msgspec
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.parts import ToolCall
-from ronda.core.plan import Options, Plan
+from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamError
@@ -25,7 +25,6 @@ from ronda.wire.anthropic.client import (
     is_about_grammar,
     joined,
     read_answer,
-    refusal,
     under_own_names,
 )
 from ronda.wire.anthropic.models import facts
@@ -58,11 +57,6 @@ class Anthropic:
         self._timeouts = timeouts or Timeouts()
         self._http: dict[str, Http] = {}  # by the betas asked for, which are a header
 
-    def check(self, plan: Plan) -> None:
-        """Raises BadRequest for what the API of this version would refuse: to be asked before a run starts."""
-        if (refused := refusal(plan.options, self._version)) is not None:
-            raise refused
-
     def enforces_format(self, options: Options) -> bool:
         """A schema that the API takes without a change is decoded under; others are looked at at the end."""
         form = form_of(options.response_format)
@@ -77,8 +71,6 @@ class Anthropic:
         return Projection(written, tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        if (refused := refusal(request.options, self._version)) is not None:
-            raise UpstreamError(str(refused), status=400) from refused
         body = body_of(request)
         answers: list[Answer] = []
         while not answers or (answers[-1].paused and len(answers) <= MAX_PAUSES):

@@ -78,7 +78,6 @@ def test_every_option_has_its_word() -> None:
         ({"top_logprobs": "3"}, "'top_logprobs' goes with 'logprobs'"),
         ({"logprobs": "true", "top_logprobs": "21"}, "'top_logprobs' is 21"),
         ({"logprobs": "5"}, "'logprobs'"),
-        ({"enable_thinking": "true"}, "does not support 'enable_thinking'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(extra: dict[str, str], problem: str) -> None:
@@ -95,7 +94,6 @@ def test_what_makes_no_sense_is_refused_by_name(extra: dict[str, str], problem: 
         ({"temperature": -1.0}, "'temperature' is -1"),
         ({"top_p": 1.1}, "'top_p' is 1.1"),
         ({"stop": ("",)}, "'stop' has an empty text"),
-        ({"reasoning_effort": "high"}, "does not support 'reasoning_effort'"),
     ],
 )
 def test_so_is_an_option_out_of_bounds(options: dict[str, Any], problem: str) -> None:
@@ -111,6 +109,13 @@ def test_a_model_that_thinks_is_told_how_much() -> None:
     assert read(thinks=True, reasoning_effort="high").template == {"reasoning_effort": "high", "enable_thinking": True}
     assert read(thinks=True, extra={"enable_thinking": "false"}).template == {"enable_thinking": False}
     assert read(reasoning_effort="none") == Settings({}, {})
+
+
+def test_a_model_that_was_not_taught_to_think_answers_all_the_same() -> None:
+    told = "is not used: this local model cannot be told how to think"
+    asked = read(reasoning_effort="high", extra={"enable_thinking": "true"})
+    assert asked == Settings({}, {}, warnings=(f"'reasoning_effort' {told}", f"'enable_thinking' {told}"))
+    assert read(extra={"enable_thinking": "false"}) == Settings({}, {})
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32 - 1, 2**63])

@@ -128,7 +128,8 @@ class LocalModel:
         if prepared.owed:
             body = await self._engine.aside(partial(self._prepare_call, request, settings, prepared, reading.raw))
             done = done.then(await self._engine.complete(body, reading.take))
-        return reading.finish(done)
+        finished = reading.finish(done)
+        return msgspec.structs.replace(finished, warnings=settings.warnings) if settings.warnings else finished
 
     async def count_tokens(self, request: ModelRequest) -> int:
         """How many tokens the prompt of this request takes. Nothing is decoded."""

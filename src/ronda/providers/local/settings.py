@@ -1,6 +1,7 @@
 """The caller's options → the engine's words for them, or a BadRequest that names what cannot be done.
 
-Every option works, is refused by name, or is on the short list of those that mean nothing to a model on this machine.
+Every option works, is refused by name, or is on the short list of those that mean nothing to a model on this machine. How much
+to think is asked of every model by some clients; one that was not taught to answers all the same, with a warning.
 Pure: the prompt, the number of tokens and the grammar are added by whoever knows them.
 """
 
@@ -49,12 +50,14 @@ class Settings(Struct, frozen=True):
     template: dict[str, Any]
     logprobs: int | None = None
     guide_calls: bool | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def read_settings(options: Options, *, thinks: bool) -> Settings:
     """`thinks`: the model's template can be told how much to think."""
     body: dict[str, Any] = {}
     template: dict[str, Any] = {}
+    unused: list[str] = []
     if options.max_tokens is not None and options.max_tokens < 1:
         name = "max_completion_tokens" if "max_completion_tokens" in options.extra else "max_tokens"
         raise BadRequest(f"{name} must be at least 1.", param=name)
@@ -73,12 +76,13 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
             template["reasoning_effort"] = options.reasoning_effort
             template["enable_thinking"] = options.reasoning_effort not in ("none", "off")
         elif options.reasoning_effort not in ("none", "off", "minimal"):
-            raise BadRequest("this local model does not support 'reasoning_effort'", param="reasoning_effort")
+            unused.append("reasoning_effort")
     for name, raw in options.extra.items():
         if raw == NULL or name in IGNORED or name in _READ_APART:
             continue
         if name in _TEMPLATE:
-            _read_template(name, raw, template, thinks)
+            if not _read_template(name, raw, template, thinks):
+                unused.append(name)
         elif name in _NUMBERS:
             to, kind, least, most = _NUMBERS[name]
             body[to] = _within(_decode(raw, kind, name), name, least, most)
@@ -92,7 +96,8 @@ def read_settings(options: Options, *, thinks: bool) -> Settings:
         body["repeat_last_n"] = _LOOK_BACK
     guide = options.extra.get("guide_calls", NULL)
     guide_calls = None if guide == NULL else _decode(guide, bool, "guide_calls")
-    return Settings(body, template, _read_logprobs(options, body), guide_calls)
+    warnings = tuple([f"'{name}' is not used: this local model cannot be told how to think" for name in unused])
+    return Settings(body, template, _read_logprobs(options, body), guide_calls, warnings)
 
 
 def _read_logprobs(options: Options, body: dict[str, Any]) -> int | None:
@@ -108,13 +113,15 @@ def _read_logprobs(options: Options, body: dict[str, Any]) -> int | None:
     return top or 0
 
 
-def _read_template(name: str, raw: Raw, template: dict[str, Any], thinks: bool) -> None:
+def _read_template(name: str, raw: Raw, template: dict[str, Any], thinks: bool) -> bool:
+    """False where the model has no use for it."""
     if name == "chat_template_kwargs":
         template |= _decode(raw, dict[str, Any], name)
-    elif thinks:
-        template[name] = _decode(raw, bool, name)
-    elif _decode(raw, bool, name):
-        raise BadRequest(f"this local model does not support '{name}'", param=name)
+        return True
+    wanted = _decode(raw, bool, name)
+    if thinks:
+        template[name] = wanted
+    return thinks or not wanted
 
 
 def _read_bias(raw: Raw) -> list[list[float]]:

@@ -20,7 +20,7 @@ from ronda.wire.anthropic.answer import Answer, joined, read_answer, read_plain,
 from ronda.wire.anthropic.errors import is_about_grammar
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import NO_NAMES, Ids, Names, names_of
-from ronda.wire.anthropic.options import Said, Tail, betas, form_of, refusal, write_tail
+from ronda.wire.anthropic.options import Said, Tail, betas, form_of, write_tail
 from ronda.wire.anthropic.stream import Reader
 from ronda.wire.anthropic.turns import (
     begins_with_thought,
@@ -47,7 +47,6 @@ __all__ = [
     "joined",
     "read_answer",
     "read_plain",
-    "refusal",
     "under_own_names",
     "write_request",
 ]
@@ -124,7 +123,7 @@ class Body:
     def write(self, model: str, request: ModelRequest, version: str = VERSION, paused: Sequence[Answer] = ()) -> bytes:
         """`paused` are the pieces so far of a turn that is not over: they go back unchanged for the model to go on."""
         self._follow(model, request, version)
-        tail = self._write_tail(model, request, paused[-1].container if paused else None)
+        tail = self._write_tail(model, request, version, paused[-1].container if paused else None)
         said = b",".join([blocks for answer in paused if (blocks := bytes(answer.content).strip()[1:-1])])
         size, end = self._end(tail, said)
         for change in tail.changes:
@@ -220,7 +219,7 @@ class Body:
         self.changes.tell("message_added", "the user says 'Continue.'", "this model cannot go on from its own words")
         return size, b"]}," + _GO_ON + self._late_message()
 
-    def _write_tail(self, model: str, request: ModelRequest, container: str | None) -> Tail:
+    def _write_tail(self, model: str, request: ModelRequest, version: str, container: str | None) -> Tail:
         in_loop = self._role == "user" and self._has_results
         said = Said(
             tuple(self._system),
@@ -231,7 +230,7 @@ class Body:
         tail_of = (request.tools, request.choice, request.options, request.stream, self.grammars)
         if self._tail_of and self._tail_of[-1] == said and all(map(is_, tail_of, self._tail_of)):
             return self._tail
-        self._tail = write_tail(model, facts(model), request, said, self.names, self.grammars)
+        self._tail = write_tail(model, facts(model), request, said, self.names, self.grammars, version)
         self._tail_of = (*tail_of, said)
         return self._tail
 

@@ -6,6 +6,7 @@ field goes out as the caller wrote it, and the API refuses by name what it does 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
-from ronda.errors import BadRequest
 from ronda.schema.lower import ANTHROPIC_ANSWER, Lowered, lowered
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.models import Model
@@ -43,7 +43,6 @@ _AS_USUAL: Final = {
 _SAID_OTHERWISE: Final = frozenset(
     {"betas", "max_completion_tokens", "metadata", "output_config", "safety_identifier", "thinking", "user"}
 )
-_SAMPLING: Final = ("temperature", "top_p", "top_k")
 
 # Tokens to think, for models that take a number; the least they take is 1024.
 _BUDGETS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
@@ -72,23 +71,28 @@ class Tail(Struct, frozen=True):
     changes: tuple[tuple[Kind, str, str], ...] = ()
 
 
-def refusal(options: Options, version: str) -> BadRequest | None:
-    """What the API of this version would answer 400 to, said before anything is sent."""
-    if version != VERSION:
-        return None
-    asked = {"temperature": options.temperature is not None, "top_p": options.top_p is not None}
-    for name in _SAMPLING:
-        if asked.get(name) or name in options.extra:
-            return BadRequest(
-                f"'{name}' is not taken by Anthropic's API of {version}; leave it out, or ask for the API of {OLD_VERSION}",
-                param=name,
-            )
-    return None
+def _without_sampling(options: Options) -> tuple[Options, list[str]]:
+    """What the newest API takes, and what it would answer 400 to. Clients say it in every request, by their defaults."""
+    asked = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.extra.get("top_k")}
+    unsent = [name for name, value in asked.items() if value is not None]
+    if not unsent:
+        return options, unsent
+    extra = {name: value for name, value in options.extra.items() if name != "top_k"}
+    return msgspec.structs.replace(options, temperature=None, top_p=None, extra=extra), unsent
 
 
-def write_tail(name: str, model: Model, request: ModelRequest, said: Said, names: Names, grammars: bool = True) -> Tail:
+def write_tail(
+    name: str,
+    model: Model,
+    request: ModelRequest,
+    said: Said,
+    names: Names,
+    grammars: bool = True,
+    version: str = VERSION,
+) -> Tail:
     """`grammars`: the model may be asked to decode under strict schemas."""
-    options, extra = request.options, request.options.extra
+    options, unsent = _without_sampling(request.options) if version == VERSION else (request.options, [])
+    extra = options.extra
     rest: dict[str, Any] = {"model": name}
     thinking = _thinking(model, request, said)
     rest["max_tokens"] = _max_tokens(model, options, thinking)
@@ -124,11 +128,16 @@ def write_tail(name: str, model: Model, request: ModelRequest, said: Said, names
     thinks = thinking is not None and _type_of(thinking) in ("enabled", "adaptive", "between_tools")
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
-    return Tail(b"]," + encode(rest)[1:], thinks, prefill, _changes(options, instruction, grammars))
+    return Tail(b"]," + encode(rest)[1:], thinks, prefill, _changes(options, unsent, instruction, grammars))
 
 
-def _changes(options: Options, instruction: str | None, grammars: bool) -> tuple[tuple[Kind, str, str], ...]:
+def _changes(
+    options: Options, unsent: Sequence[str], instruction: str | None, grammars: bool
+) -> tuple[tuple[Kind, str, str], ...]:
     found: list[tuple[Kind, str, str]] = []
+    for name in unsent:
+        why = f"Anthropic's API of {VERSION} takes no such field; that of {OLD_VERSION} does"
+        found.append(("option_unsent", f"'{name}' is not sent", why))
     if options.seed is not None:
         found.append(("option_unsent", "'seed' is not sent", "this API cannot be seeded"))
     for name in options.extra.keys() & IGNORED.keys():
