@@ -57,6 +57,12 @@ def responses_routes(server: Server) -> list[Route]:
             answer.fold(0, events[1:])
             return _json(answer.body())
         tape = server.responses.tapes.find(run.id, run.start.owner)
+        if tape is not None and tape.is_full and tape.run is not None:
+            raise BadRequest(
+                f"the response '{request.path_params['id'][:100]}' has grown too large to be watched from its beginning while it "
+                "is under way; ask for it when it is finished",
+                code="response_too_large",
+            )
         # What is said of its end is read from the run itself, which must be the one that comes to it.
         live = tape.run if tape is not None else None
         sealer = server.responses.sealer(run.start.owner)

@@ -3,35 +3,88 @@
 A tape holds a run's events as they were shown, previews too, in memory. Whoever watches writes them anew, with a writer of
 their own; so the numbers are those of the stream that was sent first. When a tape is gone, the journal is left, which has no
 previews: the text then comes in fewer pieces.
+
+All tapes together have a bound in bytes. Finished ones go first, the oldest before others; then the largest of those under way
+stops: who watches it goes on, and who comes later is told to come back when the run is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
-from ronda.core.events import PREVIEWS, Event, RunFinished
+from ronda.core.events import (
+    PREVIEWS,
+    CallDelta,
+    Event,
+    LogprobsDelta,
+    ModelFinished,
+    ModelInterrupted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    TextDelta,
+    ToolFinished,
+)
+from ronda.core.parts import ToolCall
 from ronda.core.run import Run
 from ronda.wire.openai_responses.answer import ResponseAnswer
 
 KEPT = 200  # finished streams
-KEPT_EVENTS = 50_000  # of all finished streams together
+KEPT_BYTES = 64 * 1024 * 1024  # of all tapes together
+_EVENT_BYTES = 96  # an event without its text: a Struct, a str's head, and its place in the list
+
+
+def _size(batch: Sequence[Event]) -> int:
+    size = _EVENT_BYTES * len(batch)
+    for event in batch:
+        if type(event) is TextDelta:  # nearly all there is
+            size += len(event.text)
+        else:
+            size += _text_size(event)
+    return size
+
+
+def _text_size(event: Event) -> int:
+    match event:
+        case ReasoningDelta(text=text) | RefusalDelta(text=text):
+            return len(text)
+        case CallDelta(arguments=arguments):
+            return len(arguments)
+        case LogprobsDelta(logprobs=raw) | NativeDelta(payload=raw):
+            return memoryview(raw).nbytes
+        case ModelFinished(turn=turn) | ModelInterrupted(turn=turn):
+            native = memoryview(turn.native.payload).nbytes if turn.native is not None else 0
+            return native + sum([len(one.arguments if isinstance(one, ToolCall) else one.text) for one in turn.parts])
+        case ToolFinished(result=result):
+            return len(result.content)
+        case _:
+            return 0
 
 
 class Tape:
     """`run` is there while it is under way: what a conversation weighs is not kept for the sake of its end."""
 
-    __slots__ = ("events", "owner", "run", "watchers")
+    __slots__ = ("events", "is_full", "owner", "run", "size", "watchers")
 
     def __init__(self, run: Run) -> None:
         self.owner = run.start.owner
+        self.size = 0  # bytes
+        self.is_full = False  # nothing is kept of it any more
         self.run: Run | None = run
         self.events: list[Event] = []
         self.watchers: list[
             Callable[[Sequence[Event]], None]
         ] = []  # told of each batch, and of nothing when it breaks off
 
+    def stop(self) -> None:
+        self.is_full = True
+        self.events, self.size = [], 0
+
     def tell(self, batch: Sequence[Event]) -> None:
-        self.events += batch
+        if not self.is_full:
+            self.events += batch
         if self.watchers:
             for watch in self.watchers.copy():
                 watch(batch)
@@ -61,6 +114,7 @@ class Recorded:
 
     def _take(self, batch: Sequence[Event]) -> None:
         self._tape.tell(batch)
+        self._tapes.grown(self._tape, batch)
         if type(batch[-1]) is RunFinished:
             self._tapes.finished(self._run)
 
@@ -84,16 +138,33 @@ class Tapes:
         tape = self._live.pop(run, None)
         if tape is not None:
             tape.tell(())
-        if (tape := self._over.pop(run, None)) is not None:
-            self._size -= len(tape.events)
+        else:
+            tape = self._over.pop(run, None)
+        if tape is not None:
+            self._size -= tape.size
+            tape.stop()
+
+    def grown(self, tape: Tape, batch: Sequence[Event]) -> None:
+        if tape.is_full:
+            return
+        size = _size(batch)
+        tape.size += size
+        self._size += size
+        while self._size > KEPT_BYTES:
+            if self._over:
+                self.drop(next(iter(self._over)))
+                continue
+            largest = max(self._live.values(), key=attrgetter("size"))
+            self._size -= largest.size
+            largest.stop()
 
     def finished(self, run: str) -> None:
         tape = self._live.pop(run)
         tape.run = None
         tape.watchers = []
         if not any(type(event) in PREVIEWS for event in tape.events):
+            self._size -= tape.size
             return  # the journal has the same
         self._over[run] = tape
-        self._size += len(tape.events)
-        while len(self._over) > KEPT or (self._size > KEPT_EVENTS and len(self._over) > 1):
+        if len(self._over) > KEPT:
             self.drop(next(iter(self._over)))

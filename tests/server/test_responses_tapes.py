@@ -1,0 +1,80 @@
+"""Streams that can be watched again take so much memory, all together, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.interaction.doors import Door, Json, Raw, Served, soon
+from tests.server.responses_door import post, send
+
+from ronda.core.events import ModelFinished, TextDelta
+from ronda.core.parts import AssistantTurn, Text
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+
+KEPT = 4_000
+
+
+class Talker:
+    """A model that says a thousand characters in ten pieces, and waits before the last of them if it is told to."""
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self.may_end = asyncio.Event()
+        self.has_begun = asyncio.Event()
+        if not waits:
+            self.may_end.set()
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        show([TextDelta("x" * 100) for _ in range(9)])
+        self.has_begun.set()
+        await self.may_end.wait()
+        show([TextDelta("y" * 100)])
+        return ModelFinished(AssistantTurn((Text("x" * 900 + "y" * 100),)))
+
+
+async def watch(served: Served, id: str) -> Raw:
+    return await send(served, "GET", f"/responses/{id}?stream=true")
+
+
+def id_of(answer: Raw) -> str:
+    return str(json.loads(answer.frames[0])["response"]["id"])
+
+
+def pieces(answer: Raw) -> int:
+    return sum(name == "response.output_text.delta" for name, _ in answer.events)
+
+
+ASK: Json = {"input": "go", "stream": True}
+
+
+async def test_the_oldest_finished_streams_go_when_there_are_too_many_bytes(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ronda.server.responses.tapes.KEPT_BYTES", 2 * KEPT)
+    async with door.serving(Talker()) as served:
+        ids = [id_of(await post(served, ASK)) for _ in range(8)]
+        seen = [pieces(await watch(served, id)) for id in ids]
+
+    assert seen[:4] == [1, 1, 1, 1]  # from the journal: the text in one piece
+    assert seen[-1] == 10
+
+
+async def test_a_stream_under_way_that_is_too_large_goes_on_and_is_not_kept(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ronda.server.responses.tapes.KEPT_BYTES", 500)
+    model = Talker(waits=True)
+    async with door.serving(model) as served, soon():
+        asking = asyncio.create_task(post(served, ASK))
+        await model.has_begun.wait()
+        [run] = served.server.runs.live
+        refused = await watch(served, "resp_" + run.removeprefix("run_"))
+        model.may_end.set()
+        first = await asking
+        again = await watch(served, id_of(first))
+
+    assert (refused.status, refused.error["code"]) == (400, "response_too_large")
+    assert pieces(first) == 10
+    assert (again.status, pieces(again)) == (200, 1)
