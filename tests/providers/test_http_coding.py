@@ -11,8 +11,8 @@ import uvloop
 from tests.patience import soon
 from tests.providers.raw_upstream import Upstream, chunked, http, pieces, read, request, says, sized
 
+from ronda.core.limits import ANSWER_BYTES
 from ronda.errors import UpstreamBroken
-from ronda.providers.http.endpoint import MAX_ANSWER
 
 
 def without_a_head(plain: bytes) -> bytes:
@@ -142,7 +142,7 @@ async def test_a_stream_whose_packed_end_is_missing_has_ended_all_the_same() -> 
 
 @pytest.mark.parametrize("files", [1, 3])
 async def test_an_answer_that_grows_when_it_is_unpacked_is_bounded(files: int) -> None:
-    bomb = gzip.compress(b"\0" * (MAX_ANSWER // files + 1)) * files
+    bomb = gzip.compress(b"\0" * (ANSWER_BYTES // files + 1)) * files
     async with Upstream(says(sized(bomb, b"Content-Encoding: gzip"))).running() as upstream:
-        with pytest.raises(UpstreamBroken, match=f"larger than {MAX_ANSWER} bytes"):
+        with pytest.raises(UpstreamBroken, match=f"larger than {ANSWER_BYTES} bytes"):
             await read(http(upstream))

@@ -237,6 +237,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-run-seconds", type=float, metavar="SECONDS", help="the most time one run may take")
     parser.add_argument(
+        "--max-answer-bytes",
+        type=int,
+        metavar="N",
+        help="the most that is taken of one answer of a model (default 32 MiB)",
+    )
+    parser.add_argument(
         "--data-dir",
         metavar="DIR",
         help="where runs are journaled (default: your state folder); ':memory:' keeps nothing",

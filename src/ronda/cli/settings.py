@@ -57,6 +57,8 @@ def _check(config: ServerConfig) -> None:
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise BadConfig(f"--{name.replace('_', '-')} is {seconds:g}; it must be more than 0 seconds")
     _check_local_sizes(config)
+    if config.max_answer_bytes < 1:
+        raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")
     check_model(config.model, config.base_url)
 
 

@@ -17,6 +17,10 @@ LimitName: TypeAlias = Literal[
     "repeated_call",
 ]
 
+# Of one answer as it arrives, with everything around its text: more than any model writes at once (128,000 tokens, each in a
+# chunk of its own, come to about 30 MB), and little enough for a client that never reads it.
+ANSWER_BYTES = 32 * 1024 * 1024
+
 SERVER_ROUNDS = 256
 LIBRARY_ROUNDS = 10
 
@@ -42,6 +46,7 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     seconds: float | None = None
     repeats: int | None = 6
     on_limit: Literal["answer", "error"] = "answer"
+    answer_bytes: int = ANSWER_BYTES
 
 
 class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ronda.core.limits import ANSWER_BYTES
 from ronda.core.parts import Turn
 from ronda.core.plan import Options, ToolChoice, ToolSpec
 
@@ -23,3 +24,4 @@ class ModelRequest(Struct, gc=False):
     round: int
     attempt: int
     scratch: dict[str, Any]
+    max_bytes: int = ANSWER_BYTES  # of the answer, as it arrives

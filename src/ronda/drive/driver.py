@@ -209,7 +209,8 @@ class Driver:
             turns = [*turns, user(nudge)]
         choice = NONE if last else plan.choice if action.owes else plan.choice.when_met
         stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
-        request = ModelRequest(turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch)
+        most = plan.limits.answer_bytes
+        request = ModelRequest(turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most)
         try:
             finished = await self._try(request, started)
         except _Interrupted as broken:

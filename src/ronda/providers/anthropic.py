@@ -85,7 +85,7 @@ class Anthropic:
 
     async def _ask(self, body: Body, request: ModelRequest, show: Show, paused: list[Answer]) -> Answer:
         data = body.write(self._model, request, self._version, paused)
-        async with self._to(betas(request.options)).post(data) as answer:
+        async with self._to(betas(request.options)).post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:

@@ -72,7 +72,9 @@ class Gemini:
         body = body_of(request, self._tool_role, self._openapi)
         written = body.write(self._model, request)
         naming = Naming(self._model, body.tools, request.run, request.round)
-        async with (self._stream if request.stream else self._plain).post(written) as answer:
+        async with (self._stream if request.stream else self._plain).post(
+            written, len(shows) * request.max_bytes
+        ) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream:

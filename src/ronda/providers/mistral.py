@@ -60,7 +60,7 @@ class Mistral:
         body = body_of(request, self._agent)
         written = body.write(self._model, request)
         naming = Naming(self._model, body.tools, request.run, request.round)
-        async with self._http.post(written) as answer:
+        async with self._http.post(written, len(shows) * request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:

@@ -46,7 +46,7 @@ class OpenAIChat:
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._speaker, self._api)
-        async with self._http.post(body.write(self._model, request)) as answer:
+        async with self._http.post(body.write(self._model, request), request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             naming = self._naming(body, request)
@@ -68,7 +68,7 @@ class OpenAIChat:
         extra = {**request.options.extra, "n": Raw(str(n).encode())}
         many = structs.replace(request, options=structs.replace(request.options, extra=extra), scratch={})
         body = body_of(many, self._speaker, self._api)
-        async with self._http.post(body.write(self._model, many)) as answer:
+        async with self._http.post(body.write(self._model, many), n * request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             naming = self._naming(body, request)

@@ -67,7 +67,7 @@ class OpenAIResponses:
 
     async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._speaker)
-        async with self._http.post(body.write(self._model, request, self._encrypted)) as answer:
+        async with self._http.post(body.write(self._model, request, self._encrypted), request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             names = own_names(request.tools)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ronda.core.limits import SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
+from ronda.core.limits import ANSWER_BYTES, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
 
 MAX_BODY = 50 * 1024 * 1024
 
@@ -34,6 +34,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tool_calls: Literal["all", "first"] = "all"
     max_body: int = MAX_BODY
     max_run_seconds: float | None = None
+    max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
     journal_max_days: float = 30.0
     journal_max_bytes: int = 2 * 1024 * 1024 * 1024

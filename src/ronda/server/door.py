@@ -219,6 +219,7 @@ class Exchange:
                 tool_calls=asked.max_tool_calls,
                 seconds=server.config.max_run_seconds,
                 repeats=server.config.max_identical_calls,
+                answer_bytes=server.config.max_answer_bytes,
             ),
             retry=server.config.retry,
             parallel=options.parallel_tool_calls is not False,

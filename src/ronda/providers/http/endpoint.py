@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ronda.core.events import Preview
-from ronda.core.limits import Timeouts
+from ronda.core.limits import ANSWER_BYTES, Timeouts
 from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
 from ronda.providers.http.address import Address, without_secrets
@@ -24,8 +24,6 @@ from ronda.providers.http.pool import Pool, open_pool, pool_here
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-MAX_ANSWER = 64 * 1024 * 1024
 
 
 class StreamReader(Protocol):
@@ -73,8 +71,9 @@ class Http:
         self._timeouts = timeouts
         self._to: tuple[Address, bytes] | None = None
 
-    def post(self, body: bytes) -> _Post:
-        return _Post(self, body)
+    def post(self, body: bytes, max_bytes: int = ANSWER_BYTES) -> _Post:
+        """`max_bytes`: what is taken of the answer."""
+        return _Post(self, body, max_bytes)
 
     def _prepared(self) -> tuple[Address, bytes]:
         if self._to is None:
@@ -92,10 +91,11 @@ class Http:
 class _Post:
     """A request under way."""
 
-    __slots__ = ("_body", "_connection", "_http", "_pool")
+    __slots__ = ("_body", "_connection", "_http", "_max_bytes", "_pool")
 
-    def __init__(self, http: Http, body: bytes) -> None:
+    def __init__(self, http: Http, body: bytes, max_bytes: int) -> None:
         self._http = http
+        self._max_bytes = max_bytes
         self._body = body
         self._pool: Pool
         self._connection: Connection
@@ -114,7 +114,7 @@ class _Post:
                 connection.ask(head, self._body, timeouts.first_byte)
                 await connection.head()
                 self._connection = connection
-                return Answer(connection, address, timeouts)
+                return Answer(connection, address, timeouts, self._max_bytes)
             except BaseException as error:
                 if connection is not None:
                     connection.abort()
@@ -152,18 +152,20 @@ def _unreachable(error: Exception, address: Address, timeouts: Timeouts, connect
 
 
 class Answer:
-    __slots__ = ("_address", "_connection", "_inflate", "_timeouts", "_unreadable", "status")
+    __slots__ = ("_address", "_connection", "_inflate", "_max_bytes", "_size", "_timeouts", "_unreadable", "status")
 
-    def __init__(self, connection: Connection, address: Address, timeouts: Timeouts) -> None:
+    def __init__(self, connection: Connection, address: Address, timeouts: Timeouts, max_bytes: int) -> None:
         self._connection = connection
         self._address = address
         self._timeouts = timeouts
+        self._max_bytes = max_bytes
+        self._size = 0  # of what came so far
         self.status = connection.status
         self._inflate: Inflater | None = None
         self._unreadable: Unreadable | None = None
         if (coding := connection.headers.get(b"content-encoding")) is not None:
             try:
-                self._inflate = inflater(coding, MAX_ANSWER)
+                self._inflate = inflater(coding, max_bytes)
             except Unreadable as error:
                 self._unreadable = error
 
@@ -189,14 +191,10 @@ class Answer:
     async def read(self) -> bytes:
         """The whole body, within bounds. Of an answer that says no, what can be read of it: its status says enough."""
         pieces: list[bytes] = []
-        size = 0
         try:
             while piece := await self.next():
                 if not pieces and self._connection.all_taken and self._inflate is None:
                     return piece
-                size += len(piece)
-                if size > MAX_ANSWER:
-                    raise self._too_large()
                 pieces.append(piece)
         except UpstreamBroken:
             if self.status < 400:
@@ -204,7 +202,7 @@ class Answer:
         return b"".join(pieces)
 
     async def next(self) -> bytes:
-        """What has arrived since the last time; empty at the end."""
+        """What has arrived since the last time, within bounds; empty at the end."""
         if self._unreadable is not None:
             raise UpstreamBroken(f"the answer of {self._address.origin} {self._unreadable}") from self._unreadable
         try:
@@ -219,6 +217,9 @@ class Answer:
             ) from error
         except TooLarge:
             raise self._too_large() from None
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise self._too_large()
         return data
 
     async def stream_into(self, reader: StreamReader, show: Show) -> None:
@@ -253,4 +254,7 @@ class Answer:
         return b""
 
     def _too_large(self) -> UpstreamBroken:
-        return UpstreamBroken(f"the answer of {self._address.origin} is larger than {MAX_ANSWER} bytes")
+        return UpstreamBroken(
+            f"the answer of {self._address.origin} is larger than {self._max_bytes} bytes, and no more is taken of one answer "
+            "(--max-answer-bytes)"
+        )
