@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.pipeline.files import scripted
+from tests.wire.any_history import plain_turns, system_turns, user_turns
 
-from ronda import Agent, Result, ToolChoice, invoke_agent, run_agent, run_agent_async, stream_agent, tool
+from ronda import (
+    Agent,
+    GuardrailResult,
+    Guardrails,
+    Result,
+    ToolChoice,
+    invoke_agent,
+    run_agent,
+    run_agent_async,
+    stream_agent,
+    tool,
+)
+from ronda.agent.conversation import read_turns
 from ronda.core.events import ModelFinished
 from ronda.core.parts import (
     AssistantTurn,
@@ -248,7 +264,33 @@ def test_a_history_takes_the_place_of_a_files_thread() -> None:
 
 
 def test_the_choice_of_the_package_is_the_agents() -> None:
-    for given in (ToolChoice.Required, ToolChoice("required"), "required"):
+    for choice in (ToolChoice.Required, ToolChoice("required"), "required"):
         model = ScriptedModel(calls("weather", city="Rome"), says("Sunny."))
-        run_agent(Agent(model, tools=[weather], tool_choice=given), "go")
+        run_agent(Agent(model, tools=[weather], tool_choice=choice), "go")
         assert model.requests[0].choice == ToolChoice("required")
+
+
+@given(st.lists(system_turns | user_turns | plain_turns(), min_size=1, max_size=6))
+def test_a_conversation_that_was_saved_as_json_is_the_same_history(turns: list[Turn]) -> None:
+    assert list(read_turns(json.loads(msgspec.json.encode(turns)), "history")) == turns
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_guardrail_may_write_the_turns_to_show_as_messages(kind: str) -> None:
+    def judge(turns: Sequence[Turn]) -> GuardrailResult:
+        return GuardrailResult(True, rewrite=OPENAI)
+
+    async def judge_later(turns: Sequence[Turn]) -> GuardrailResult:
+        return judge(turns)
+
+    model = ScriptedModel(says("Sunny."))
+    run_agent(Agent(model), "go", guardrails=Guardrails(input=judge if kind == "plain" else judge_later))
+    assert model.heard == [TURNS]
+
+
+def test_an_option_that_is_misspelt_is_an_error_for_type_checkers_too() -> None:
+    agent = Agent(ScriptedModel(says("hi")))
+    with pytest.raises(TypeError, match="unknown option 'max_iteration'; there is "):
+        run_agent(agent, "go", max_iteration=3)  # type: ignore[call-arg]  # mypy would say if it were none
+    with pytest.raises(BadRequest, match="max_iterations is 'three'"):
+        invoke_agent(agent, "go", max_iterations="three")  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from ronda.core.parts import SystemTurn, ToolTurn, Turn
 from ronda.errors import BadRequest
 
 TURNS = get_args(Turn)
+_TAGS = frozenset(turn.__struct_config__.tag for turn in TURNS)
 Messages: TypeAlias = Sequence[Turn | Mapping[str, Any]]
 
 
@@ -47,9 +48,11 @@ def without_instructions(turns: Sequence[Turn]) -> Sequence[Turn]:
 def _kind(item: Any) -> str:
     if isinstance(item, TURNS):
         return "turns"
-    if isinstance(item, Mapping):
-        return "openai" if "role" in item else "json" if "type" in item else ""
-    return ""
+    if not isinstance(item, Mapping):
+        return ""
+    if item.get("type") in _TAGS:  # asked first: a developer's turn has a role, too
+        return "json"
+    return "openai" if "role" in item else ""
 
 
 def _from_openai(items: list[Any], what: str) -> Iterable[Turn]:

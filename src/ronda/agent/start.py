@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -16,7 +16,7 @@ from ronda.agent.conversation import Messages, read_turns, without_instructions
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_from, tool_table
 from ronda.core.events import PREVIEWS, Event, RunStarted
-from ronda.core.guardrails import Guardrails
+from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
@@ -279,12 +279,29 @@ _STAGES: tuple[Literal["input", "output", "tool"], ...] = ("input", "output", "t
 
 
 def _guardrails(given: Guardrails | Mapping[str, Callable[..., Any]] | None) -> Guardrails | None:
-    if given is None or isinstance(given, Guardrails):
-        return given
-    unknown = given.keys() - set(_STAGES)
-    if unknown:
-        raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {', '.join(_STAGES)}", param="guardrails")
-    return Guardrails(**given)
+    if given is None:
+        return None
+    if not isinstance(given, Guardrails):
+        unknown = given.keys() - set(_STAGES)
+        if unknown:
+            stages = ", ".join(_STAGES)
+            raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {stages}", param="guardrails")
+        given = Guardrails(**given)
+    return given if given.input is None else replace(given, input=_rewriting(given.input))
+
+
+def _rewriting(judge: Callable[[Sequence[Turn]], Any]) -> Callable[[Sequence[Turn]], Any]:
+    """An input guardrail may write the turns to show as messages, as everybody who gives turns may."""
+
+    async def judged(turns: Sequence[Turn]) -> Any:
+        said = judge(turns)
+        if isinstance(said, Awaitable):
+            said = await said
+        if isinstance(said, GuardrailResult) and isinstance(said.rewrite, list | tuple) and said.rewrite:
+            return replace(said, rewrite=read_turns(said.rewrite, "rewrite"))
+        return said
+
+    return judged
 
 
 def _budget(characters: int | None) -> int | None:

@@ -69,9 +69,7 @@ class Upstream(Struct, frozen=True):
 def upstream_of(prompty: Prompty) -> Upstream:
     model = prompty.model
     if model is None:
-        raise BadPrompty(
-            f"{_named(prompty)} names no model; give it one: `model: openai-chat:NAME`", path=prompty.path
-        )
+        raise BadPrompty(f"{_named(prompty)} names no model; give it one: `model: openai-chat:NAME`", path=prompty.path)
     if model.api_type not in API_TYPES:
         raise BadPrompty(f"Unsupported API type: {model.api_type}", path=prompty.path, field="model.apiType")
     connection = resolve_connection(model.connection) if model.connection is not None else None
