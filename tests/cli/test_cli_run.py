@@ -281,7 +281,7 @@ def test_what_tools_print_goes_to_standard_error(tmp_path: Path, stream: list[st
     model = script(tmp_path, {"calls": [{"name": name} for name in names]}, "The answer.")
 
     command = [sys.executable, "-m", "ronda", "run", "hi", *stream, "--model", model, "--tools", str(tools)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert (done.returncode, done.stdout) == (0, "The answer.\n")
     for text in ("loaded", "plain", "without an end", "awaited", "a thread", "a program", "the file descriptor"):
