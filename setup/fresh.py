@@ -69,6 +69,7 @@ def _try_all(suite: str, folder: Path, quick: bool) -> None:
 
     root = Root(base, folder / f"{suite}-user", folder)
     root.add_user(USER)
+    root.clone(USER)
     with _step("an ordinary user without rights is told what to install"):
         command = _told_what_to_install(root)
     print(f"    {command}")
@@ -78,12 +79,12 @@ def _try_all(suite: str, folder: Path, quick: bool) -> None:
     root.remove()
 
     root = Root(base, folder / f"{suite}-root", folder)
+    root.clone("root")
     _try_both(root, "root", quick)
     root.remove()
 
 
 def _try_both(root: Root, user: str, quick: bool) -> None:
-    root.clone(user)
     with _step(f"{user}: make serve, a question with curl, Ctrl-C"):
         answer = root.run(f"python3 - {_free_port()}", user, "serve", SERVE_SECONDS, program="fresh_serve.py")
     print(f"    {answer.splitlines()[-1]}")
@@ -95,9 +96,11 @@ def _try_both(root: Root, user: str, quick: bool) -> None:
 
 
 def _told_what_to_install(root: Root) -> str:
-    """The command that `make serve` prints for somebody who may not install anything."""
-    root.clone(USER)
-    said = root.run("make serve", USER, "told", SERVE_SECONDS, fails=True)
+    """The command that `make serve` prints for somebody who may not install anything.
+
+    An attempt by hand leaves half an environment behind, which is not to be in the way later.
+    """
+    said = root.run("python3 -m venv .venv >/dev/null 2>&1; make serve", USER, "told", SERVE_SECONDS, fails=True)
     told = [line for line in said.splitlines() if not line.startswith("make: ***")]
     command = re.search(r": (apt-get update && apt-get install -y( [\w.+-]+)+)$", told[-1]) if told else None
     if len(told) != 1 or command is None:
@@ -134,7 +137,6 @@ class Root:
     def clone(self, user: str) -> None:
         """What is committed here, as `git clone` gives it."""
         target = self._path / self._home(user)[1:] / "ronda"
-        shutil.rmtree(target, ignore_errors=True)
         _git("clone", "--quiet", "--no-local", str(REPOSITORY), str(target))
         _run("chroot", str(self._path), "chown", "-R", f"{user}:", f"{self._home(user)}/ronda")
 
