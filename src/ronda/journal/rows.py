@@ -34,6 +34,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
+from ronda.core.sizes import text_size
 from ronda.journal import JournalConflict
 from ronda.store import StoreError
 
@@ -139,8 +140,10 @@ class RowWriter:
                 key, events = self._write_start(run, events, now, ended)
             elif ended is not None:
                 self._execute("UPDATE run SET ended = ? WHERE id = ?", (ended, key))
-            body = _encode(events)
-            if len(body) > LARGE_VALUE:
+            # What is large is encoded once: by itself, not with the others first.
+            is_large = sum(map(text_size, events)) > LARGE_VALUE
+            body = b"" if is_large else _encode(events)
+            if is_large or len(body) > LARGE_VALUE:
                 body = _encode([self._slim(event, key) for event in events])
             _decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
             self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, body))

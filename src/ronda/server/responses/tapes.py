@@ -13,22 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from ronda.core.events import (
-    PREVIEWS,
-    CallDelta,
-    Event,
-    LogprobsDelta,
-    ModelFinished,
-    ModelInterrupted,
-    NativeDelta,
-    ReasoningDelta,
-    RefusalDelta,
-    RunFinished,
-    TextDelta,
-    ToolFinished,
-)
-from ronda.core.parts import ToolCall
+from ronda.core.events import PREVIEWS, Event, RunFinished, TextDelta
 from ronda.core.run import Run
+from ronda.core.sizes import text_size
 from ronda.wire.openai_responses.answer import ResponseAnswer
 
 KEPT = 200  # finished streams
@@ -39,28 +26,8 @@ _EVENT_BYTES = 96  # an event without its text: a Struct, a str's head, and its 
 def _size(batch: Sequence[Event]) -> int:
     size = _EVENT_BYTES * len(batch)
     for event in batch:
-        if type(event) is TextDelta:  # nearly all there is
-            size += len(event.text)
-        else:
-            size += _text_size(event)
+        size += len(event.text) if type(event) is TextDelta else text_size(event)  # the first is nearly all there is
     return size
-
-
-def _text_size(event: Event) -> int:
-    match event:
-        case ReasoningDelta(text=text) | RefusalDelta(text=text):
-            return len(text)
-        case CallDelta(arguments=arguments):
-            return len(arguments)
-        case LogprobsDelta(logprobs=raw) | NativeDelta(payload=raw):
-            return memoryview(raw).nbytes
-        case ModelFinished(turn=turn) | ModelInterrupted(turn=turn):
-            native = memoryview(turn.native.payload).nbytes if turn.native is not None else 0
-            return native + sum([len(one.arguments if isinstance(one, ToolCall) else one.text) for one in turn.parts])
-        case ToolFinished(result=result):
-            return len(result.content)
-        case _:
-            return 0
 
 
 class Tape:
