@@ -149,13 +149,15 @@ async def test_two_turns_of_a_conversation_with_the_same_ids_are_not_mixed_up(do
         first = await served.ask(stream=stream, tools=[ASK])
         before = [user("go"), first.message, result("c2", "so")]
         second = await served.ask(before, stream=stream, tools=[ASK])
-        await served.ask([*before, second.message, result("c2", "well")], stream=stream, tools=[ASK])
+        ((new, _, _),) = second.calls  # ours may repeat its id, the caller's never does
+        await served.ask([*before, second.message, result(new, "well")], stream=stream, tools=[ASK])
 
     results = [turn for turn in model.heard[2] if isinstance(turn, ToolTurn)]
     assert results == [
         ToolTurn((ToolResult("c1", "found a"), ToolResult("c2", "so"))),
-        ToolTurn((ToolResult("c1", "found b"), ToolResult("c2", "well"))),
+        ToolTurn((ToolResult("c1", "found b"), ToolResult(new, "well"))),
     ]
+    assert new != "c2"
 
 
 async def test_results_alone_that_two_conversations_wait_for_are_refused(door: Door, stream: bool) -> None:

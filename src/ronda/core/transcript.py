@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ronda.core.arguments import recover
+from ronda.core.call_ids import CallIds, derived_id
 from ronda.core.events import ModelFinished
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
@@ -34,6 +35,7 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
     parts: list[AssistantPart] = []
     keep_native = True
     seen: set[str] = set()
+    ids = CallIds(run)
     runs_tools = run.runs_tools
     keep = len(calls)
     if run.in_last_call or run.plan.choice.mode == "none":
@@ -50,9 +52,8 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
         if len(seen) == keep:
             continue
         call = part
-        if not call.id or call.id in seen:
-            # Derived, not drawn: a replay must name it the same way.
-            call = ToolCall(f"call_{run.id[-12:]}_{run.round - 1}_{len(seen)}", call.name, call.arguments)
+        if not call.id or call.id in seen or ids.is_taken(call):
+            call = ToolCall(derived_id(run, len(seen)), call.name, call.arguments)
             keep_native = False
         seen.add(call.id)
         if runs_tools and not _is_callers(call, run):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ronda.core.actions import CallModel, CallTool, Check, Compact, Finish
+from ronda.core.call_ids import CallIds
 from ronda.core.events import (
     Checked,
     Event,
@@ -48,6 +49,7 @@ class Driver:
     __slots__ = (
         "at_once",
         "barrier",
+        "call_ids",
         "emit",
         "exclusive",
         "guardrails",
@@ -97,6 +99,7 @@ class Driver:
         self.start_child: StartChild | None = None
         self.at_once = False
         self.pending: list[Event] = []
+        self.call_ids = CallIds(run)  # of the model call under way
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
@@ -114,7 +117,9 @@ class Driver:
             batch, self.pending = self.pending, []
             self.emit(batch)
 
-    def show(self, batch: list[Preview]) -> None:
+    def show(self, batch: Sequence[Preview]) -> None:
+        if self.run.plan.tools:
+            batch = self.call_ids.given(batch)
         self.shown += batch
         self.emit(batch)  # type: ignore[arg-type]  # a list of previews is read as a list of events, never written to
 
@@ -250,6 +255,7 @@ class Driver:
         began = self.now()
         while True:
             self.shown = []
+            self.call_ids = CallIds(self.run)
             try:
                 return await self.provider.call(request, self.show)
             except BadRequest as error:  # the provider cannot do what the plan asks for, and nothing changes that
