@@ -284,6 +284,18 @@ def test_fields_of_other_dialects_are_translated_or_mean_nothing_and_any_other_g
     assert betas(Options(extra=extra)) == "a-1,b-2"
 
 
+def test_probabilities_which_the_api_does_not_give_are_not_asked_for() -> None:
+    body = Body()
+    extra = {"logprobs": Raw(b"true"), "top_logprobs": Raw(b"5")}
+    said = json.loads(body.write("claude-sonnet-4-5", request(user("x"), options=Options(extra=extra))))
+
+    assert not said.keys() & extra.keys()
+    assert sorted(warning.partition(" ")[0] for warning in body.changes.warnings) == ["'logprobs'", "'top_logprobs'"]
+    quiet = Body()
+    quiet.write("claude-sonnet-4-5", request(user("x"), options=Options(extra={"logprobs": Raw(b"false")})))
+    assert not quiet.changes.warnings
+
+
 def test_what_the_model_cannot_be_shown_is_said_to_it() -> None:
     parts = (
         Image("data:image/svg+xml;base64,AAAA"),

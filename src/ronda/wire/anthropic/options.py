@@ -32,12 +32,15 @@ IGNORED: Final = {
     "prediction": "a hint for speed",
     "prompt_cache_key": "caches are found by content here",
     "prompt_cache_retention": "`cache_control` says how long",
+    "logprobs": "this API gives no probabilities",
+    "top_logprobs": "this API gives no probabilities",
 }
+_WANTED: Final = frozenset({"prediction", "logprobs", "top_logprobs"})  # by whoever sent them: said as a warning
+_OFF: Final = (NULL, Raw(b"false"))
 # Their values that mean "as usual". Any other value is refused by the API, by name.
 _AS_USUAL: Final = {
     "frequency_penalty": (b"0", b"0.0"),
     "presence_penalty": (b"0", b"0.0"),
-    "logprobs": (b"false",),
     "logit_bias": (b"{}",),
 }
 _SAID_OTHERWISE: Final = frozenset(
@@ -141,7 +144,7 @@ def _changes(
     if options.seed is not None:
         found.append(("option_unsent", "'seed' is not sent", "this API cannot be seeded"))
     for name in options.extra.keys() & IGNORED.keys():
-        kind: Kind = "option_unsent" if name == "prediction" else "option_changed"
+        kind: Kind = "option_unsent" if name in _WANTED and options.extra[name] not in _OFF else "option_changed"
         found.append((kind, f"'{name}' is not sent", IGNORED[name]))
     if instruction is not None:
         why = "this model, or this schema, is not one the API decodes under; the answer is checked"
