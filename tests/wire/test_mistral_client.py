@@ -217,6 +217,15 @@ def test_an_answer_that_is_no_answer_is_broken(body: bytes) -> None:
         watch(b"data: " + body + b"\n\n")
 
 
+def test_a_chunk_of_text_without_text_says_nothing() -> None:
+    content = [{"type": "text"}, {"type": "text", "text": None}, {"type": "text", "text": "Hi"}]
+    body = {"choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]}
+
+    assert read_plain(json.dumps(body).encode()).turn.text == "Hi"
+    streamed = b"".join([chunk({"role": "assistant", "content": content}), chunk({}, "stop"), DONE])
+    assert watch(streamed)[1].turn.text == "Hi"
+
+
 def test_an_error_inside_an_answer_is_raised() -> None:
     error = {"object": "error", "message": "Service unavailable", "type": "x", "code": 3505}
 

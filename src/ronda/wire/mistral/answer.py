@@ -218,8 +218,9 @@ class _Fold:
         if kind == b'"thinking"':
             self._add_thinking(chunk, joins, out)
             return
-        text = _decode_text(chunk["text"]) if kind == b'"text"' else ""
-        if kind == b'"text"' and len(chunk) == 2:
+        said = chunk.get("text", NULL) if kind == b'"text"' else NULL
+        text = _decode_text(said) if said != NULL else ""
+        if kind == b'"text"' and chunk.keys() <= {"type", "text"}:
             if text:
                 self._add_text(text, joins, out)
             return
