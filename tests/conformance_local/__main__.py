@@ -21,7 +21,7 @@ from tests.conformance_local.schemas import TOOLS, declared
 from ronda.schema.validate import Validator
 
 ASK = "Do something useful with the tool you have."
-WORKERS = 8
+WORKERS = 4  # with more the long prompts of some push those of others out of the slots, and are read twice
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from tests.conformance_local.questions import without_tools
 from ronda.schema.validate import Validator
 
 TASKS = 100
+MAX_TOKENS = 400  # enough for a call of any of the tools
+TEXT_WITHOUT_CALL = 200  # characters
 LEAST_CALLS, MOST_CALLS = 0.5, 0.1  # of the tasks, and of the questions
 FILES = (
     *("live_multiple", "live_parallel", "live_parallel_multiple", "live_relevance", "live_simple"),
@@ -36,6 +38,29 @@ def _rows(file: Path) -> list[Row]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
 
 
+def calls_of(client: OpenAI, messages: list[Any], tools: list[Any]) -> list[tuple[str, str]]:
+    """The calls of one answer. One that has become a text of some lines is not waited for."""
+    asked: dict[str, Any] = {
+        "model": "default",
+        "messages": messages,
+        "tools": tools,
+        "max_tokens": MAX_TOKENS,
+        "seed": 1,
+    }
+    found: dict[int, list[str]] = {}
+    size = 0
+    with client.chat.completions.create(**asked, stream=True) as stream:
+        for choice in (choice for chunk in stream for choice in chunk.choices):
+            size += len(choice.delta.content or "")
+            for piece in choice.delta.tool_calls or []:
+                name_and_arguments = found.setdefault(piece.index, ["", ""])
+                name_and_arguments[0] += piece.function.name or ""
+                name_and_arguments[1] += piece.function.arguments or ""
+            if size > TEXT_WITHOUT_CALL and not found:
+                break
+    return [(one[0], one[1]) for one in found.values()]
+
+
 def auto(client: OpenAI, pool: ThreadPoolExecutor, data: Path) -> tuple[int, int]:
     needing, misleading = tasks(data / "bfcl"), _rows(data / "bfcl" / "irrelevance.jsonl")
     if not needing:
@@ -44,20 +69,18 @@ def auto(client: OpenAI, pool: ThreadPoolExecutor, data: Path) -> tuple[int, int
 
     broken: list[str] = []
 
-    def ask(messages: list[Any], tools: list[Any], most: int) -> list[tuple[str, str]]:
-        asked: dict[str, Any] = {"model": "default", "messages": messages, "tools": tools, "max_tokens": most}
+    def ask(messages: list[Any], tools: list[Any]) -> list[tuple[str, str]]:
         try:
-            choice = client.chat.completions.create(**asked, seed=1).choices[0]
+            return calls_of(client, messages, tools)
         except APIError as error:
             broken.append(f"{tools[0]['function']['name']}: {error.message[:160]}")
             return []
-        return [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
 
     def by_row(row: Row) -> list[tuple[str, str]]:
-        return ask(row["question"][0], row["tools"], 400)
+        return ask(row["question"][0], row["tools"])
 
     def by_question(pair: tuple[str, list[Any]]) -> list[tuple[str, str]]:
-        return ask([{"role": "user", "content": pair[0]}], pair[1], 40)  # a call would have begun by then
+        return ask([{"role": "user", "content": pair[0]}], pair[1])
 
     called = list(pool.map(by_row, needing))
     made = [(row, calls) for row, calls in zip(needing, called, strict=True) if calls]
