@@ -91,14 +91,21 @@ async def ask(served: Served, door: str, stream: bool, tools: Sequence[Json] = (
         data = await answer.read()
         is_stream = answer.headers["content-type"].startswith("text/event-stream")
         status = answer.status
+    return read_stream(door, data) if is_stream else read_plain(door, data, status)
+
+
+def read_plain(door: str, data: bytes, status: int = 200) -> Heard:
     heard = Heard(status)
-    if not is_stream:
-        plain: Json = json.loads(data)
-        if status != 200:
-            heard.end, heard.error = "error", json.dumps(plain)
-        else:
-            _PLAIN[door](plain, heard)
-        return heard
+    plain: Json = json.loads(data)
+    if status != 200:
+        heard.end, heard.error = "error", json.dumps(plain)
+    else:
+        _PLAIN[door](plain, heard)
+    return heard
+
+
+def read_stream(door: str, data: bytes) -> Heard:
+    heard = Heard()
     for block in data.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
         if fields and fields["data"] != "[DONE]":

@@ -1,0 +1,77 @@
+"""The five writers, on runs made up by Hypothesis: what goes out as it arrives is what the run hands over in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+from tests.core.test_invariants import choices, facts, played_in_order, scripts
+from tests.interaction.every_door import NAMES, Heard, read_plain, read_stream
+
+from ronda.core.events import Event
+from ronda.core.limits import Limits, Retry
+from ronda.core.plan import ToolChoice
+from ronda.core.run import Run
+from ronda.providers.script import Line
+from ronda.wire.anthropic.message import MessageAnswer
+from ronda.wire.mistral.completion import CompletionAnswer
+from ronda.wire.mistral.conversation import ConversationAnswer
+from ronda.wire.openai_chat.answer import ChatAnswer
+from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.openai_responses.resource import Kept
+
+WRITERS: dict[str, Callable[[Run], Any]] = {
+    "chat": lambda run: ChatAnswer([run], "m"),
+    "responses": lambda run: ResponseAnswer(run, Kept()),
+    "messages": lambda run: MessageAnswer(run, "m"),
+    "completions": lambda run: CompletionAnswer([run], "m"),
+    "conversations": lambda run: ConversationAnswer(run),
+}
+
+
+def streamed(name: str, run: Run, events: list[Event], *, alone: bool) -> Heard:
+    writer = WRITERS[name](run)
+    batches = [[event] for event in events] if alone else [events]
+    return read_stream(name, b"".join([writer.feed(0, batch) for batch in batches]))
+
+
+def called(heard: Heard) -> list[tuple[str, Any]]:
+    """Arguments as what they mean, where they mean something: one dialect writes them anew."""
+    return [(name, _read(arguments)) for name, arguments in heard.calls]
+
+
+def _read(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40)
+@given(scripts, choices, st.sampled_from(["all", "first"]))
+def test_a_stream_hands_out_the_calls_that_the_plain_answer_has(
+    name: str, lines: list[Line], choice: ToolChoice, tool_calls: Any
+) -> None:
+    plan = {"choice": choice, "tool_calls": tool_calls, "limits": Limits(rounds=9)}
+    run, [_, *events] = played_in_order([*lines, lines[-1]], Retry(tries=1), **plan)
+    about = {"conversation": Raw(b'"conv_1"'), "model": Raw(b'"m"'), "inputs": Raw(b"[]")}
+    shown = Run(msgspec.structs.replace(run.start, about=about))
+    for event in events:
+        shown.apply(event)
+    plain = WRITERS[name](shown)
+    plain.fold(0, facts(events))
+    assert shown.ended is not None
+    watched = streamed(name, shown, events, alone=True)
+
+    assert called(streamed(name, shown, events, alone=False)) == called(watched)
+    assert called(streamed(name, shown, facts(events), alone=True)) == called(watched)
+    if shown.ended.reason != "failed":
+        assert called(watched) == called(read_plain(name, plain.body()))
+        assert [one for one, _ in watched.calls] == [call.name for call in shown.open_calls]
