@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.patience import soon
 
-from ronda.core.events import ModelFinished, ModelStarted
+from ronda.core.events import Event, ModelFinished, ModelStarted
 from ronda.core.parts import AssistantTurn, Text
 from ronda.journal import rows
 from ronda.journal.commits import LARGE
@@ -46,7 +46,7 @@ async def test_the_event_loop_goes_on_while_a_large_commit_is_made(
 ) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     gate = Gate(monkeypatch)
-    events = [start("a"), ModelStarted(0), large("x")]
+    events: list[Event] = [start("a"), ModelStarted(0), large("x")]
     journal.append("a", events)
     async with soon():
         keeping = asyncio.create_task(journal.barrier("a"))
@@ -64,7 +64,7 @@ async def test_what_is_said_while_a_large_commit_is_made_is_kept_behind_it(
 ) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     gate = Gate(monkeypatch)
-    events = [start("a"), ModelStarted(0), large("x")]
+    events: list[Event] = [start("a"), ModelStarted(0), large("x")]
     journal.append("a", events)
     async with soon():
         first = asyncio.create_task(journal.barrier("a"))
