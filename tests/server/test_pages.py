@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiohttp
 import pytest
 from tests.interaction.doors import Door, Served, user
 
@@ -79,6 +80,34 @@ async def test_names_nobody_else_can_give_are(door: Door, host: str) -> None:
         status, _, _ = await ask(served, "POST", "/chat/completions", {"origin": f"http://{host}", "host": host})
 
     assert status == 200
+
+
+@pytest.mark.parametrize("path", ["/models", "/conversations", "/responses/resp_1", "/nothing"])
+async def test_without_saying_where_it_comes_from_it_may_read_nothing_either(door: Door, path: str) -> None:
+    """A browser leaves `Origin` out where a page asks for something of its own address."""
+    async with door.serving(ScriptedModel(), host="127.0.0.1") as served:
+        status, _, answer = await ask(served, "GET", path, {"host": "evil.example:1234"})
+
+    assert status == 403
+    assert "--allow-host evil.example" in str(answer)
+
+
+async def test_nor_open_a_websocket(door: Door) -> None:
+    async with door.serving(ScriptedModel(), host="127.0.0.1") as served:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await served.http.ws_connect(f"{served.url}/responses", headers={"host": "evil.example"})
+
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("host", ["ronda.example", "RONDA.example:80", "app.example", "localhost", "127.0.0.1:9"])
+async def test_the_operator_can_name_the_server(door: Door, host: str) -> None:
+    named: dict[str, Any] = {"allow_hosts": ("ronda.example",), "allow_origins": ("https://app.example",)}
+    async with door.serving(ScriptedModel(says("hi")), host="127.0.0.1", **named) as served:
+        status, _, _ = await ask(served, "POST", "/chat/completions", {"host": host})
+        other, _, _ = await ask(served, "GET", "/models", {"host": "evil.ronda.example"})
+
+    assert (status, other) == (200, 403)
 
 
 async def test_a_server_for_the_network_is_called_by_any_name(door: Door) -> None:

@@ -185,6 +185,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
     parser.add_argument(
+        "--allow-host",
+        dest="allow_hosts",
+        metavar="NAME",
+        action="append",
+        help="another name of this server than localhost, such as a proxy has for it, or '*' for any; may be repeated",
+    )
+    parser.add_argument(
         "--allow-origin",
         dest="allow_origins",
         metavar="ORIGIN",

@@ -44,6 +44,9 @@ def _check(config: ServerConfig) -> None:
             raise BadConfig(
                 f"--allow-origin is {origin!r}; it must be like http://localhost:3000, without a path, or '*'"
             )
+    for host in config.allow_hosts:
+        if host != "*" and not re.fullmatch(r"[\w.-]+", host):
+            raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
     if config.tool_dispatch_url is not None and not config.tool_dispatch_url.startswith(("http://", "https://")):
         raise BadConfig(f"--tool-dispatch-url is {config.tool_dispatch_url!r}; it must begin with http:// or https://")
     for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
@@ -100,7 +103,7 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         match name, value:
             case "tools", str():
                 found[name] = [str(folder / value)]
-            case (("allow_origins" | "aliases"), str()):
+            case (("allow_origins" | "allow_hosts" | "aliases"), str()):
                 found[name] = [value]
             case "tools", list():
                 found[name] = [str(folder / tool) if isinstance(tool, str) else tool for tool in value]

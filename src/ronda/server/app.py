@@ -140,8 +140,8 @@ DIALECTS: list[tuple[str, ErrorWriter]] = [
 
 def create_app(server: Server) -> ASGIApp:
     """The doors in front, everything else behind them."""
-    doors = FrontDoors(server, DOORS, _everything_else(server))
-    return Pages(doors, _refused_page, server.config.host, server.config.allow_origins)
+    doors, config = FrontDoors(server, DOORS, _everything_else(server)), server.config
+    return Pages(doors, _refused_page, config.host, config.allow_origins, config.allow_hosts)
 
 
 class FrontDoors:

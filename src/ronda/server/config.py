@@ -23,6 +23,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: int = 1234
     allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any
+    allow_hosts: tuple[
+        str, ...
+    ] = ()  # what the server is called beside localhost, where it listens there alone; "*" is any
     aliases: tuple[str, ...] = ()  # other names of the model; "*" is any name that is not an agent's
     tools: tuple[str, ...] = ()
     agents: str | None = None  # a folder of .prompty files

@@ -1,27 +1,37 @@
 """Pages in a browser are kept out, unless they are ours or the operator has named where they come from.
 
 A browser lets any page send to whatever listens on this machine, and a page whose name is made to point here may read the
-answers, too (DNS rebinding). Browsers say where a page comes from in `Origin`; nobody else does, so nobody else is asked.
+answers, too (DNS rebinding). Browsers say where a page comes from in `Origin`; nobody else does, so nobody else is asked. They
+leave it out where a page asks for something of its own address: so where only this machine can ask, what it calls us (`Host`)
+must be a name that nobody else can give, or one that the operator has named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Final
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.wire.failures import Failure
 
+_REMEMBERED: Final = 64  # names that were found to be ours
+
 
 class Pages:
-    def __init__(self, app: ASGIApp, refused: ASGIApp, host: str, allowed: Sequence[str]) -> None:
-        """`host` is where the server listens, `refused` answers a page that may not."""
+    def __init__(
+        self, app: ASGIApp, refused: ASGIApp, host: str, allowed: Sequence[str], hosts: Sequence[str] = ()
+    ) -> None:
+        """`host` is where the server listens, `hosts` what else it is called, `refused` answers a page that may not."""
         self._app = app
         self._refused = refused
-        self._is_private = _is_loopback(host)
         self._allowed = frozenset(origin.lower().rstrip("/") for origin in allowed)
+        named = [name_of(origin.partition("://")[2].encode()) for origin in self._allowed]
+        self._hosts = frozenset([*named, *[name.lower() for name in hosts]])
+        self._is_private = _is_loopback(host) and "*" not in (*hosts, *self._allowed)
+        self._ours: set[bytes] = set()
         self._shared = CORSMiddleware(
             app,
             allow_origins=["*"],  # only asked for pages that are allowed
@@ -33,36 +43,59 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if scope["type"] != "lifespan" and (origin := _said(scope, b"origin")) is not None:
-            if "*" in self._allowed or origin in self._allowed:
-                app = self._shared
-            elif not self._is_ours(origin, _said(scope, b"host") or ""):
-                app = self._refused if scope["type"] == "http" else _closed
+        if scope["type"] != "lifespan":
+            origin: bytes | None = None
+            host = b""
+            for name, value in scope["headers"]:
+                if name == b"host":
+                    host = value
+                    if value not in self._ours and not self._knows(value):
+                        app = self._keep_out(scope)
+                elif name == b"origin":
+                    origin = value
+            if origin is not None and app is self._app:
+                app = self._for_page(scope, origin, host)
         await app(scope, receive, send)
 
-    def _is_ours(self, origin: str, host: str) -> bool:
-        """It came from where it asks; and where only this machine can ask, under a name nobody else can give it."""
-        if origin.partition("://")[2] != host:
+    def _for_page(self, scope: Scope, origin: bytes, host: bytes) -> ASGIApp:
+        page = _text(origin)
+        if "*" in self._allowed or page in self._allowed:
+            return self._shared
+        # It came from where it asks, under a name that is ours.
+        return self._app if page.partition("://")[2] == _text(host) else self._keep_out(scope)
+
+    def _keep_out(self, scope: Scope) -> ASGIApp:
+        return self._refused if scope["type"] == "http" else _closed
+
+    def _knows(self, host: bytes) -> bool:
+        """Whether nobody else can give us this name. No browser leaves it empty."""
+        name = name_of(host)
+        if self._is_private and not (name == "" or _is_loopback(name) or _is_number(name) or name in self._hosts):
             return False
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        return not self._is_private or _is_loopback(name) or _is_number(name)
+        if len(self._ours) < _REMEMBERED:
+            self._ours.add(host)
+        return True
+
+
+def name_of(host: bytes) -> str:
+    """Without its port."""
+    text = _text(host)
+    name, _, port = text.rpartition(":")
+    return name if port.isdigit() else text
 
 
 def refusal(scope: Scope) -> Failure:
-    origin = _said(scope, b"origin") or ""
-    return Failure(
-        403,
-        "invalid_request_error",
-        f"pages from {origin[:200]} may not use this server; its operator can let them with --allow-origin",
-        code="origin_not_allowed",
-    )
+    said = {name: _text(value) for name, value in scope["headers"] if name in (b"origin", b"host")}
+    if (origin := said.get(b"origin")) is not None:
+        what = f"pages from {origin[:200]} may not use this server; its operator can let them with --allow-origin"
+        return Failure(403, "invalid_request_error", what, code="origin_not_allowed")
+    name = name_of(said.get(b"host", "").encode("latin-1"))[:200]
+    what = f"this server is not called {name!r}; ask it as localhost, or let its operator start it with --allow-host {name}"
+    return Failure(403, "invalid_request_error", what, code="host_not_allowed")
 
 
-def _said(scope: Scope, header: bytes) -> str | None:
-    for name, value in scope["headers"]:
-        if name == header:
-            return bytes(value).decode("latin-1").lower()
-    return None
+def _text(header: bytes) -> str:
+    return header.decode("latin-1").lower()
 
 
 def _is_loopback(host: str) -> bool:
