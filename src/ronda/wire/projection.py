@@ -6,10 +6,10 @@ it could only mention. Whoever asks can then say what would become of a conversa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
 from ronda.core.plan import Options
@@ -84,6 +84,18 @@ NOBODY: Final = _Nobody()  # to tell when nobody wants to know
 def unheard(options: Options, api: str) -> list[str]:
     """Fields that only an upstream of the caller's own dialect would have been sent."""
     return [] if options.native_api in ("", api) else list(options.native)
+
+
+def passed_on(extra: Mapping[str, Raw], own: frozenset[str], changes: Changes) -> Mapping[str, Raw]:
+    """The fields nobody here knows, without those that the request has itself: its key would be there twice, or say
+    something else than the loop does."""
+    if own.isdisjoint(extra):
+        return extra
+    for name in own & extra.keys():
+        changes.tell(
+            "option_unsent", f"'{name}' is not sent", "a request of this API has that field, and it says something else"
+        )
+    return {name: value for name, value in extra.items() if name not in own}
 
 
 class Projection(Struct, frozen=True):

@@ -6,7 +6,7 @@ field goes out as the caller wrote it, and the API refuses by name what it does 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.projection import Kind
+from ronda.wire.projection import Changes, Kind, passed_on
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
 IGNORED: Final = {
@@ -44,7 +44,20 @@ _AS_USUAL: Final = {
     "logit_bias": (b"{}",),
 }
 _SAID_OTHERWISE: Final = frozenset(
-    {"betas", "max_completion_tokens", "metadata", "output_config", "safety_identifier", "thinking", "user"}
+    {
+        "betas",
+        "max_completion_tokens",
+        "max_tokens",
+        "metadata",
+        "output_config",
+        "safety_identifier",
+        "thinking",
+        "user",
+    }
+)
+# What stands in the request already.
+_OWN: Final = frozenset(
+    {"messages", "model", "system", "tools", "tool_choice", "stream", "stop_sequences", "temperature", "top_p"}
 )
 
 # Tokens to think, for models that take a number; the least they take is 1024.
@@ -96,6 +109,7 @@ def write_tail(
     """`grammars`: the model may be asked to decode under strict schemas."""
     options, unsent = _without_sampling(request.options) if version == VERSION else (request.options, [])
     extra = options.extra
+    changes = Changes()
     rest: dict[str, Any] = {"model": name}
     thinking = _thinking(model, request, said)
     rest["max_tokens"] = _max_tokens(model, options, thinking)
@@ -125,13 +139,18 @@ def write_tail(
         rest["thinking"] = thinking
     if config:
         rest["output_config"] = config
-    rest.update(_extra(extra))
+    rest.update(_extra(passed_on(extra, _OWN, changes)))
     if said.container is not None and bytes(extra.get("container", b""))[:1] != b'"':
         rest["container"] = said.container  # the id: the parameters it was made with are refused the second time
     thinks = thinking is not None and _type_of(thinking) in ("enabled", "adaptive", "between_tools")
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
-    return Tail(b"]," + encode(rest)[1:], thinks, prefill, _changes(options, unsent, instruction, grammars))
+    told = (*_changes(options, unsent, instruction, grammars), *_told(changes))
+    return Tail(b"]," + encode(rest)[1:], thinks, prefill, told)
+
+
+def _told(changes: Changes) -> list[tuple[Kind, str, str]]:
+    return [(change.kind, change.what, change.why) for change in changes.found]
 
 
 def _changes(
@@ -259,7 +278,7 @@ def form_of(format: ResponseFormat | None) -> Lowered | None:
     return schema if schema.strict else None
 
 
-def _extra(extra: dict[str, Raw]) -> dict[str, Any]:
+def _extra(extra: Mapping[str, Raw]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, value in extra.items():
         if name in IGNORED or bytes(value) in (b"null", *_AS_USUAL.get(name, ())):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import is_
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -17,7 +17,7 @@ from ronda.wire.openai_chat.names import NO_NAMES, wire_names
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_chat.turns import Messages
 from ronda.wire.openai_chat.turns import write_turn as write_turn
-from ronda.wire.projection import Changes
+from ronda.wire.projection import Changes, passed_on
 
 
 class Body:
@@ -79,7 +79,8 @@ class Body:
             changes.forget(of_request=True)
             changes.tell_of_options(request.options, API)
             tools, choice = self._offered(request)
-            self._tail = write_tail(model, tools, choice, request.options, request.stream, self.names)
+            extra = passed_on(request.options.extra, _OWN, changes)
+            self._tail = write_tail(model, tools, choice, request.options, request.stream, self.names, extra)
             self._tail_of = tail_of
         # Appended and taken off again: one copy of the conversation per round, not two.
         size = len(buffer)
@@ -106,6 +107,11 @@ class Body:
         return wire_names(tools) if self._speaker.plain_names else NO_NAMES
 
 
+# What stands in the request already, or would bring in tools that the loop does not know.
+_OWN: Final = frozenset(
+    ["messages", "model", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "stream",
+     "stream_options", "temperature", "top_p", "stop", "seed", "reasoning_effort", "response_format"]
+)  # fmt: skip
 _OPEN = ord("[")
 _BEGIN = b'{"role":"user","content":"(The conversation begins here.)"}'
 
@@ -129,6 +135,7 @@ def write_tail(
     options: Options,
     stream: bool,
     names: Mapping[str, str] = NO_NAMES,
+    extra: Mapping[str, Raw] | None = None,  # if not all of the options'
 ) -> bytes:
     rest: dict[str, Any] = {"model": model}
     if tools:
@@ -154,7 +161,7 @@ def write_tail(
         rest["reasoning_effort"] = options.reasoning_effort
     if options.response_format is not None:
         rest["response_format"] = _write_format(options.response_format)
-    rest.update(options.extra)
+    rest.update(options.extra if extra is None else extra)
     return b"]," + encode(rest)[1:]
 
 

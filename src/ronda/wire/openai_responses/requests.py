@@ -20,7 +20,7 @@ from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.items import Items, is_ours
 from ronda.wire.openai_responses.waiting import is_waiting
-from ronda.wire.projection import Changes
+from ronda.wire.projection import Changes, passed_on
 
 ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
@@ -145,7 +145,7 @@ class Body:
     def _known(self, extra: Mapping[str, Raw]) -> dict[str, Raw]:
         """Without what is said on Chat Completions alone: as usual it says nothing, and a hint may go unheard."""
         kept = {}
-        for name, value in extra.items():
+        for name, value in passed_on(extra, _OWN, self.changes).items():
             if name == "prediction":
                 self.changes.tell(
                     "option_unsent", "'prediction' is not sent", "it is a hint that this API has no word for"
@@ -204,6 +204,11 @@ def _leading(turns: Sequence[Turn]) -> int:
 
 
 # ---- all but the conversation -----------------------------------------------------------------------------------------
+
+# What stands in the request already.
+_OWN = frozenset(
+    ["input", "model", "tool_choice", "parallel_tool_calls", "stream", "temperature", "top_p", "max_output_tokens"]
+)
 
 # What clients of Chat Completions send although it changes nothing, and this API refuses by name.
 _AS_USUAL = {
