@@ -41,7 +41,7 @@ from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.client import Reader, read_plain
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.resource import Kept, about
-from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.sealed import Room, Sealer
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -481,9 +481,9 @@ def test_the_models_own_json_goes_out_sealed_for_who_asked_for_it(schemas: OpenR
     item = check_stream(schemas, streamed(batches, kept=kept, sealer=sealer))[-1]["response"]["output"][-1]
 
     assert sorted(item) == ["encrypted_content", "id", "status", "summary", "type"]
-    assert sealer.open(item["encrypted_content"]) == SIGNED
-    assert Sealer(b"secret", "bob").open(item["encrypted_content"]) is None
-    assert Sealer(b"another", "ada").open(item["encrypted_content"]) is None
+    assert sealer.open(item["encrypted_content"], Room()) == SIGNED
+    assert Sealer(b"secret", "bob").open(item["encrypted_content"], Room()) is None
+    assert Sealer(b"another", "ada").open(item["encrypted_content"], Room()) is None
 
 
 @given(st.integers(0, 400), st.characters(codec="ascii"))
@@ -492,8 +492,8 @@ def test_a_seal_that_was_tampered_with_is_nothing(at: int, put: str) -> None:
     sealed = sealer.seal(SIGNED)
     changed = sealed[: at % len(sealed)] + put + sealed[at % len(sealed) + 1 :]
 
-    assert sealer.open(changed) in (None, SIGNED)
-    assert changed == sealed or sealer.open(changed) is None or put in "-_+/=" or _same_bits(changed, sealed)
+    assert sealer.open(changed, Room()) in (None, SIGNED)
+    assert changed == sealed or sealer.open(changed, Room()) is None or put in "-_+/=" or _same_bits(changed, sealed)
 
 
 def _same_bits(one: str, other: str) -> bool:
@@ -505,5 +505,5 @@ def _same_bits(one: str, other: str) -> bool:
 def test_anything_else_is_no_seal(text: str) -> None:
     sealer = Sealer(b"secret", "ada")
 
-    assert sealer.open(text) is None
-    assert sealer.open("ronda.turn.1." + text) is None
+    assert sealer.open(text, Room()) is None
+    assert sealer.open("ronda.turn.1." + text, Room()) is None

@@ -98,6 +98,7 @@ def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
     fixed: list[Turn] = []
     changed = False
     waiting: tuple[ToolCall, ...] = ()  # calls of the assistant turn just before
+    late: _Late | None = None
     results: dict[str, ToolResult] = {}
 
     def close() -> None:
@@ -121,7 +122,9 @@ def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
                 waiting, results = (), {}
             continue
         if waiting and type(turn) is AssistantTurn:  # said in two turns, and answered behind the second
-            results = {**_answered_later(turns, at, waiting), **results}
+            if late is None or at >= late.end:
+                late = _Late(turns, at)
+            results = {**late.results(at, waiting), **results}
             changed = True
         close()
         fixed.append(turn)
@@ -131,17 +134,25 @@ def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
     return fixed if changed else turns
 
 
-def _answered_later(turns: Sequence[Turn], at: int, waiting: Sequence[ToolCall]) -> dict[str, ToolResult]:
-    """Results for calls that another turn of the assistant's follows: they stand behind that one, with its own."""
-    ids = {call.id for call in waiting}
-    found: dict[str, ToolResult] = {}
-    for turn in turns[at:]:
-        if type(turn) is AssistantTurn and not found:
-            ids -= {call.id for call in turn.calls}
-        elif type(turn) is ToolTurn:
-            for result in turn.results:
-                if result.call_id in ids:
-                    found.setdefault(result.call_id, result)
-        else:
-            break
-    return found
+class _Late:
+    """Results for calls that another turn of the assistant's follows: they stand behind the last of such turns, with its own.
+
+    Looked for once for all of them, from the first on: there may be thousands. Of calls with the same id the last is meant.
+    """
+
+    def __init__(self, turns: Sequence[Turn], at: int) -> None:
+        self._asked: dict[str, int] = {}
+        self._found: dict[str, ToolResult] = {}
+        while at < len(turns) and type(turn := turns[at]) is AssistantTurn:
+            self._asked.update(dict.fromkeys([call.id for call in turn.calls], at))
+            at += 1
+        self.end = at
+        while at < len(turns) and type(answer := turns[at]) is ToolTurn:
+            for result in answer.results:
+                self._found.setdefault(result.call_id, result)
+            at += 1
+
+    def results(self, at: int, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
+        """For the calls of the turn before the one at `at`."""
+        found, asked = self._found, self._asked
+        return {call.id: found[call.id] for call in calls if call.id in found and asked.get(call.id, -1) < at}

@@ -19,8 +19,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ronda.core.events import Event
+from ronda.core.events import Event, RunStarted
 from ronda.core.sizes import text_size
+from ronda.drive.aside import is_heavy
 from ronda.errors import RondaError
 from ronda.journal.rows import RowWriter
 from ronda.journal.upkeep import Upkeep
@@ -273,4 +274,7 @@ class Commits:
 
 
 def _is_large(batch: list[Held]) -> bool:
-    return sum([text_size(event) for held in batch for event in held.pending]) > LARGE
+    events = [event for held in batch for event in held.pending]
+    if any([is_heavy(event.turns, event.plan.tools) for event in events if type(event) is RunStarted]):
+        return True  # many small turns take as long as a large one
+    return sum([text_size(event) for event in events]) > LARGE

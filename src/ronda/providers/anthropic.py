@@ -12,6 +12,7 @@ from ronda.core.parts import ToolCall
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.drive.aside import written
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.anthropic import OLD_VERSION, VERSION
@@ -67,8 +68,7 @@ class Anthropic:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request)
-        written = body.write(self._model, request, self._version)
-        return Projection(written, tuple(body.changes.found))
+        return Projection(body.write(self._model, request, self._version), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request)
@@ -84,7 +84,7 @@ class Anthropic:
         return finished if not body.changes.found else msgspec.structs.replace(finished, warnings=body.changes.warnings)
 
     async def _ask(self, body: Body, request: ModelRequest, show: Show, paused: list[Answer]) -> Answer:
-        data = body.write(self._model, request, self._version, paused)
+        data = await written(request, lambda: body.write(self._model, request, self._version, paused))
         async with self._to(betas(request.options)).post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
@@ -98,10 +98,13 @@ class Anthropic:
         """What the API would count for this request. No model is called."""
         beta = betas(request.options)
         http = Http(_counting(self._url), self._headers(beta), self._timeouts)
-        whole = body_of(request).write(self._model, request, self._version)
-        said = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
-        data = msgspec.json.encode({name: value for name, value in said.items() if name in _COUNTED})
-        async with http.post(data) as answer:
+
+        def write() -> bytes:
+            whole = body_of(request).write(self._model, request, self._version)
+            said = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
+            return msgspec.json.encode({name: value for name, value in said.items() if name in _COUNTED})
+
+        async with http.post(await written(request, write)) as answer:
             body = await answer.read()
             if answer.status != 200:
                 raise error_of(body, answer.status, answer.retry_after)

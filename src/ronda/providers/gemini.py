@@ -11,6 +11,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.gemini.answer import Naming, Reader, read_candidates
@@ -46,8 +47,7 @@ class Gemini:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._tool_role, self._openapi)
-        written = body.write(self._model, request)
-        return Projection(written, tuple(body.changes.found))
+        return Projection(body.write(self._model, request), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return (await self._ask(request, [show]))[0]
@@ -70,10 +70,10 @@ class Gemini:
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._tool_role, self._openapi)
-        written = body.write(self._model, request)
+        data = await written(request, lambda: body.write(self._model, request))
         naming = Naming(self._model, body.tools, request.run, request.round)
         async with (self._stream if request.stream else self._plain).post(
-            written, len(shows) * request.max_bytes
+            data, len(shows) * request.max_bytes
         ) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)

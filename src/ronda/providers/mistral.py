@@ -11,6 +11,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.drive.aside import written
 from ronda.providers.http import Http
 from ronda.wire.errors import error_of
 from ronda.wire.mistral.answer import Naming, Reader, read_choices
@@ -40,8 +41,7 @@ class Mistral:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._agent)
-        written = body.write(self._model, request)
-        return Projection(written, tuple(body.changes.found))
+        return Projection(body.write(self._model, request), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         return (await self._ask(request, [show]))[0]
@@ -58,9 +58,9 @@ class Mistral:
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._agent)
-        written = body.write(self._model, request)
+        data = await written(request, lambda: body.write(self._model, request))
         naming = Naming(self._model, body.tools, request.run, request.round)
-        async with self._http.post(written, len(shows) * request.max_bytes) as answer:
+        async with self._http.post(data, len(shows) * request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:

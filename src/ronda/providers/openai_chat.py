@@ -11,6 +11,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.drive.aside import written
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
 from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
@@ -41,12 +42,12 @@ class OpenAIChat:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._speaker, self._api)
-        written = body.write(self._model, request)
-        return Projection(written, tuple(body.changes.found))
+        return Projection(body.write(self._model, request), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._speaker, self._api)
-        async with self._http.post(body.write(self._model, request), request.max_bytes) as answer:
+        data = await written(request, lambda: body.write(self._model, request))
+        async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             naming = self._naming(body, request)
@@ -68,7 +69,8 @@ class OpenAIChat:
         extra = {**request.options.extra, "n": Raw(str(n).encode())}
         many = structs.replace(request, options=structs.replace(request.options, extra=extra), scratch={})
         body = body_of(many, self._speaker, self._api)
-        async with self._http.post(body.write(self._model, many), n * request.max_bytes) as answer:
+        data = await written(many, lambda: body.write(self._model, many))
+        async with self._http.post(data, n * request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             naming = self._naming(body, request)

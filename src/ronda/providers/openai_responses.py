@@ -9,6 +9,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
@@ -52,8 +53,7 @@ class OpenAIResponses:
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
         body = body_of(request, self._speaker)
-        written = body.write(self._model, request, self._encrypted)
-        return Projection(written, tuple(body.changes.found))
+        return Projection(body.write(self._model, request, self._encrypted), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:
@@ -67,7 +67,8 @@ class OpenAIResponses:
 
     async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
         body = body_of(request, self._speaker)
-        async with self._http.post(body.write(self._model, request, self._encrypted), request.max_bytes) as answer:
+        data = await written(request, lambda: body.write(self._model, request, self._encrypted))
+        async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             names = own_names(request.tools)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
-    asked = read_request(await request.json_body(server.config.max_body))
+    asked = await request.read(server.config.max_body, read_request)
 
     def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> ChatAnswer:
         return ChatAnswer(

@@ -23,6 +23,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair
 from ronda.drive import check_plan, enforces_format
+from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, RondaError, UpstreamError
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of, said, said_of_run
@@ -96,6 +97,8 @@ class Exchange:
 
     async def answer(self) -> ASGIApp:
         await self._prepare()
+        if len(self._lives[0].run.turns) > LIGHT_TURNS:
+            await asyncio.sleep(0)
         id = self._lives[0].run.id.encode()
         headers = [(b"x-request-id", id), (b"request-id", id)]  # the second is what Anthropic's SDKs read
         if self._asked.stream:
@@ -205,6 +208,8 @@ class Exchange:
         if parent is None and not (len(turns) == 1 and type(turns[0]) is UserTurn):
             turns, parent = await server.runs.rejoin(asked.turns, owner)
         _check_pairs(turns)
+        if len(turns) > LIGHT_TURNS:
+            await asyncio.sleep(0)  # others have their turn
         opened, offer = await open_for(server, served, asked, turns, rounds)
         choice = _choice(asked, served)
         check_choice(choice, offer.specs)
@@ -312,14 +317,16 @@ async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn,
     rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
     opened, offer = await open_for(server, served, asked, turns, rounds)
     options = served.options_under(asked.options)
-    first = ModelRequest(repair(opened), offer.specs, _choice(asked, served), options, False, "", 0, 1, {})
+    heavy = is_heavy(opened, offer.specs)
+    repaired = await aside(repair, opened) if heavy else repair(opened)
+    first = ModelRequest(repaired, offer.specs, _choice(asked, served), options, False, "", 0, 1, {})
     ask: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
     if ask is not None:
         try:
             return await ask(first)
         except UpstreamError:  # it cannot say today, or its address knows no counting
             pass
-    return estimate(first.turns, first.tools)
+    return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)
 
 
 def _choice(asked: Asked, served: Served) -> ToolChoice:

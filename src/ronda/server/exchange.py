@@ -6,11 +6,15 @@ middleware and response objects would cost a third of a plain request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from starlette.types import Receive, Scope, Send
 
 from ronda.errors import BadRequest, TooLarge
+from ronda.server.bodies import read_body
+
+T = TypeVar("T")
 
 Header = tuple[bytes, bytes]
 
@@ -47,8 +51,11 @@ class Incoming:
                 return bytes(value).decode("latin-1")
         return None
 
-    async def json_body(self, limit: int) -> bytes:
-        """The body, within bounds."""
+    async def read(self, limit: int, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of the body."""
+        return await read_body(await self._body(limit), read)
+
+    async def _body(self, limit: int) -> bytes:
         kind = self.content_type.partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
             said = self.content_type[:100].decode("latin-1")

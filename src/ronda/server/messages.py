@@ -87,8 +87,8 @@ class _Known:
 
 async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Served, list[str]]:
     """The request in the words of the model that will answer it, and what of it that model makes no difference of."""
-    body = await request.json_body(server.config.max_body)
-    asked = read_request(body, request.header(b"anthropic-version"), request.header(b"anthropic-beta"))
+    version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
+    asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
     served = server.models.find(asked.model, owner_of(request))
     if served.spec.partition(":")[0] == API:
         return for_anthropic(asked), served, []

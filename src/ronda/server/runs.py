@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HANDED_OUT = 4096  # calls of mixed turns that are remembered, beside what the journal knows
 _SAME_ID = 16  # conversations whose calls have the same id
+_AT_ONCE = 256  # turns that are looked at before other requests have their turn
 LEFT = "the server ended, or broke down, while this was under way"
 
 Sink = Callable[[int, Sequence[Event]], None]
@@ -226,6 +227,8 @@ class Runs:
         parent: tuple[str, int] | None = None
         asker: tuple[Run, tuple[str, int]] | None = None  # whose turn stands last
         for at, turn in enumerate(turns):
+            if at % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
             ids = _ids(turn)
             before = joined[-1] if joined else None
             if type(turn) is AssistantTurn:

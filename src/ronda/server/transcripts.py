@@ -17,6 +17,7 @@ from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
 from ronda.drive import check_plan
+from ronda.drive.aside import aside, is_heavy
 from ronda.errors import BadRequest, NotFound
 from ronda.providers import Where, open_provider
 from ronda.server.door import owner_of
@@ -34,9 +35,10 @@ _BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", 
 
 
 async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
-    asked = read_request(await request.json_body(server.config.max_body))
+    asked = await request.read(server.config.max_body, read_request)
     served = _target(server, asked, owner_of(request))
-    return Json(msgspec.json.encode(_checked(served, asked)))
+    heavy = is_heavy(asked.turns)
+    return Json(await aside(_checked, served, asked) if heavy else _checked(served, asked))
 
 
 def _target(server: Server, asked: Asked, owner: str) -> Served:
@@ -49,7 +51,7 @@ def _target(server: Server, asked: Asked, owner: str) -> Served:
     return Served(name, asked.model, open_provider(asked.model, Where()))
 
 
-def _checked(served: Served, asked: Asked) -> dict[str, Any]:
+def _checked(served: Served, asked: Asked) -> bytes:
     turns = served.begin(asked.turns)
     repaired = repair(turns)
     options = served.options_under(asked.options)
@@ -80,7 +82,7 @@ def _checked(served: Served, asked: Asked) -> dict[str, Any]:
     }
     if refusal is not None:
         answer["refusal"] = {"message": str(refusal), "param": refusal.param}
-    return answer
+    return msgspec.json.encode(answer)
 
 
 def _said(change: Change, index: int) -> dict[str, str]:

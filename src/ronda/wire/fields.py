@@ -6,7 +6,7 @@ For every dialect whose requests are one JSON object: what they have in common b
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from msgspec import Raw
 from ronda.core.parts import NULL
 from ronda.errors import BadRequest
 from ronda.schema.validate import check_schema
+from ronda.wire.json import check_utf8
 
 T = TypeVar("T")
 
@@ -32,19 +33,25 @@ NOT_HERE: Final[dict[str, str]] = {
 
 _MOST: Final = 2**63
 
+# Many more than any client sends: OpenAI takes 2,048 messages and 128 tools, a day with a coding agent has some thousand.
+MAX_MESSAGES: Final = 10_000
+MAX_TOOLS: Final = 1_000
+MAX_FIELDS: Final = 1_000
+
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_fields(body: bytes) -> dict[str, Raw]:
     """The members of a JSON object that say something."""
     try:
-        if not body.isascii():
-            body.decode()  # parts that are only passed on are not read by anybody else here
+        check_utf8(body)  # parts that are only passed on are not read by anybody else here
         fields = _decode_fields(body)
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"the body is not a JSON object: {why_not(body, error)}") from error
+    if len(fields) > MAX_FIELDS:
+        raise BadRequest(f"the body has {len(fields)} fields; this server takes {MAX_FIELDS}")
     return {name: value for name, value in fields.items() if value != NULL}
 
 
@@ -110,6 +117,11 @@ def decode_field(raw: Raw, kind: Any, path: str) -> Any:
 @lru_cache(maxsize=256)  # msgspec would look at the type anew each time, which costs more than the decoding
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
+
+
+def check_count(items: Sized, most: int, path: str) -> None:
+    if len(items) > most:
+        raise bad(path, f"has {len(items)} entries; this server takes {most}")
 
 
 def bad(path: str, reason: str) -> BadRequest:

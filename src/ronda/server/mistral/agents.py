@@ -164,7 +164,7 @@ def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> N
 
 
 async def create(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    agent = read_create(await request.json_body(server.config.max_body))
+    agent = await request.read(server.config.max_body, read_create)
     owner = owner_of(request)
     _check(server, agent, owner)
     _check_handoffs(server, agent.handoffs, owner)
@@ -222,10 +222,9 @@ async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
 
 
 async def update(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    body = await request.json_body(server.config.max_body)
     row = _row(server, request, places)
     before = read_kept(row.body)
-    agent, chat = read_update(body, before)
+    agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
     _check(server, agent, owner_of(request))
     if (
         agent.handoffs is not before.handoffs

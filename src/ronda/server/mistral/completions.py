@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     owner = owner_of(request)
     try:
-        asked = read_completion(await request.json_body(server.config.max_body))
+        asked = await request.read(server.config.max_body, read_completion)
         served = find_agent(server, asked.model, owner)
         asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
         if isinstance(served, ServedAgent) and served.agent.handoffs:

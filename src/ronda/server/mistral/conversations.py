@@ -217,7 +217,7 @@ def _busy(id: str) -> Busy:
 
 
 async def start(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    about, wish = read_start(await request.json_body(server.config.max_body))
+    about, wish = await request.read(server.config.max_body, read_start)
     return await _begin(server, request, about, wish, [], turns_of(wish.entries), None)
 
 
@@ -246,7 +246,7 @@ async def _begin(
 
 
 async def append(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    wish = read_append(await request.json_body(server.config.max_body))
+    wish = await request.read(server.config.max_body, read_append)
     row = _row(server, request, places)
     if (owner_of(request), row.id) in server.conversing:
         raise _busy(row.id)
@@ -271,7 +271,7 @@ async def append(server: Server, request: Incoming, places: Places) -> ASGIApp:
 
 
 async def restart(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    said, wish = read_restart(await request.json_body(server.config.max_body))
+    said, wish = await request.read(server.config.max_body, read_restart)
     row = _row(server, request, places)
     history = await _history(server, request, row, server.conversations.runs(row.id))
     rows = history.before(said.from_entry_id)

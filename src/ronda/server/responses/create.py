@@ -47,13 +47,15 @@ class Responses:
 
 async def create_response(server: Server, request: Incoming) -> ASGIApp:
     owner = owner_of(request)
-    asked = read_request(await request.json_body(server.config.max_body), server.responses.sealer(owner))
+    sealer = server.responses.sealer(owner)
+    asked = await request.read(server.config.max_body, lambda body: read_request(body, sealer))
     return await answer(server, request, asked)
 
 
 async def compact_response(server: Server, request: Incoming) -> ASGIApp:
     owner = owner_of(request)
-    asked = compaction_of(await request.json_body(server.config.max_body), server.responses.sealer(owner))
+    sealer = server.responses.sealer(owner)
+    asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
     said = asked.turns[1:] if asked.kept.instructed else asked.turns
@@ -68,8 +70,10 @@ async def compact_response(server: Server, request: Incoming) -> ASGIApp:
 async def count_input(server: Server, request: Incoming) -> ASGIApp:
     """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
     owner = owner_of(request)
-    fields = read_fields(await request.json_body(server.config.max_body))
-    asked = request_of({"input": Raw(b'""'), **fields}, server.responses.sealer(owner))
+    sealer = server.responses.sealer(owner)
+    asked = await request.read(
+        server.config.max_body, lambda body: request_of({"input": Raw(b'""'), **read_fields(body)}, sealer)
+    )
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
     return Json(

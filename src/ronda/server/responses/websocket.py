@@ -22,7 +22,9 @@ from msgspec.structs import replace
 from starlette.types import Message, Receive, Scope, Send
 
 from ronda.core.run import Run
+from ronda.drive.aside import aside
 from ronda.errors import BadRequest, RondaError
+from ronda.server.bodies import is_small, read_body
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, failure_of
@@ -134,9 +136,10 @@ class Connection:
         previous: str | None = None
         failure: Failure | None
         try:
-            fields = read_fields(message.encode("utf-8", "surrogatepass") if isinstance(message, str) else message)
+            body = message.encode("utf-8", "surrogatepass") if isinstance(message, str) else message
+            fields = await read_body(body, read_fields)
             previous = _previous(fields)
-            failure = await self._respond(fields)
+            failure = await self._respond(fields, at_once=is_small(body))
         except RondaError as error:
             failure = failure_of(error)
             await self._tell(failure)
@@ -147,7 +150,7 @@ class Connection:
         if failure is not None and previous is not None:
             self._runs.pop(previous, None)
 
-    async def _respond(self, fields: dict[str, Raw]) -> Failure | None:
+    async def _respond(self, fields: dict[str, Raw], at_once: bool) -> Failure | None:
         """Carry one request out, and say why it has no answer if it has none."""
         kind: str = field(fields, "type", str, "")
         if kind != "response.create":
@@ -158,7 +161,8 @@ class Connection:
         request = Incoming(self._scope, self._until_closed)
         sealer = self._server.responses.sealer(owner_of(request))
         rest = {name: raw for name, raw in fields.items() if name != "type"}
-        asked = replace(request_of(rest, sealer), stream=True)
+        asked = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
+        asked = replace(asked, stream=True)
         started: list[Run] = []
         streamed = await answer(self._server, request, asked, sse=False, local=self, started=started.append)
         self._is_refused = False

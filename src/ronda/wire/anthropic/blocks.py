@@ -30,7 +30,7 @@ from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.answer import Block, finish
 from ronda.wire.anthropic.heard import READ, Said, is_plain, need, read_result
 from ronda.wire.anthropic.names import NO_NAMES
-from ronda.wire.fields import bad, decode_field
+from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode
 
 
@@ -81,6 +81,7 @@ def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversati
     messages: list[_Message] = decode_field(fields["messages"], list[_Message], "messages")
     if not messages:
         raise BadRequest("'messages' is empty", param="messages")
+    check_count(messages, MAX_MESSAGES, "messages")
     reader = _Reader(version)
     for at, message in enumerate(messages):
         reader.add(message, f"messages[{at}]")

@@ -16,7 +16,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
-from ronda.wire.fields import bad, decode_field, must_be_schema
+from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -103,6 +103,7 @@ def read_tools(raws: list[Raw]) -> Declared:
     hosted: list[Hosted] = []
     elsewhere: list[tuple[str, str]] = []
     seen: set[str] = set()
+    check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
         said: _Tool = decode_field(raw, _Tool, path)

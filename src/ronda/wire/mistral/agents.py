@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.wire.json import encode
-from ronda.wire.mistral.declared import CompletionArgs, Guardrail, read_args, read_tools
+from ronda.wire.mistral.declared import CompletionArgs, Guardrail, kept_tools, read_args, read_tools
 from ronda.wire.mistral.details import BODY, Loc, decoder, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -33,8 +33,9 @@ class AgentBody(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     metadata: dict[str, Raw] | None = None
     version_message: str | None = None
 
-    def specs(self, loc: Loc = BODY) -> tuple[ToolSpec, ...]:
-        return read_tools(self.tools, (*loc, "tools"))
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Once it was `checked`."""
+        return kept_tools(self.tools)
 
     def options(self, loc: Loc = BODY) -> tuple[Options, ToolChoice]:
         return read_args(self.completion_args, (*loc, "completion_args"))
@@ -78,7 +79,7 @@ def read_create(body: bytes) -> AgentBody:
 
 def checked(agent: AgentBody) -> AgentBody:
     """Everything in it can be used; what cannot is refused now, and not when somebody talks to the agent."""
-    agent.specs()
+    read_tools(agent.tools, (*BODY, "tools"))
     agent.options()
     return agent
 

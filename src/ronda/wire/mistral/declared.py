@@ -14,8 +14,9 @@ from msgspec import Meta, Raw, Struct
 
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.schema.validate import check_schema
+from ronda.wire.fields import MAX_TOOLS
 from ronda.wire.json import encode
-from ronda.wire.mistral.details import Invalid, Loc, problem, read_value, refuse
+from ronda.wire.mistral.details import Invalid, Loc, check_count, decoder, problem, read_value, refuse
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -117,13 +118,14 @@ TOOLS: Final[dict[str, str]] = {"function": "read", **{name: f"refused: {why}" f
 
 
 def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> tuple[ToolSpec, ...]:
-    specs: list[ToolSpec] = []
+    specs: dict[str, ToolSpec] = {}
+    check_count(raws or (), MAX_TOOLS, loc)
     for at, raw in enumerate(raws or ()):
         spec = _known_tool(bytes(raw)) or _read_tool(raw, (*loc, at))
-        if any(spec.name == other.name for other in specs):
+        if spec.name in specs:
             refuse("value_error", (*loc, at, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
-        specs.append(spec)
-    return tuple(specs)
+        specs[spec.name] = spec
+    return tuple(specs.values())
 
 
 @lru_cache(maxsize=512)  # a client declares the same tools with every request
@@ -148,7 +150,20 @@ def _read_tool(raw: Raw, loc: Loc) -> ToolSpec:
     if not _NAME.fullmatch(function.name):
         msg = "String should be 1 to 64 letters, digits, '_', '-' or '.'"
         refuse("string_pattern_mismatch", (*inner, "name"), msg, function.name[:100])
-    schema = read_schema(function.parameters, (*inner, "parameters"))
+    return _spec(function, read_schema(function.parameters, (*inner, "parameters")))
+
+
+def kept_tools(raws: Sequence[Raw] | None) -> tuple[ToolSpec, ...]:
+    """Tools that `read_tools` has read before. Checking their schemas again would take a hundred times as long."""
+    functions = [_decode_tool(raw).function for raw in raws or ()]
+    return tuple([_spec(function, _decode_schema(function.parameters)) for function in functions])
+
+
+_decode_tool = decoder(FunctionTool).decode
+_decode_schema = decoder(dict[str, Any]).decode
+
+
+def _spec(function: Function, schema: dict[str, Any]) -> ToolSpec:
     return ToolSpec(
         name=function.name,
         description=function.description or "",

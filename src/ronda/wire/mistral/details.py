@@ -10,7 +10,7 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from functools import lru_cache
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest
-from ronda.wire.json import encode
+from ronda.wire.json import check_utf8, encode
 
 T = TypeVar("T")
 Loc: TypeAlias = tuple[str | int, ...]
@@ -64,6 +64,11 @@ def refuse(type: str, loc: Loc, msg: str, value: Any = None) -> NoReturn:
     raise Invalid([problem(type, loc, msg, encode(value))])
 
 
+def check_count(items: Sized, most: int, loc: Loc) -> None:
+    if len(items) > most:
+        refuse("too_long", loc, f"List should have at most {most} items after validation, not {len(items)}")
+
+
 def read_body(body: bytes, kind: type[T]) -> T:
     return read_value(body, kind, BODY)  # type: ignore[no-any-return]  # `kind` says which type it is
 
@@ -71,8 +76,7 @@ def read_body(body: bytes, kind: type[T]) -> T:
 def read_value(raw: bytes | Raw, kind: Any, loc: Loc) -> Any:
     sent = bytes(raw)
     try:
-        if not sent.isascii():
-            sent.decode()  # what is only passed on is read by nobody else here
+        check_utf8(sent)  # what is only passed on is read by nobody else here
         try:
             return decoder(kind).decode(sent)
         except msgspec.ValidationError as error:
@@ -154,7 +158,7 @@ def _explain_object(raw: bytes, structs: list[type[Struct]], loc: Loc) -> list[P
             found.append(problem("missing", (*loc, field.encode_name), "Field required", raw))
     if kind.__struct_config__.forbid_unknown_fields:
         why: dict[str, str] = getattr(kind, "refused", {})
-        for name in fields.keys() - known:
+        for name in [name for name in fields if name not in known][:_MOST_PROBLEMS]:
             msg = "Extra inputs are not permitted"
             found.append(
                 problem("extra_forbidden", (*loc, name), f"{msg}: {why[name]}" if name in why else msg, fields[name])

@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import AssistantPart, AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
+from ronda.wire.fields import MAX_MESSAGES
 from ronda.wire.json import encode, text_of
 from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
-from ronda.wire.mistral.details import BODY, Loc, read_value, refuse
+from ronda.wire.mistral.details import BODY, Loc, check_count, read_value, refuse
 from ronda.wire.mistral.ids import made_up_id
 
 
@@ -86,6 +87,7 @@ def read_inputs(said: str | Sequence[Raw] | None, loc: Loc = (*BODY, "inputs")) 
         return []
     if isinstance(said, str):
         return [MessageInput(role="user", content=said)]
+    check_count(said, MAX_MESSAGES, loc)
     entries: list[Entry] = []
     for at, raw in enumerate(said):
         members: dict[str, Raw] = read_value(raw, dict[str, Raw], (*loc, at))

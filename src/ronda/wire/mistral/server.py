@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Options
 from ronda.wire.asked import Asked
+from ronda.wire.fields import MAX_MESSAGES
 from ronda.wire.json import text_of
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
 from ronda.wire.mistral.declared import (
@@ -31,7 +32,7 @@ from ronda.wire.mistral.declared import (
     read_stop,
     read_tools,
 )
-from ronda.wire.mistral.details import BODY, Loc, read_body, refuse
+from ronda.wire.mistral.details import BODY, Loc, check_count, read_body, refuse
 from ronda.wire.mistral.ids import made_up_id
 
 MAX_CHOICES: Final = 8
@@ -190,6 +191,7 @@ def read_completion(body: bytes) -> CompletionAsked:
     said = read_body(body, CompletionBody)
     if not said.messages:
         refuse("too_short", (*BODY, "messages"), "List should have at least 1 item", [])
+    check_count(said.messages, MAX_MESSAGES, (*BODY, "messages"))
     extra = raws({name: getattr(said, name) for name in _EXTRA})
     format = read_format(said.response_format, (*BODY, "response_format"))
     if said.grammar != NULL:

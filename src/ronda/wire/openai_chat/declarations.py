@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-from ronda.wire.fields import decode_field
+from ronda.wire.fields import MAX_TOOLS, check_count, decode_field
 from ronda.wire.functions import Function, FunctionTool, spec_of
 from ronda.wire.openai_chat import API
 
@@ -42,6 +42,7 @@ _HOSTED = {
 def read_tools(raws: list[Raw]) -> tuple[ToolSpec, ...]:
     tools: list[ToolSpec] = []
     seen: set[str] = set()
+    check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
         said: FunctionTool = decode_field(raw, FunctionTool, path)

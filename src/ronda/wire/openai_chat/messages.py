@@ -28,7 +28,7 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.errors import BadRequest
-from ronda.wire.fields import bad, decode_field
+from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import text_of
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID
@@ -145,6 +145,7 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
         messages = decode_field(raw, list[_Message], "messages")
     if not messages:
         raise BadRequest("'messages' is empty", param="messages")
+    check_count(messages, MAX_MESSAGES, "messages")
     turns: list[Turn] = []
     results: list[ToolResult] = []
     for at, message in enumerate(messages):

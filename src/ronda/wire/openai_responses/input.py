@@ -29,12 +29,12 @@ from ronda.core.parts import (
     user,
 )
 from ronda.errors import BadRequest
-from ronda.wire.fields import bad, decode_field
+from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.answers import BREAK, Kind
 from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts
-from ronda.wire.openai_responses.sealed import Sealer, is_sealed, unwrap_summary
+from ronda.wire.openai_responses.sealed import Room, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
 
 # What services other than this one did by themselves, and what was told them.
@@ -130,6 +130,7 @@ def split_input(raw: Raw) -> list[Raw] | str:
     items: list[Raw] = decode_field(raw, list[Raw], "input")
     if not items:
         raise BadRequest("'input' is an empty list", param="input")
+    check_count(items, MAX_MESSAGES, "input")
     return items
 
 
@@ -184,6 +185,7 @@ class _Turns:
 
     def __init__(self, sealer: Sealer | None) -> None:
         self._sealer = sealer
+        self._room = Room()
         self._turns: list[Turn] = []
         self._results: list[ToolResult] = []
         self._begin()
@@ -245,7 +247,7 @@ class _Turns:
     def _compaction(self, item: _Item, raw: Raw, path: str) -> None:
         if item.encrypted_content is None:
             raise bad(f"{path}.encrypted_content", "is missing")
-        summary = unwrap_summary(item.encrypted_content)
+        summary = unwrap_summary(item.encrypted_content, self._room)
         if summary is None:
             self._hosted(raw, path)
             return
@@ -351,7 +353,7 @@ class _Turns:
             stop = "tool_calls" if self._calls else "stop"
             native = Native(API, Raw(b"[" + b",".join(map(bytes, natives)) + b"]")) if self._says_more else None
             turn = AssistantTurn(parts, stop, native)  # type: ignore[arg-type]  # one of the two, as just seen
-            whole = self._sealer.open(sealed) if sealed and self._sealer is not None else None
+            whole = self._sealer.open(sealed, self._room) if sealed and self._sealer is not None else None
             self._turns.append(whole if whole is not None and _says_the_same(whole, turn) else turn)
         self._begin()
 

@@ -21,12 +21,15 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.parts import AssistantTurn
+from ronda.errors import TooLarge
 from ronda.wire.json import UNREADABLE, encode
 
 _TURN: Final = "ronda.turn.1."
 _SUMMARY: Final = "ronda.summary.1."
 _SIGNATURE: Final = 16  # bytes
-_MOST: Final = 64 << 20  # bytes of JSON in a seal; beyond that it is no turn of ours
+_MOST: Final = (
+    16 << 20
+)  # bytes of JSON in the seals of one request: they are packed, and a few bytes can hold very many
 
 _decode_turn = msgspec.json.Decoder(AssistantTurn).decode
 
@@ -36,6 +39,25 @@ class _Summary(Struct, frozen=True):
 
 
 _decode_summary = msgspec.json.Decoder(_Summary).decode
+
+
+class Room:
+    """How much the seals of one request may still hold."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _MOST
+
+    def unpack(self, packed: bytes) -> bytes:
+        unpacker = zlib.decompressobj()
+        said = unpacker.decompress(packed, self.left + 1)
+        self.left -= len(said)
+        if self.left < 0:
+            raise TooLarge(f"what is packed in 'encrypted_content' is more than {_MOST} bytes", param="input")
+        if not unpacker.eof:
+            raise zlib.error("it breaks off")
+        return said
 
 
 class Sealer:
@@ -51,7 +73,7 @@ class Sealer:
         packed = zlib.compress(encode(turn))
         return _TURN + base64.urlsafe_b64encode(self._sign(packed) + packed).decode()
 
-    def open(self, sealed: str) -> AssistantTurn | None:
+    def open(self, sealed: str, room: Room) -> AssistantTurn | None:
         if not is_sealed(sealed):
             return None
         packed = _bytes(sealed.removeprefix(_TURN))
@@ -59,7 +81,7 @@ class Sealer:
         if not packed or not hmac.compare_digest(signature, self._sign(packed)):
             return None
         try:
-            return _decode_turn(_unpacked(packed))
+            return _decode_turn(room.unpack(packed))
         except (*UNREADABLE, zlib.error):
             return None
 
@@ -76,12 +98,12 @@ def wrap_summary(summary: str) -> str:
     return _SUMMARY + base64.urlsafe_b64encode(zlib.compress(encode(_Summary(summary)))).decode()
 
 
-def unwrap_summary(text: str) -> str | None:
+def unwrap_summary(text: str, room: Room) -> str | None:
     """None for a compaction that another server made."""
     if not text.startswith(_SUMMARY):
         return None
     try:
-        return _decode_summary(_unpacked(_bytes(text.removeprefix(_SUMMARY)))).summary
+        return _decode_summary(room.unpack(_bytes(text.removeprefix(_SUMMARY)))).summary
     except (*UNREADABLE, zlib.error):
         return None
 
@@ -91,11 +113,3 @@ def _bytes(text: str) -> bytes:
         return base64.urlsafe_b64decode(text)
     except (binascii.Error, ValueError):
         return b""
-
-
-def _unpacked(packed: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    said = unpacker.decompress(packed, _MOST)
-    if not unpacker.eof:
-        raise zlib.error("longer than anything sealed here")
-    return said

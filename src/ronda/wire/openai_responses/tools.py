@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-from ronda.wire.fields import bad, decode_field
+from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import FunctionTool, must_be_name, spec_of
 from ronda.wire.openai_responses import API, waiting
 
@@ -103,12 +103,14 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
             raise bad(path, f"declares a second tool named '{spec.name}'")
         tools[spec.name] = spec
 
+    check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
         said: _Tool = decode_field(raw, _Tool, path)
         if said.type == "namespace":
             name = must_be_name(said.name, f"{path}.name")
             namespaces.append(name)
+            check_count(said.tools or (), MAX_TOOLS, f"{path}.tools")
             for inner, one in enumerate(said.tools or []):
                 within = f"{path}.tools[{inner}]"
                 take(_spec(_function(decode_field(one, _Tool, within), within), one, within, name), within)
