@@ -326,7 +326,7 @@ def _tables(database: sqlite3.Connection) -> list[str]:
 
 def test_it_can_be_reached_as_soon_as_it_says_so(start: Started) -> None:
     with start.serving(*start.model) as served:
-        said = said_to(served, b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        said = said_to(served, b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 
     assert said.startswith(b"HTTP/1.1 200 ")
 
@@ -381,7 +381,7 @@ def said_to(served: Served, *sent: bytes) -> bytes:
 
 
 def test_a_head_without_end_is_refused_and_a_large_one_is_not(start: Started) -> None:
-    get = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: "
+    get = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: "
     with start.serving(*start.model) as served:
         fine = said_to(served, get + b"x" * 30_000 + b"\r\n\r\n")
         endless = said_to(served, get + b"x" * 65_536)

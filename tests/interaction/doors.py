@@ -34,7 +34,9 @@ from ronda.drive import Provider, Tool
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
-from ronda.server.config import ServerConfig
+from ronda.server.config import MAX_BODY, ServerConfig
+from ronda.server.heads import BoundedHeads
+from ronda.server.sockets import BoundedSockets
 
 QUICK = Retry(initial_interval=0.0, max_interval=0.01)
 
@@ -353,7 +355,15 @@ async def open_door() -> AsyncIterator[Door]:
         door = Door(http)
         door.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         server = _Uvicorn(
-            uvicorn.Config(door, lifespan="off", log_level="critical", ws="websockets-sansio", http="httptools")
+            uvicorn.Config(
+                door,
+                lifespan="off",
+                log_level="critical",
+                ws=BoundedSockets,
+                ws_max_size=MAX_BODY,
+                ws_per_message_deflate=False,
+                http=BoundedHeads,
+            )
         )
         task = asyncio.create_task(server.serve([listener]))
         try:

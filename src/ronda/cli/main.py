@@ -211,6 +211,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="a folder of .prompty files: each is a model name on every door, and an agent_id",
     )
     parser.add_argument(
+        "--header-seconds", type=float, metavar="N", help="the most time a request's head may take to come (default 20)"
+    )
+    parser.add_argument(
+        "--body-seconds", type=float, metavar="N", help="the most time in which nothing of a body comes (default 60)"
+    )
+    parser.add_argument(
         "--tool-dispatch-url", metavar="URL", help="POST calls of declared tools that nothing here runs to this address"
     )
     parser.add_argument(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 import signal
 import socket
@@ -10,9 +12,14 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
+
+log = logging.getLogger("ronda.server")
+
+_LOOKS_EVERY: Final = 5  # ticks of uvicorn's, a tenth of a second each
+_WARNS_EVERY: Final = 60.0  # seconds
 
 
 class Process(uvicorn.Server):
@@ -20,10 +27,27 @@ class Process(uvicorn.Server):
         super().__init__(settings)
         self._up = up
         self._before_end = before_end
+        self._next_warning = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._up()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _LOOKS_EVERY == 0:
+            self.look_around(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+    def look_around(self, now: float) -> None:
+        for connection in list(self.server_state.connections):
+            if (look := getattr(connection, "look", None)) is not None:  # a WebSocket may be silent
+                look(now)
+        if now >= self._next_warning and _no_descriptor_is_left():
+            self._next_warning = now + _WARNS_EVERY
+            log.error(
+                "no file descriptor is left, so new connections are closed at once; start the server with a higher limit "
+                "(ulimit -n), or let fewer clients connect"
+            )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._before_end()  # runs are cancelled before connections are waited for: streams end properly
@@ -31,6 +55,15 @@ class Process(uvicorn.Server):
 
     def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]
         return nullcontext()  # uvicorn's own come too late: what was sent while models were loaded would be a traceback
+
+
+def _no_descriptor_is_left() -> bool:
+    """libuv closes what it cannot accept and says nothing. So this tries to open something itself."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False
 
 
 class Ended(Exception):

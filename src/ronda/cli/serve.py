@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,19 +55,21 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     from ronda.cli.process import Process
     from ronda.server.app import Server, create_app
     from ronda.server.heads import BoundedHeads
+    from ronda.server.sockets import BoundedSockets
 
     journal = open_journal(config)
     server = Server(config, journal, catalog=catalog_file(config))
     settings = uvicorn.Config(
         create_app(server),
-        http=BoundedHeads,
+        http=partial(BoundedHeads, header_seconds=config.header_seconds, body_seconds=config.body_seconds),  # type: ignore[arg-type]  # called as its class is
         log_level="info" if config.access_log else "warning",
         access_log=config.access_log,
         timeout_graceful_shutdown=5,
         server_header=False,
         date_header=False,
-        ws="websockets-sansio",
+        ws=BoundedSockets,
         ws_max_size=config.max_body,
+        ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
         proxy_headers=False,
     )
     signals.check()

@@ -232,15 +232,15 @@ def _json(body: bytes, status: int) -> Response:
 
 
 def _said(request: Request, failure: Failure) -> Response:
-    return _json(_writer(request.url.path)(failure), failure.status)
+    return _json(error_writer(request.url.path)(failure), failure.status)
 
 
-def _writer(path: str) -> ErrorWriter:
+def error_writer(path: str) -> ErrorWriter:
     return next(write for prefix, write in DIALECTS if path.startswith(prefix))
 
 
 async def _refused_page(scope: Scope, receive: Receive, send: Send) -> None:
-    await said(refusal(scope), _writer(scope["path"]))(scope, receive, send)
+    await said(refusal(scope), error_writer(scope["path"]))(scope, receive, send)
 
 
 async def _ronda_error(request: Request, error: Exception) -> Response:

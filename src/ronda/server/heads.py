@@ -1,42 +1,154 @@
-"""Requests whose heads have no end: answered with 431, not kept in memory. uvicorn bounds them only for another parser."""
+"""HTTP as uvicorn reads it, within bounds that it does not set itself.
+
+    431    a head that is larger than 64 KiB, however it comes
+    408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`
+
+How long it takes is looked at once in a while (`look`), for all connections: a timer for each request would cost more.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ronda.wire.openai_chat.answer import write_error
+from ronda.server.app import error_writer
+from ronda.server.failure import Failure
+from ronda.server.pieces import PIECE, Pieces
 
 MAX_HEAD: Final = 64 * 1024
+HEADER_SECONDS: Final = 20.0
+BODY_SECONDS: Final = 60.0
+# What websockets reads of the head that opens one.
+_SOCKET_HEADERS: Final = 128
+_SOCKET_LINE: Final = 8190
+
+_LINGER: Final = 2.0  # seconds
+_PHRASES: Final = {408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 
-class BoundedHeads(HttpToolsProtocol):
-    _in_head = False
-    _size = 0
+class _TooLarge(Exception):
+    """Stops the parser."""
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._in_head:
-            self._size += len(data)
-            if self._size > MAX_HEAD and not self.transport.is_closing():
-                self._refuse()
+
+class BoundedHeads(Pieces, HttpToolsProtocol):
+    def __init__(
+        self, *args: Any, header_seconds: float = HEADER_SECONDS, body_seconds: float = BODY_SECONDS, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._header_seconds = header_seconds
+        self._body_seconds = body_seconds
+        self._head_since: float | None = self.loop.time()  # while one is awaited: from the first moment on
+        self._last = 0.0  # when something came
+        self._received = 0  # bytes, with all of the piece in which the head began …
+        self._before = 0  # … of which so many may stand before it
+        self._is_between = True  # no request has begun that is not complete
+        self._begins_here = False  # the next one, with the piece
+        self._is_too_large = False
+        self.url = b""
+        self._refusal: Failure | None = None  # to be said when the answers before it are through
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        return self.flow.read_paused
+
+    def take(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._last = self.loop.time()
+        self._begins_here = self._is_between
+        if self._begins_here:
+            self._received = self._before = 0
+        self._received += len(data)
+        HttpToolsProtocol.data_received(self, data)
+        if self._head_since is not None and self._received - self._before > MAX_HEAD and self._refusal is None:
+            self._refuse(_too_large())  # and it is not complete yet
 
     def on_message_begin(self) -> None:
-        self._in_head = True
-        self._size = 0
+        self._head_since = self._last
+        if not self._begins_here:  # but behind another in this piece: where is not told
+            self._received = self._before = PIECE
+        self._is_between = self._begins_here = False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self._head_since = None
+        is_upgrade = self.parser.should_upgrade()
+        if (self._received > MAX_HEAD or is_upgrade) and self._measures_too_much(is_upgrade):
+            self._is_too_large = True
+            raise _TooLarge
         super().on_headers_complete()
 
-    def _refuse(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:  # else it would stand in the middle of an answer
-            message = f"the request's headers are larger than {MAX_HEAD} bytes"
-            body = write_error(message, "invalid_request_error")
-            self.transport.write(
-                b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: application/json\r\n"
-                b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
-            )
-        self.transport.close()
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._is_between = True
+
+    def _measures_too_much(self, is_upgrade: bool) -> bool:
+        lines = [len(name) + len(value) + 4 for name, value in self.headers]
+        if is_upgrade and (len(lines) > _SOCKET_HEADERS or max(lines, default=0) > _SOCKET_LINE):
+            return True
+        return len(self.url) + sum(lines) > MAX_HEAD
+
+    # ---- refusing ----------------------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Called once in a while: is it waited for too long?"""
+        if self._refusal is not None or self.transport.is_closing() or self._rest:
+            return
+        cycle = self.cycle
+        if self._head_since is not None:
+            if now - self._head_since > self._header_seconds:
+                self._refuse(_too_slow(f"the request's head is not complete after {self._header_seconds:g} seconds"))
+            return
+        waits = cycle is not None and cycle.more_body and not self.flow.read_paused
+        if waits and now - self._last > self._body_seconds:
+            self._refuse(_too_slow(f"nothing of the request's body came for {self._body_seconds:g} seconds"))
+
+    def send_400_response(self, msg: str) -> None:
+        if self._is_too_large:
+            self._refuse(_too_large())
+        else:
+            super().send_400_response(msg)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._last = self.loop.time()  # what was not read meanwhile did not come slowly
+        if self._refusal is not None and (self.cycle is None or self.cycle.response_complete):
+            self._say(self._refusal)
+
+    def _refuse(self, failure: Failure) -> None:
+        """Answers come in the order of their requests: this one when the others are through."""
+        self._refusal = failure
+        self._head_since = None
+        cycle = self.cycle
+        is_its_own = failure.status == 408 and cycle is not None and cycle.more_body
+        if cycle is None or cycle.response_complete or (is_its_own and not cycle.response_started):
+            self._say(failure)
+        elif is_its_own:
+            self.transport.close()
+        else:
+            self.transport.pause_reading()
+
+    def _say(self, failure: Failure) -> None:
+        if self.transport.is_closing():
+            return
+        path = (self.url or b"/").partition(b"?")[0].decode("latin-1")
+        body = error_writer(path)(failure)
+        self.transport.write(
+            b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+            % (failure.status, _PHRASES[failure.status], len(body), body)
+        )
+        # A client that is still sending would lose the answer if the connection were closed at once.
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self.loop.call_later(_LINGER, self.transport.close)
+
+
+def _too_large() -> Failure:
+    return Failure(431, "invalid_request_error", f"the request's headers are larger than {MAX_HEAD} bytes")
+
+
+def _too_slow(message: str) -> Failure:
+    return Failure(408, "invalid_request_error", message)

@@ -1,0 +1,259 @@
+"""Heads that are too large and requests that come too slowly, over a socket of its own, as `ronda serve` has it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+import uvicorn
+from tests.interaction.doors import PATIENCE, soon
+
+from ronda.cli.process import Process
+from ronda.core.events import ModelFinished
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+from ronda.journal.memory import MemoryJournal
+from ronda.providers.script import Line, ScriptedModel, says
+from ronda.server.app import Server, create_app
+from ronda.server.config import ServerConfig
+from ronda.server.heads import MAX_HEAD, BoundedHeads
+from ronda.server.sockets import BoundedSockets
+
+GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+SOCKET = (
+    b"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+)
+CHAT = b'{"messages":[{"role":"user","content":"hi"}]}'
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+class Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    async def send(self, *pieces: bytes) -> None:
+        """Each in a packet of its own, as far as that can be had."""
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                self.writer.write(piece)
+                await self.writer.drain()
+                await asyncio.sleep(0)
+
+    async def read(self) -> bytes:
+        """All that is said until the other side hangs up."""
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            async with soon():
+                while data := await self._reader.read(65536):
+                    said += data
+        return said
+
+    async def answer(self) -> bytes:
+        """One answer with a length."""
+        async with soon():
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            return head + await self._reader.readexactly(length)
+
+
+class LookedAt(Process):
+    """Tells when it has looked for slow requests."""
+
+    def __init__(self, looked: asyncio.Event, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._looked = looked
+
+    def look_around(self, now: float) -> None:
+        super().look_around(now)
+        self._looked.set()
+
+
+class Running:
+    def __init__(self, port: int, looked: asyncio.Event) -> None:
+        self._port = port
+        self.looked = looked
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            yield Connection(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def told(self, *pieces: bytes) -> bytes:
+        async with self.connected() as connection:
+            await connection.send(*pieces)
+            return await connection.read()
+
+
+@contextlib.asynccontextmanager
+async def running(*lines: Line, model: ScriptedModel | None = None, **limits: float) -> AsyncIterator[Running]:
+    server = Server(ServerConfig(model="script:test"), MemoryJournal(), provider=model or ScriptedModel(*lines))
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    up, looked = asyncio.Event(), asyncio.Event()
+    protocol: Any = partial(BoundedHeads, **limits)
+    settings = uvicorn.Config(create_app(server), http=protocol, ws=BoundedSockets, log_level="critical")
+    process = LookedAt(looked, settings, up=up.set, before_end=server.runs.stop)
+    task = asyncio.create_task(process.serve([listener]))
+    try:
+        async with soon():
+            await up.wait()
+        yield Running(listener.getsockname()[1], looked)
+    finally:
+        process.should_exit = True
+        async with asyncio.timeout(PATIENCE):
+            await task
+        listener.close()
+
+
+def message(answer: bytes) -> str:
+    said: str = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
+    return said
+
+
+LARGE = b"X-Large: " + b"x" * MAX_HEAD + b"\r\n"
+MANY = b"".join([b"X-%d: %b\r\n" % (n, b"x" * 100) for n in range(700)])
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([GET + LARGE + b"\r\n"], id="one large header"),
+        pytest.param([GET + MANY + b"\r\n"], id="many small ones"),
+        pytest.param([GET, *[MANY[at : at + 700] for at in range(0, len(MANY), 700)], b"\r\n"], id="bit by bit"),
+        pytest.param([GET + LARGE], id="without an end"),
+        pytest.param([b"GET /" + b"x" * MAX_HEAD + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"], id="a large address"),
+        pytest.param(
+            [POST + LARGE + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT], id="in one packet with its body"
+        ),
+        pytest.param([SOCKET + LARGE + b"\r\n"], id="of a WebSocket"),
+        pytest.param([SOCKET + MANY + b"\r\n"], id="of a WebSocket, many small ones"),
+        pytest.param([SOCKET + b"X: " + b"x" * 9000 + b"\r\n\r\n"], id="of a WebSocket, more than its library takes"),
+        pytest.param([SOCKET + b"X: x\r\n" * 200 + b"\r\n"], id="of a WebSocket, more headers than its library takes"),
+    ],
+)
+async def test_a_large_head_is_431_however_it_comes(pieces: list[bytes], caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as server:
+        answer = await server.told(*pieces)
+
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert message(answer) == "the request's headers are larger than 65536 bytes"
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_head_of_64_kib_is_not_too_large() -> None:
+    padding = MAX_HEAD - len("/healthHostlocalhostConnectionclose") - 3 * 4 - len("X")
+    async with running() as server:
+        head = GET + b"Connection: close\r\nX: "
+        assert (await server.told(head + b"x" * padding + b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert (await server.told(head + b"x" * (padding + 1) + b"\r\n\r\n")).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_large_head_behind_other_requests_is_431_when_they_are_answered() -> None:
+    asked = POST + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT
+    async with running(says("one"), says("two")) as server:
+        answer = await server.told(asked + asked + GET + LARGE + b"\r\n")
+
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"200", b"431"]
+
+
+async def test_many_requests_in_one_packet_are_all_answered() -> None:
+    async with running() as server:
+        answer = await server.told((GET + b"\r\n") * 5_000 + GET + b"Connection: close\r\n\r\n")
+
+    assert answer.count(b"HTTP/1.1 200 OK") == 5_001
+
+
+async def test_a_large_body_behind_its_head_is_taken() -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": "x" * 3_000_000}]}).encode()
+    async with running(says("yes"), says("yes")) as server:
+        for _ in range(2):
+            answer = await server.told(POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+# ---- slowly ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /hea", GET, POST], ids=["nothing", "a line", "headers", "of a POST"])
+async def test_a_head_that_does_not_come_is_408(begun: bytes) -> None:
+    async with running(header_seconds=0.1) as server:
+        answer = await server.told(begun)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert message(answer) == "the request's head is not complete after 0.1 seconds"
+
+
+async def test_a_head_that_comes_byte_by_byte_has_no_longer() -> None:
+    async with running(header_seconds=0.3) as server, server.connected() as connection:
+        await connection.send(b"GET /")
+        reading = asyncio.create_task(connection.read())
+        while not reading.done():
+            await connection.send(b"x")
+            await asyncio.wait([reading], timeout=0.02)
+
+    assert (await reading).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_the_second_head_of_a_connection_has_as_long() -> None:
+    async with running(header_seconds=0.1) as server, server.connected() as connection:
+        await connection.send(GET + b"\r\n")
+        assert (await connection.answer()).startswith(b"HTTP/1.1 200 ")
+        await connection.send(b"GET /")
+        assert (await connection.read()).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_body_of_which_nothing_comes_is_408_in_the_dialect_of_its_door() -> None:
+    async with running(body_seconds=0.1) as server:
+        chat = await server.told(POST + b"Content-Length: 100\r\n\r\n{")
+        messages = await server.told(
+            b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        )
+
+    assert chat.startswith(b"HTTP/1.1 408 ")
+    assert message(chat) == "nothing of the request's body came for 0.1 seconds"
+    assert messages.startswith(b"HTTP/1.1 408 ")
+    assert json.loads(messages.partition(b"\r\n\r\n")[2])["type"] == "error"
+
+
+async def test_a_body_that_comes_on_is_waited_for() -> None:
+    async with running(says("yes"), body_seconds=1.0) as server, server.connected() as connection:
+        await connection.send(POST + b"Content-Length: %d\r\n\r\n" % len(CHAT))
+        for at in range(len(CHAT)):
+            await connection.send(CHAT[at : at + 1])
+        assert (await connection.answer()).startswith(b"HTTP/1.1 200 ")
+
+
+class Thinks(ScriptedModel):
+    """Answers when the server has looked for slow requests twice."""
+
+    looked: asyncio.Event
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        for _ in range(2):
+            self.looked.clear()
+            await self.looked.wait()
+        return await super().call(request, show)
+
+
+async def test_an_answer_may_take_as_long_as_it_takes() -> None:
+    """A request that is complete is not slow, however long its model thinks."""
+    model = Thinks(says("yes"))
+    async with running(model=model, header_seconds=0.01, body_seconds=0.01) as server:
+        model.looked = server.looked
+        async with server.connected() as connection:
+            await connection.send(POST + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT)
+            assert (await connection.answer()).startswith(b"HTTP/1.1 200 ")
