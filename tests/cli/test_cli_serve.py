@@ -395,6 +395,27 @@ def test_a_head_without_end_is_refused_and_a_large_one_is_not(start: Started) ->
     assert (code, err) == (0, "")
 
 
+def test_a_server_without_file_descriptors_says_so_once(start: Started) -> None:
+    """libuv closes what it cannot accept without a word."""
+    import resource
+
+    with start.serving(*start.model) as served:
+        open_now = len(os.listdir(f"/proc/{served.process.pid}/fd"))
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (open_now + 10, open_now + 10))
+        host, port = served.url.removeprefix("http://").split(":")
+        connections = [socket.create_connection((host, int(port)), timeout=20) for _ in range(30)]
+        assert served.process.stderr is not None
+        line = served.process.stderr.readline()
+        for connection in connections:
+            connection.close()
+        fine = said_to(served, b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        code, err = served.end()
+
+    assert line.startswith("no file descriptor is left, so new connections are closed at once")
+    assert fine.startswith(b"HTTP/1.1 200 ")
+    assert (code, err) == (0, "")
+
+
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 

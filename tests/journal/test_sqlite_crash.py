@@ -14,7 +14,6 @@ import pytest
 
 from ronda.core.events import Event, Warned
 from ronda.journal.sqlite import SqliteJournal
-from ronda.journal.upkeep import CHECKPOINT_AFTER
 from ronda.store import StoreError
 from ronda.testing.facts import start
 
@@ -166,18 +165,35 @@ async def test_a_damaged_file_is_said_to_be_one_when_it_is_written_to(tmp_path: 
     await journal.close()
 
 
-async def test_a_file_that_is_gone_is_told_of_and_breaks_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("instead", [None, b"", b"another file"])
+async def test_a_file_that_is_gone_is_noticed_by_whoever_writes_next(tmp_path: Path, instead: bytes | None) -> None:
+    """SQLite would go on writing into a file that nobody can find again."""
     path = tmp_path / "journal.db"
     journal = SqliteJournal(path)
     journal.append("a", [start("a")])
     await journal.barrier("a")
     for name in os.listdir(tmp_path):
         os.unlink(tmp_path / name)
-    journal.append("a", [Warned("x" * CHECKPOINT_AFTER)])
-    await journal.barrier("a")
-    await journal.close()  # waits for the checkpoint that was due
+    if instead is not None:
+        path.write_bytes(instead)
+    journal.append("a", [Warned("x")])
+    with pytest.raises(StoreError, match=r"journal\.db: the file was moved or deleted while it was open; put it back"):
+        await journal.barrier("a")
+    journal.append("b", [start("b")])
+    with pytest.raises(StoreError, match="the file was moved or deleted while it was open"):
+        await journal.barrier("b")
+    await journal.close()
 
-    said = f"not done: {path}: the file was moved or deleted while it was open; what is said is lost"
-    assert [record.getMessage() for record in caplog.records] == [said]
+
+async def test_a_file_that_is_put_back_is_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = SqliteJournal(path)
+    path.rename(tmp_path / "away.db")
+    journal.append("a", [start("a")])
+    with pytest.raises(StoreError):
+        await journal.barrier("a")
+    (tmp_path / "away.db").rename(path)
+    journal.append("b", [start("b")])
+    await journal.barrier("b")
+    assert [type(event).__name__ for event in await journal.read("b")] == ["RunStarted"]
+    await journal.close()

@@ -354,3 +354,49 @@ async def test_a_page_of_the_servers_own_can_connect(door: Door) -> None:
             event = json.loads(await socket.receive_str())
 
     assert event["type"] == "response.created"
+
+
+# ---- text that is none -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY])
+@pytest.mark.parametrize("data", [b"\xff\xfe", b'{"type": "\xff"}', b"\x00", b"", b"[", b"\xed\xa0\x80"])
+async def test_text_that_is_none_is_an_error_and_writes_no_traceback(
+    door: Door, caplog: pytest.LogCaptureFixture, data: bytes, kind: aiohttp.WSMsgType
+) -> None:
+    async with door.serving(ScriptedModel(says("Hi."))) as served, connected(served) as socket:
+        await socket.raw.send_frame(data, kind)
+        (event,) = await socket.rest()
+        after = await socket.turn(input="hi")
+
+    assert event["status"] == 400
+    assert text(after) == "Hi."
+    assert caplog.text == ""
+
+
+def write_raw(socket: Any, data: bytes) -> None:
+    """Past the client library, which writes no such frames."""
+    socket._conn.transport.write(data)
+
+
+async def test_a_message_in_fragments_without_end_ends_the_connection(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A frame of one byte takes seven: forty thousand come in one read."""
+    first, more = b"\x01\x81\0\0\0\0a", b"\x00\x81\0\0\0\0a"
+    async with door.serving(ScriptedModel()) as served, connected(served) as socket:
+        write_raw(socket.raw, first + more * 40_000)
+        closed = await socket.raw.receive()
+
+    assert closed.type is aiohttp.WSMsgType.CLOSE
+    assert closed.extra == "more than 10000 fragments"
+    assert caplog.text == ""
+
+
+async def test_a_message_that_is_too_large_ends_the_connection(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    async with door.serving(ScriptedModel()) as served, connected(served) as socket:
+        write_raw(socket.raw, b"\x82\xff" + (51 << 20).to_bytes(8, "big") + b"\0\0\0\0" + b"x" * 100)
+        closed = await socket.raw.receive()
+
+    assert (closed.type, closed.data) == (aiohttp.WSMsgType.CLOSE, 1009)
+    assert caplog.text == ""

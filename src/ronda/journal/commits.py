@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from ronda.errors import RondaError
 from ronda.journal.rows import RowWriter
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
-from ronda.store.sqlite import MEMORY, explain, is_busy
+from ronda.store.sqlite import MEMORY, MOVED, explain, is_busy
 
 LAZY = 0.02  # seconds until events are written that no barrier waits for
 RETRY_LOCKED = 0.02  # seconds between tries while another process holds the lock
@@ -52,6 +53,15 @@ class Held:
         self.released = False
         self.error: RondaError | None = None  # events are missing: nothing more can be kept
         self.told = False  # the driver knows
+
+
+def _place(path: str) -> tuple[int, int] | None:
+    """Which file is at a path; none if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class _Refused(Exception):
@@ -98,6 +108,7 @@ class Commits:
         self._due: asyncio.AbstractEventLoop | None = None
         self._due_lazily: asyncio.AbstractEventLoop | None = None
         self._locked_since: float | None = None
+        self._place = None if path == MEMORY else _place(path)
         self._aside: asyncio.Task[None] | None = None  # a commit that a thread makes
 
     def mark(self, held: Held) -> None:
@@ -183,7 +194,9 @@ class Commits:
             loop.call_later(RETRY_LOCKED, self._commit)
             return
         if error is not None:
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, StoreError):
+                why = error
+            elif isinstance(error, sqlite3.Error):
                 why = explain(self._path, error)
             else:  # a bug; but whoever waits must hear of it, or would wait for ever
                 why = StoreError(self._path, f"{type(error).__name__}: {error}")
@@ -217,6 +230,7 @@ class Commits:
 
     def _write_all(self, batch: list[Held], refused: list[_Refused]) -> list[_Written]:
         """One transaction. A run that is refused is taken out, and the others are written without it."""
+        self._check_place()
         left = batch.copy()
         while left:
             try:
@@ -225,6 +239,11 @@ class Commits:
                 left.remove(error.held)
                 refused.append(error)
         return []
+
+    def _check_place(self) -> None:
+        """SQLite goes on writing into a file that was deleted, and all of it would be gone with the process."""
+        if self._place is not None and _place(self._path) != self._place:
+            raise StoreError(self._path, MOVED)
 
     def _write(self, batch: list[Held]) -> list[_Written]:
         execute = self._execute

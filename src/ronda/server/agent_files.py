@@ -33,6 +33,7 @@ from ronda.prompty.registry import Lent
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
+from ronda.server.failure import without_paths
 from ronda.server.models import Opened, Served
 from ronda.server.toolbox import Toolbox
 
@@ -73,7 +74,7 @@ class AgentFiles:
         if known is None:
             return None
         if known.served is None:
-            raise AgentBroken(f"the agent '{name}' cannot be used: {known.problem}")
+            raise AgentBroken(f"the agent '{name}' cannot be used: {without_paths(known.problem)}")
         return known.served
 
     def _with_title(self, title: str) -> _Known | None:

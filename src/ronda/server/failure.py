@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable
-from typing import TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from ronda.errors import BadRequest, RondaError
 from ronda.server.exchange import Header, Json
+from ronda.store import StoreError
 from ronda.wire.failures import Failure
+
+log = logging.getLogger("ronda.server")
 
 # How a dialect says it.
 ErrorWriter: TypeAlias = Callable[[Failure], bytes]
@@ -21,7 +27,18 @@ _DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
 def failure_of(error: RondaError) -> Failure:
     if isinstance(error, BadRequest):
         return Failure(error.status_hint, "invalid_request_error", str(error), error.param, error.code)
-    return Failure(error.status_hint, "server_error", str(error))
+    if isinstance(error, StoreError):
+        log.error("%s", error)
+        return Failure(error.status_hint, "server_error", f"the server cannot keep or find this: {error.problem}")
+    return Failure(error.status_hint, "server_error", without_paths(str(error)))
+
+
+_PATH: Final = re.compile(r"(?<![\w:/.])/([^\s/'\",:;()]+)((?:/[^\s/'\",:;()]+)+)")
+
+
+def without_paths(text: str) -> str:
+    """Where the operator keeps things is not for clients to know: of a path on this machine its last name is left."""
+    return _PATH.sub(lambda found: found[2].rpartition("/")[2] if Path(f"/{found[1]}").exists() else found[0], text)
 
 
 def said(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:

@@ -13,3 +13,4 @@ class StoreError(RondaError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
         self.path = path
+        self.problem = problem  # without the place, which is the operator's business

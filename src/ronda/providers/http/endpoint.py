@@ -11,12 +11,13 @@ import email.utils
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, AnyStr, Final, Protocol
+from urllib.parse import parse_qsl
 
 from ronda.core.events import Preview
 from ronda.core.limits import ANSWER_BYTES, Timeouts
 from ronda.drive import Show
-from ronda.errors import UpstreamBroken, UpstreamUnreachable
+from ronda.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from ronda.providers.http.address import Address, without_secrets
 from ronda.providers.http.coding import Inflater, TooLarge, Unreadable, inflater
 from ronda.providers.http.connection import Connection, ConnectionBroken
@@ -60,15 +61,39 @@ def bearer(base_url: str, key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+# Headers that hold a key, in small letters.
+_KEYS: Final = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
+_SHORTEST: Final = 8  # what is shorter is no secret, and may stand in any sentence
+
+
+def _secrets(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
+    keys = [value.removeprefix("Bearer ") for name, value in headers.items() if name.lower() in _KEYS]
+    keys += [
+        value for name, value in parse_qsl(url.partition("?")[2]) if "key" in name.lower() or "sig" in name.lower()
+    ]
+    return tuple([key for key in keys if len(key) >= _SHORTEST])
+
+
+def without_keys(said: AnyStr, secrets: tuple[str, ...]) -> AnyStr:
+    """What an upstream says is shown and kept; our key is not."""
+    for secret in secrets:
+        if isinstance(said, bytes):
+            said = said.replace(secret.encode("utf-8", "surrogatepass"), b"[the key]")
+        elif isinstance(said, str):
+            said = said.replace(secret, "[the key]")
+    return said
+
+
 class Http:
     """Where it is, what is said to it, how long it may take."""
 
-    __slots__ = ("_headers", "_timeouts", "_to", "_url")
+    __slots__ = ("_headers", "_secrets", "_timeouts", "_to", "_url")
 
     def __init__(self, url: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
         self._url = url
         self._headers = {"Content-Type": "application/json", "User-Agent": "ronda", **headers}
         self._timeouts = timeouts
+        self._secrets = _secrets(url, headers)
         self._to: tuple[Address, bytes] | None = None
 
     def post(self, body: bytes, max_bytes: int = ANSWER_BYTES) -> _Post:
@@ -114,7 +139,7 @@ class _Post:
                 connection.ask(head, self._body, timeouts.first_byte)
                 await connection.head()
                 self._connection = connection
-                return Answer(connection, address, timeouts, self._max_bytes)
+                return Answer(connection, address, timeouts, self._max_bytes, http._secrets)
             except BaseException as error:
                 if connection is not None:
                     connection.abort()
@@ -128,6 +153,8 @@ class _Post:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, UpstreamError) and self._http._secrets:  # said in a stream, perhaps
+            error.args = tuple([without_keys(said, self._http._secrets) for said in error.args])
         # Read to its end the connection is used again; otherwise it must be closed, not drained.
         if self._connection.done():
             assert self._http._to is not None
@@ -152,9 +179,22 @@ def _unreachable(error: Exception, address: Address, timeouts: Timeouts, connect
 
 
 class Answer:
-    __slots__ = ("_address", "_connection", "_inflate", "_max_bytes", "_size", "_timeouts", "_unreadable", "status")
+    __slots__ = (
+        "_address",
+        "_connection",
+        "_inflate",
+        "_max_bytes",
+        "_secrets",
+        "_size",
+        "_timeouts",
+        "_unreadable",
+        "status",
+    )
 
-    def __init__(self, connection: Connection, address: Address, timeouts: Timeouts, max_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, address: Address, timeouts: Timeouts, max_bytes: int, secrets: tuple[str, ...]
+    ) -> None:
+        self._secrets = secrets
         self._connection = connection
         self._address = address
         self._timeouts = timeouts
@@ -193,13 +233,14 @@ class Answer:
         pieces: list[bytes] = []
         try:
             while piece := await self.next():
-                if not pieces and self._connection.all_taken and self._inflate is None:
+                if not pieces and self._connection.all_taken and self._inflate is None and self.status < 400:
                     return piece
                 pieces.append(piece)
         except UpstreamBroken:
             if self.status < 400:
                 raise
-        return b"".join(pieces)
+        body = b"".join(pieces)
+        return body if self.status < 400 else without_keys(body, self._secrets)  # some servers quote it
 
     async def next(self) -> bytes:
         """What has arrived since the last time, within bounds; empty at the end."""

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Loc: TypeAlias = tuple[str | int, ...]
 
 BODY: Final[Loc] = ("body",)
-_MOST_INPUT: Final = 10_000  # bytes of what was sent that an error says again
+_MOST_INPUT: Final = 200  # bytes of what was sent that an error says again
 _MOST_PROBLEMS: Final = 50
 _UNSAID: Final = Raw()
 
@@ -56,7 +56,8 @@ class Invalid(BadRequest):
 
 def problem(type: str, loc: Loc, msg: str, sent: bytes | Raw = b"") -> Problem:
     raw = bytes(sent)
-    return Problem(type, loc, msg, Raw(raw) if 0 < len(raw) <= _MOST_INPUT else _UNSAID)
+    place = tuple([name[:_MOST_INPUT] if isinstance(name, str) else name for name in loc])
+    return Problem(type, place, msg, Raw(raw) if 0 < len(raw) <= _MOST_INPUT else _UNSAID)
 
 
 def refuse(type: str, loc: Loc, msg: str, value: Any = None) -> NoReturn:
