@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, completes, declared, refuses, user
+from tests.interaction.doors import Door, Json, Upstream, completes, declared, refuses, soon, user
 
 from ronda.core.events import Compacted, ModelFailed, Warned
 
@@ -38,6 +39,21 @@ async def test_it_is_an_error_with_the_code_that_clients_know(door: Door, stream
     assert answer.error["code"] == "context_length_exceeded"
     assert "maximum context length is 100 tokens" in answer.error["message"]
     assert (answer.status, len(upstream.bodies)) == (400, 1)
+
+
+@pytest.mark.parametrize("path", ["/agents/completions", "/conversations"])
+async def test_mistrals_doors_read_that_it_may_be_cut(door: Door, path: str) -> None:
+    asked = (
+        {"agent_id": "default", "messages": TALK} if "completions" in path else {"model": "default", "inputs": TALK[1:]}
+    )
+    async with Upstream(TOO_LONG, completes("six")) as upstream, door.serving(upstream.url) as served:
+        body = json.dumps({**asked, "truncate_sequence": True}).encode()
+        headers = {"content-type": "application/json"}
+        async with soon(), served.http.post(served.url + path, data=body, headers=headers) as answer:
+            assert (answer.status, "six" in await answer.text()) == (200, True)
+
+    assert heard(upstream)[1][-1] == "five?"
+    assert len(heard(upstream)[1]) < len(heard(upstream)[0])
 
 
 async def test_the_oldest_turns_go_until_the_rest_fits(door: Door, stream: bool) -> None:

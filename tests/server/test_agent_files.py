@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Served, soon
+from tests.interaction.doors import Door, Served, declared, soon
+from tests.server.responses_door import post
 
 from ronda import tool
 from ronda.core.events import RunStarted
@@ -154,6 +155,28 @@ async def test_a_files_tools_are_its_own_and_the_servers_functions_run_them(door
     assert answer["choices"][0]["message"]["content"] == "Warm."
     assert isinstance(start, RunStarted)
     assert [(spec.name, spec.kind) for spec in start.plan.tools] == [("weather", "function"), ("calendar", "caller")]
+
+
+async def test_a_requests_own_tools_stand_beside_a_files_and_go_out_to_the_caller(door: Door, folder: Path) -> None:
+    mine = [declared("pick", color="string"), declared("weather", city="string")]
+    async with door.serving(ScriptedModel(says("no")), weather, other, agents=str(folder)) as served:
+        answer = await served.post({"model": "tools", "messages": [HI], "inputs": {"unit": "kelvin"}, "tools": mine})
+        start = (await served.events)[-1][0]
+
+    assert isinstance(start, RunStarted)
+    found = {spec.name: spec.kind for spec in start.plan.tools}
+    assert found == {"calendar": "caller", "pick": "caller", "weather": "caller"}  # of two of one name the request's
+    assert answer.json["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/responses", "/messages"])
+async def test_an_input_that_a_file_does_not_have_is_refused_by_name(door: Door, folder: Path, path: str) -> None:
+    said = {"input": "hi"} if path == "/responses" else {"messages": [HI], "max_tokens": 9}
+    async with door.serving(ScriptedModel(says("no")), weather, agents=str(folder)) as served:
+        answer = await post(served, {"model": "tools", "inputs": {"unit": "kelvin", "untit": "x"}, **said}, path)
+
+    assert answer.status == 400
+    assert answer.json["error"]["message"] == "the agent has no input 'untit'; it has 'unit'"
 
 
 async def test_a_files_children_have_the_servers_functions_too(door: Door, folder: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from mistralai.client import errors
 from tests.interaction.doors import Door, Json, Upstream, completes, soon
@@ -694,3 +695,14 @@ async def test_another_server_that_went_on_first_wins(door: Door, tmp_path: Path
     assert [type(event).__name__ for event in rest] == ["RunFinished"]
     assert start is not None
     assert model.count == 1
+
+
+@pytest.mark.parametrize("asked", [{}, {"items": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}])
+async def test_openais_conversations_are_told_what_this_is(door: Door, asked: Json) -> None:
+    """They have the same address."""
+    async with door.serving(ScriptedModel()) as served:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await served.client().conversations.create(**asked)
+
+    assert "this address is Mistral's" in str(refused.value)
+    assert "previous_response_id" in str(refused.value)

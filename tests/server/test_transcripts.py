@@ -50,6 +50,14 @@ async def test_a_conversation_that_fits_is_not_changed(door: Door) -> None:
     assert said["request"]["messages"] == [user("Hi"), asks("call_1"), result("call_1", "ok")]
 
 
+async def test_a_spec_means_that_model_also_where_the_server_answers_to_any_name(door: Door) -> None:
+    async with door.serving(ScriptedModel(), aliases=("*",)) as served:
+        spec = await check(served, {"model": "anthropic:claude-test", "messages": [user("Hi")]})
+        name = await check(served, {"model": "claude-test", "messages": [user("Hi")]})
+
+    assert (spec.json["model"], name.json["model"]) == ("anthropic:claude-test", "script:test")
+
+
 async def test_ids_are_said_to_become_others(door: Door) -> None:
     said = await checked(door, "mistral:mistral-large-latest", user("Hi"), asks("call_1"), result("call_1", "ok"))
 

@@ -183,6 +183,7 @@ def begin(
     prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[Turn, ...]]:
     """The inputs of a run, and the conversation it starts from."""
+    _check_names(prompty, inputs)
     thread = thread_of(prompty, inputs)
     question = _unanswered(prompty, inputs)
     at = next((at for at in range(len(turns) - 1, -1, -1) if type(turns[at]) is UserTurn), None)
@@ -204,6 +205,14 @@ def begin(
     place = _place(said, thread is not None, asked is not None)
     rest = said[place + 1 :] if thread is not None else said[place:]
     return known, (*said[:place], *before, *_with_media(rest, asked), *after)
+
+
+def _check_names(prompty: Prompty, inputs: Mapping[str, Any]) -> None:
+    known = [one.name for one in prompty.inputs]
+    for name in inputs:
+        if name not in known:
+            there_is = ", ".join(f"'{one}'" for one in known) or "none"
+            raise BadRequest(f"the agent has no input '{name[:100]}'; it has {there_is}", param=f"inputs.{name[:100]}")
 
 
 def _unanswered(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:

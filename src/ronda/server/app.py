@@ -100,6 +100,7 @@ class Server:
         """Something of ours broke. The client is told that much; the log has the rest."""
         if isinstance(error, StoreError):  # a disk that is full is no riddle
             log.error("run %s broke down: %s", run.id, error)
+            error.is_logged = True
         else:
             log.error("run %s broke down", run.id, exc_info=error)
 

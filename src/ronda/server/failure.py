@@ -28,7 +28,8 @@ def failure_of(error: RondaError) -> Failure:
     if isinstance(error, BadRequest):
         return Failure(error.status_hint, "invalid_request_error", str(error), error.param, error.code)
     if isinstance(error, StoreError):
-        log.error("%s", error)
+        if not error.is_logged:
+            log.error("%s", error)
         return Failure(error.status_hint, "server_error", f"the server cannot keep or find this: {error.problem}")
     return Failure(error.status_hint, "server_error", without_paths(str(error)))
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
-from ronda.server.failure import Failure
 from ronda.server.pieces import PIECE, Pieces
+from ronda.wire.failures import Failure
 
 MAX_HEAD: Final = 64 * 1024
 HEADER_SECONDS: Final = 20.0

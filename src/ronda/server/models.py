@@ -106,13 +106,19 @@ class Models:
     def add(self, source: Source) -> None:
         self._sources.append(source)
 
-    def find(self, name: str, owner: str = "") -> Served:
+    def named(self, name: str, owner: str = "") -> Served | None:
+        """What goes by this very name."""
         found = self._names.get(name)
         if found is not None:
             return found
         for source in self._sources:
             if (found := source.find(name, owner)) is not None:
                 return found
+        return None
+
+    def find(self, name: str, owner: str = "") -> Served:
+        if (found := self.named(name, owner)) is not None:
+            return found
         if self._takes_any:
             return self._default
         there_is = ", ".join(f"'{model}'" for model in self.listed)

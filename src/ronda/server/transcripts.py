@@ -18,7 +18,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
 from ronda.drive import check_plan
 from ronda.drive.aside import aside, is_heavy
-from ronda.errors import BadRequest, NotFound
+from ronda.errors import BadRequest
 from ronda.providers import Where, open_provider
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
@@ -42,13 +42,11 @@ async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
 
 
 def _target(server: Server, asked: Asked, owner: str) -> Served:
-    try:
+    provider, _, name = asked.model.partition(":")
+    if provider not in _BY_SPEC or not name:
         return server.models.find(asked.model, owner)
-    except NotFound:
-        provider, _, name = asked.model.partition(":")
-        if provider not in _BY_SPEC or not name:
-            raise
-    return Served(name, asked.model, open_provider(asked.model, Where()))
+    # A spec means that model, also where the server answers to any name.
+    return server.models.named(asked.model, owner) or Served(name, asked.model, open_provider(asked.model, Where()))
 
 
 def _checked(served: Served, asked: Asked) -> bytes:

@@ -13,4 +13,5 @@ class StoreError(RondaError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
         self.path = path
+        self.is_logged = False
         self.problem = problem  # without the place, which is the operator's business

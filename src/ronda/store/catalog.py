@@ -42,6 +42,11 @@ _MIGRATIONS = (
 )
 
 
+# Seconds for which others may hold the file, and with it the event loop: what is written here takes a few milliseconds.
+_OPENING = 0.25
+_WAIT_LOCKED = 0.03
+
+
 class Catalog:
     """Keeps things in the file at `path`, or in ":memory:" as long as this object lives."""
 
@@ -52,7 +57,8 @@ class Catalog:
     @property
     def db(self) -> sqlite3.Connection:
         if self._db is None:
-            db = open_database(self._path, _MIGRATIONS, kind="ronda catalog", patience=1.0)
+            db = open_database(self._path, _MIGRATIONS, kind="ronda catalog", patience=_OPENING)
+            db.execute(f"PRAGMA busy_timeout = {_WAIT_LOCKED * 1000:.0f}")
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA wal_autocheckpoint = 1000")  # little is written here, so nobody waits for it
             weakref.finalize(self, db.close)

@@ -187,6 +187,7 @@ def _exchange(
         options=options,
         stream=wish.stream,
         max_tool_rounds=wish.max_tool_rounds,
+        truncates=wish.truncates,
         session=id,
         parent=parent,
         keep="memory" if kept is None else "stored",

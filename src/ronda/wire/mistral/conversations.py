@@ -9,10 +9,11 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct, structs
 
-from ronda.wire.json import encode
+from ronda.errors import BadRequest
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral.agents import AgentBody, checked, when
 from ronda.wire.mistral.declared import CompletionArgs, Guardrail
-from ronda.wire.mistral.details import BODY, decoder, read_body, refuse
+from ronda.wire.mistral.details import BODY, Invalid, decoder, read_body, refuse
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
 
@@ -28,6 +29,7 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     handoff_execution: Execution | None = None
     completion_args: CompletionArgs | None = None
     max_tool_rounds: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # ours
+    truncate_sequence: bool | None = None  # ours
 
 
 class Start(_Body, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ START_FIELDS: Final[dict[str, str]] = {
     "agent_version": "read",
     "model": "read: a model of this server",
     "max_tool_rounds": "read (ours)",
+    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
 }
 APPEND_FIELDS: Final[dict[str, str]] = {
     "inputs": "read",
@@ -86,6 +89,7 @@ APPEND_FIELDS: Final[dict[str, str]] = {
     "completion_args": "read: for this answer",
     "tool_confirmations": "refused: no call of this server waits for a confirmation",
     "max_tool_rounds": "read (ours)",
+    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
 }
 RESTART_FIELDS: Final[dict[str, str]] = {
     "from_entry_id": "read: the last entry that the new conversation has from the old one",
@@ -98,6 +102,7 @@ RESTART_FIELDS: Final[dict[str, str]] = {
     "metadata": "read: the old conversation's if left out",
     "agent_version": "read: the agent's current version if left out",
     "max_tool_rounds": "read (ours)",
+    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
 }
 
 
@@ -122,6 +127,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     execution: Execution = "server"
     guardrails: list[Guardrail] | None = None
     max_tool_rounds: int | None = None
+    truncates: bool = False
 
 
 def _wish(said: Start | Append | Restart) -> Wish:
@@ -133,11 +139,23 @@ def _wish(said: Start | Append | Restart) -> Wish:
         execution=said.handoff_execution or "server",
         guardrails=getattr(said, "guardrails", None),
         max_tool_rounds=said.max_tool_rounds,
+        truncates=bool(said.truncate_sequence),
     )
 
 
+_NOT_OPENAI: Final = (
+    "this address is Mistral's: it starts a conversation with 'agent_id' or 'model' and 'inputs'. OpenAI's conversations are "
+    "not kept here; go on from a response with 'previous_response_id'"
+)
+
+
 def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
-    said = read_body(body, Start)
+    try:
+        said = read_body(body, Start)
+    except Invalid as error:
+        if _is_openais(body):
+            raise BadRequest(_NOT_OPENAI, code="not_openai_conversations") from error
+        raise
     if (said.agent_id is None) == (said.model is None):
         refuse("value_error", BODY, "a conversation is with 'agent_id' or with 'model': give one of them")
     wish = _wish(said)
@@ -161,6 +179,15 @@ def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
         if getattr(said, name) is not None:
             refuse("value_error", (*BODY, name), "it goes with 'model': an agent has its own", getattr(said, name))
     return structs.replace(about, agent_id=said.agent_id, agent_version=said.agent_version), wish
+
+
+def _is_openais(body: bytes) -> bool:
+    """`conversations.create()` of OpenAI's SDK has the same address. It sends items and metadata, or nothing."""
+    try:
+        fields: dict[str, Raw] = decoder(dict[str, Raw]).decode(body)
+    except UNREADABLE:
+        return False
+    return fields.keys() <= {"items", "metadata"}
 
 
 def read_append(body: bytes) -> Wish:

@@ -102,6 +102,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_tool_rounds: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     session_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     inputs: dict[str, Any] | None = None
+    truncate_sequence: bool | None = None
     on_disconnect: Literal["cancel"] | None = None
     grammar: Raw = NULL
     min_p: float | None = None
@@ -151,6 +152,7 @@ FIELDS: Final[dict[str, str]] = {
     "max_tool_rounds": "read (ours)",
     "session_id": "read (ours)",
     "inputs": "read (ours): of an agent that has some",
+    "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": 'read (ours): only "cancel"',
     "grammar": "passed on (ours)",
     **dict.fromkeys(
@@ -224,6 +226,7 @@ def read_completion(body: bytes) -> CompletionAsked:
         max_tool_rounds=said.max_tool_rounds,
         session=said.session_id,
         inputs=said.inputs or {},
+        truncates=bool(said.truncate_sequence),
         about=about,
         chose=said.tool_choice is not None,
         hints=hints,
