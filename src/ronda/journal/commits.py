@@ -294,6 +294,6 @@ class Commits:
 
 def _is_large(batch: list[Held]) -> bool:
     events = [event for held in batch for event in held.pending]
-    if any([is_heavy(event.turns, event.plan.tools) for event in events if type(event) is RunStarted]):
+    if any(is_heavy(event.turns, event.plan.tools) for event in events if type(event) is RunStarted):
         return True  # many small turns take as long as a large one
     return sum([text_size(event) for event in events]) > LARGE
