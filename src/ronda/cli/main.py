@@ -107,7 +107,7 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         prog="ronda",
         description="Runs the agent loop: calls a model, runs the tools it asks for, and goes on until there is an answer.",
         epilog="Models are named PROVIDER:NAME, such as openai-chat:NAME (any server that speaks Chat Completions, with "
-        "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (says what the file says).",
+        "--base-url), local:NAME (a GGUF file on this machine) or script:FILE.json (plays the turns in the file).",
     )
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
