@@ -93,6 +93,17 @@ async def test_a_process_that_only_waits_is_left_alone(engine: Engine) -> None:
     waiting.cancel()
 
 
+async def test_a_process_that_is_only_asked_for_tokens_is_left_alone(engine: Engine) -> None:
+    """That takes its CPU time, too, and no answer is under way."""
+    process = await engine._live()
+    tokens = 0
+    while process._cpu() < 3 * WATCH.seconds_alone:  # type: ignore[operator]  # known on Linux
+        tokens += await engine.aside(lambda: len(engine.tokenize("word " * 20_000)))
+
+    assert tokens > 0
+    assert not process.is_over
+
+
 async def test_a_process_that_goes_on_for_nobody_is_ended(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     await engine.load()
     process = engine._supervisor.live()

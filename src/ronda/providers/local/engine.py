@@ -130,7 +130,10 @@ class Engine:
         return self._counted[text]
 
     def _ask(self, path: str, body: dict[str, Any]) -> bytes:
-        return self._supervisor.live().door.ask(path, body)
+        process = self._supervisor.live()
+        answer = process.door.ask(path, body)
+        process.asked()
+        return answer
 
     # ---- completions -------------------------------------------------------------------------------------------------
 

@@ -105,6 +105,11 @@ class EngineProcess:
         """It said something."""
         self._stirred = True
 
+    def asked(self) -> None:
+        """It has other work than answers. Beside one this says nothing: the answer may hang while others are asked for."""
+        if not self._under_way:
+            self._stirred = True
+
     @contextmanager
     def working(self) -> Iterator[None]:
         """Somebody waits for an answer."""
