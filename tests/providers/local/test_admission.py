@@ -7,9 +7,6 @@ import asyncio
 from tests.patience import soon
 
 from ronda.providers.local.admission import Room
-from ronda.providers.local.engine import Engine
-from ronda.providers.local.files import ModelFile
-from ronda.providers.local.machine import Sizing
 
 
 async def test_who_came_first_is_let_in_first() -> None:
@@ -76,18 +73,6 @@ async def test_what_is_left_of_the_cache_decides_not_the_slots_alone() -> None:
     room.leave(60)
     async with soon():
         await asyncio.gather(large, small)
-
-
-async def test_two_answers_share_what_one_may_have_alone(model_file: ModelFile) -> None:
-    """Each may take most of the cache: together they would fill it, and a full cache fails every stream in it."""
-    engine = Engine(model_file, Sizing(slots=2, context=512, tokens=512, batch=32))
-    body = {"prompt": [1000], "n_predict": 400, "ignore_eos": True}
-
-    async with soon():
-        done = await asyncio.gather(*[engine.complete(body, lambda _: None) for _ in range(2)])
-
-    assert [answer.completion for answer in done] == [400, 400]
-    engine.close()
 
 
 async def test_who_leaves_the_queue_lets_those_behind_go_on() -> None:

@@ -53,7 +53,7 @@ def engine(file: ModelFile, command: tuple[str, ...]) -> Iterator[Engine]:
 async def ask(engine: Engine, *prompt: int, **body: Any) -> str:
     pieces: list[Piece] = []
     async with soon():
-        await engine.complete({"prompt": list(prompt), "n_predict": 8, **body}, pieces.extend)
+        await engine.complete({"prompt": [*prompt], "n_predict": 8} | body, pieces.extend)
     return "".join([piece.text for piece in pieces])
 
 
@@ -146,14 +146,30 @@ async def test_a_grammar_is_blamed_though_whoever_sent_it_has_left(engine: Engin
 
 
 async def test_a_grammar_that_kills_later_is_found_among_those_that_were_under_way(engine: Engine) -> None:
-    async def waits() -> str:
-        return await ask(engine, ANSWER, 7, grammar="start: innocent")
-
-    answers = await asyncio.gather(waits(), ask(engine, ANSWER, grammar="start: late-die"), return_exceptions=True)
+    answers = await asyncio.gather(
+        ask(engine, ANSWER, grammar="start: innocent"),
+        ask(engine, ANSWER, grammar="start: late-die"),
+        return_exceptions=True,
+    )
 
     assert answers[0] == "hello"
     assert isinstance(answers[1], BadRequest)
     assert await ask(engine, ANSWER, grammar="start: innocent") == "hello"
+
+
+async def test_answers_that_would_fill_the_cache_together_come_one_after_the_other(engine: Engine) -> None:
+    await engine.load()
+    body = {"n_predict": SIZING.tokens - 100}
+    first = asyncio.create_task(ask(engine, SLEEP, **body))
+    second = asyncio.create_task(ask(engine, ANSWER, **body))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [waiting.tokens for waiting in engine._room._waiting] == [SIZING.tokens - 99]
+
+    first.cancel()
+
+    async with soon():
+        assert await second == "hello"
 
 
 async def test_others_get_their_answers_while_a_grammar_eats(engine: Engine) -> None:

@@ -192,7 +192,7 @@ async def test_a_grammar_that_gets_through_to_the_engine_ends_nothing_but_its_ow
     mortal = Engine(model_file, Sizing(slots=2, context=512, tokens=512, batch=32))
     await mortal.load()
     began = asyncio.Event()
-    body = {"prompt": [1000], "n_predict": 400, "ignore_eos": True}
+    body = {"prompt": [1000], "n_predict": 150, "ignore_eos": True}
     honest = asyncio.create_task(mortal.complete(body, lambda _: began.set()))
     async with soon():
         await began.wait()
@@ -201,6 +201,6 @@ async def test_a_grammar_that_gets_through_to_the_engine_ends_nothing_but_its_ow
         await complete(mortal, [1001], 4, grammar=f"%llguidance {{}}\n{text}")
 
     async with soon():
-        assert (await honest).completion == 400
+        assert (await honest).completion == 150
     assert (await complete(mortal, [1000], 4))[1].completion == 4
     mortal.close()
