@@ -359,6 +359,7 @@ async def open_door() -> AsyncIterator[Door]:
                 door,
                 lifespan="off",
                 log_level="critical",
+                timeout_keep_alive=75,  # as `ronda serve` has it
                 ws=BoundedSockets,
                 ws_max_size=MAX_BODY,
                 ws_per_message_deflate=False,

@@ -64,6 +64,8 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
         http=partial(BoundedHeads, header_seconds=config.header_seconds, body_seconds=config.body_seconds),  # type: ignore[arg-type]  # called as its class is
         log_level="info" if config.access_log else "warning",
         access_log=config.access_log,
+        # Longer than clients keep an idle connection (httpx and most SDKs: 5 seconds): no request should meet its end.
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=5,
         server_header=False,
         date_header=False,
