@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -403,12 +404,15 @@ def test_a_server_without_file_descriptors_says_so_once(start: Started) -> None:
         open_now = len(os.listdir(f"/proc/{served.process.pid}/fd"))
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (open_now + 10, open_now + 10))
         host, port = served.url.removeprefix("http://").split(":")
-        connections = [socket.create_connection((host, int(port)), timeout=20) for _ in range(30)]
+        connections = [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(30)]
         assert served.process.stderr is not None
         line = served.process.stderr.readline()
         for connection in connections:
             connection.close()
-        fine = said_to(served, b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        get = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        end = time.monotonic() + PATIENCE
+        while not (fine := said_to(served, get)) and time.monotonic() < end:
+            pass  # until the server has seen that the others have left
         code, err = served.end()
 
     assert line.startswith("no file descriptor is left, so new connections are closed at once")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,15 @@ async def test_the_engine_writes_the_models_own_template(engine: Engine) -> None
     assert prompt.endswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_a_door_left_by_a_killed_process_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+@pytest.fixture
+def short_path() -> Iterator[str]:
+    """The name of a socket has room for 108 characters, and pytest's folders are named after user, worker and test."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
+def test_a_door_left_by_a_killed_process_is_removed(short_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", short_path)
     left, live, new = [Door() for _ in range(3)]
     for door in (left, live, new):
         with socket.socket(socket.AF_UNIX) as listener:
