@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from msgspec import Raw
 from tests.core.test_invariants import choices, facts, played_in_order, scripts
 from tests.interaction.every_door import NAMES, Heard, read_plain, read_stream
 
+from ronda.core.arguments import recover
 from ronda.core.events import Event
 from ronda.core.limits import Limits, Retry
 from ronda.core.plan import ToolChoice
@@ -42,15 +42,14 @@ def streamed(name: str, run: Run, events: list[Event], *, alone: bool) -> Heard:
 
 
 def called(heard: Heard) -> list[tuple[str, Any]]:
-    """Arguments as what they mean, where they mean something: one dialect writes them anew."""
+    """Arguments as what they mean, where they mean something: Messages has objects, so what is whole is written anew there, with
+    slips mended and what nobody can read under a name of its own; what went out as it arrived is the model's own text."""
     return [(name, _read(arguments)) for name, arguments in heard.calls]
 
 
 def _read(arguments: str) -> Any:
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
+    recovered = recover(arguments or "{}")  # as every client reads no text at all
+    return recovered.value.get("INVALID_JSON", recovered.value) if recovered is not None else arguments
 
 
 @pytest.mark.parametrize("name", NAMES)

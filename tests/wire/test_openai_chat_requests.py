@@ -29,7 +29,8 @@ from ronda.core.parts import (
 )
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.requests import Body, write_request, write_turn
+from ronda.wire.openai_chat.requests import Body, body_of, write_request, write_turn
+from ronda.wire.openai_chat.speakers import OPENAI
 
 LOOK = ToolSpec("look", "Look at something.", Raw(b'{"type":"object","properties":{"at":{"type":"string"}}}'))
 ASKED = AssistantTurn((Text("Let me look."), ToolCall("c1", "look", '{"at":"sky"}')), "tool_calls")
@@ -196,7 +197,9 @@ def test_the_newer_name_of_the_token_limit_is_kept_alone() -> None:
     ],
 )
 def test_every_choice_of_a_tool_has_its_form(choice: ToolChoice, said: Any) -> None:
-    assert written(user("Hi"), tools=(LOOK,), choice=choice).get("tool_choice") == said
+    asked = request(user("Hi"), tools=(LOOK,), choice=choice)
+
+    assert json.loads(body_of(asked, OPENAI).write("m", asked)).get("tool_choice") == said
 
 
 # ---- the body that remembers ------------------------------------------------------------------------------------------
