@@ -236,7 +236,10 @@ def draw_text(shape: String, chance: random.Random) -> str:
     """By the two ways a text is bounded: any characters but few, or more of them and nearly all plain."""
     if shape.patterns:
         limit = min(shape.most or 10**6, shape.room // byte_size(shape) if shape.room is not None else 10**6)
-        found = (draw_match(shape.patterns[0], chance) for _ in range(2000))
+        pattern = shape.patterns[0]
+        found = (draw_match(pattern, chance) for _ in range(2000))
+        if not pattern.endswith("$"):  # anything may follow
+            found = (text + "".join(chance.choices(PLAIN, k=max(0, shape.least - len(text)))) for text in found)
         return next(text for text in found if shape.least <= len(text) <= limit)
     room = shape.room if shape.room is not None else 6 * (shape.most or 0)
     few, many = (min(size, shape.most or size) for size in (room // 6, room // 2))
