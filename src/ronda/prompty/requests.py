@@ -55,9 +55,12 @@ def _write_turns(upstream: Upstream, request: ModelRequest) -> bytes:
 
             return write_response(upstream.model, request)
         case "anthropic":
+            from ronda.wire.anthropic import OLD_VERSION, VERSION
             from ronda.wire.anthropic.client import write_request as write_messages
 
-            return write_messages(upstream.model, request)
+            # A file that samples asks for the older interface: the newest takes no sampling.
+            is_old = upstream.base_url is not None and OLD_VERSION in upstream.base_url
+            return write_messages(upstream.model, request, OLD_VERSION if is_old else VERSION)
         case "openai-chat":
             from ronda.wire.openai_chat.requests import write_request as write_chat
 

@@ -149,6 +149,9 @@ _NOT_OPENAI: Final = (
 )
 
 
+_READ_AGAIN: Final = 256 * 1024
+
+
 def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
     try:
         said = read_body(body, Start)
@@ -182,7 +185,12 @@ def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
 
 
 def _is_openais(body: bytes) -> bool:
-    """`conversations.create()` of OpenAI's SDK has the same address. It sends items and metadata, or nothing."""
+    """`conversations.create()` of OpenAI's SDK has the same address. It sends items and metadata, or nothing.
+
+    A large body is not read a second time for the sake of a better message.
+    """
+    if len(body) > _READ_AGAIN:
+        return False
     try:
         fields: dict[str, Raw] = decoder(dict[str, Raw]).decode(body)
     except UNREADABLE:
