@@ -54,25 +54,19 @@ def is_heavy(turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> bool:
 
 def _size(turn: Turn) -> int:
     """Roughly, in bytes. A part counts for a few, since there may be many that say nothing."""
-    match turn:
-        case SystemTurn(text=text, native=native):
-            size = len(text)
-        case UserTurn(parts=parts, native=native):
-            if len(parts) == 1 and type(parts[0]) is Text:
-                size = len(parts[0].text)
-            elif len(parts) > LIGHT_TURNS * 5:
-                return LIGHT_BYTES + 1
-            else:
-                size = sum([_part_size(part) for part in parts])
-        case AssistantTurn(parts=parts, native=native):
-            if len(parts) > LIGHT_TURNS * 5:
-                return LIGHT_BYTES + 1
-            size = sum([_part_size(part) for part in parts])
-        case ToolTurn(results=results):
-            if len(results) > LIGHT_TURNS:
-                return LIGHT_BYTES + 1
-            return sum([len(one.content) + sum([_part_size(part) for part in one.attachments]) for one in results])
-    return size if native is None else size + memoryview(native.payload).nbytes
+    if type(turn) is SystemTurn:
+        size = len(turn.text)
+    elif type(turn) is UserTurn or type(turn) is AssistantTurn:
+        parts = turn.parts
+        if len(parts) > LIGHT_TURNS * 5:
+            return LIGHT_BYTES + 1
+        size = sum([100 + len(part.text) if type(part) is Text else _part_size(part) for part in parts])
+    else:
+        assert type(turn) is ToolTurn
+        if len(turn.results) > LIGHT_TURNS:
+            return LIGHT_BYTES + 1
+        return sum([len(one.content) + sum([_part_size(part) for part in one.attachments]) for one in turn.results])
+    return size if turn.native is None else size + memoryview(turn.native.payload).nbytes
 
 
 def _part_size(part: Any) -> int:
