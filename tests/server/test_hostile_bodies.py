@@ -29,9 +29,15 @@ from ronda.providers import Where, open_provider
 from ronda.providers.script import ScriptedModel, says
 from ronda.server.bodies import MAX_VALUES
 
-# Seconds. The bar is 0.05 on a machine of its own; beside other programs, which share the processor's caches, the same work was
-# seen to take half as long again. What this is to find takes seconds.
-MOST = 0.100
+MOST = 0.050  # seconds
+# Beside other programs, which share the processor's caches, the same work was seen to take half as long again. That only adds:
+# what holds the loop up by itself does so every time.
+TRIES = 3
+
+
+class HeldUp(AssertionError):
+    """The loop was."""
+
 
 DOORS = [
     "/chat/completions",
@@ -88,8 +94,10 @@ async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
         task.cancel()
         await asyncio.wrap_future(thread().submit(sys.setprofile, None))
         gc.unfreeze()
-    assert beating.in_loop < MOST
-    assert beating.in_thread < MOST, beating.culprit
+    if max(beating.in_loop, beating.in_thread) >= MOST:
+        raise HeldUp(
+            f"{beating.in_loop:.3f} s in the loop, {beating.in_thread:.3f} s in {beating.culprit or 'the thread'}"
+        )
 
 
 async def post(served: Served, path: str, body: bytes) -> tuple[int, bytes]:
@@ -264,8 +272,20 @@ async def post_each(
     door: Door, tmp_path: Path, bodies: list[tuple[str, bytes]], *, watches_calls: bool = False
 ) -> list[tuple[str, int, bytes]]:
     """What the doors answer while nothing holds the loop up."""
+    for attempt in range(TRIES):
+        try:
+            return await _post_each(door, tmp_path / f"journal-{attempt}.db", bodies, watches_calls)
+        except HeldUp:
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError
+
+
+async def _post_each(
+    door: Door, file: Path, bodies: list[tuple[str, bytes]], watches_calls: bool
+) -> list[tuple[str, int, bytes]]:
     model = ScriptedModel(*[says("ok") for _ in bodies], says("ok"))
-    async with door.serving(model, journal=SqliteJournal(tmp_path / "journal.db")) as served:
+    async with door.serving(model, journal=SqliteJournal(file)) as served:
         await post(served, "/conversations", dump(request("/conversations", "x")))  # the tables are made
         async with heart(watches_calls=watches_calls):
             return [(path, *await post(served, path, body)) for path, body in bodies]
