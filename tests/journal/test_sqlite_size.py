@@ -14,7 +14,9 @@ from msgspec import Raw
 from ronda.core.events import Event, ModelFinished, RunFinished, RunStarted, ToolFinished
 from ronda.core.parts import AssistantTurn, Image, Text, ToolResult, Turn, UserTurn, user
 from ronda.core.plan import Plan, ToolSpec
+from ronda.journal.prune import prune
 from ronda.journal.sqlite import SqliteJournal
+from ronda.store.sqlite import connect
 from ronda.testing.facts import finish, start
 
 END = RunFinished("stop", at=2.0)
@@ -175,6 +177,29 @@ async def test_runs_are_forgotten_by_age_and_so_is_what_only_they_used(path: Pat
     assert await journal.read("ended later") == [large("ended later"), END]  # it shared its turns with "old"
     assert await journal.waiting("ada", "call_1") is None
     assert count(path) == {"run": 4, "event": 5, "turn": 5, "value": 0, "run_value": 0, "call": 0}
+    await journal.close()
+
+
+async def test_a_run_that_ends_while_others_are_forgotten_is_as_young_as_its_end(path: Path) -> None:
+    clock = Clock()
+    journal = SqliteJournal(path, now=clock)
+    await keep(journal, "ends now", [start("ends now")], release=False)
+    clock.time += 101
+    await keep(journal, "last", [start("last"), END])
+    pruning = connect(str(path))
+
+    def end_it(statement: str) -> None:
+        """Between the look for old runs and the transaction that forgets them."""
+        if statement == "BEGIN IMMEDIATE":
+            with closing(connect(str(path))) as db:
+                db.execute("UPDATE run SET ended = ?, writer = NULL WHERE name = 'ends now'", (clock.time,))
+
+    pruning.set_trace_callback(end_it)
+    forgotten = prune(pruning, max_age=100, max_bytes=None, now=clock.time, is_driven=lambda writer: True)
+    pruning.close()
+
+    assert forgotten == 0
+    assert count(path)["run"] == 2
     await journal.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from ronda.store.sqlite import transaction
 
@@ -57,18 +58,25 @@ def forget(db: sqlite3.Connection, name: str, *, now: float, is_driven: Callable
     return True
 
 
-def _ended_before(db: sqlite3.Connection, then: float) -> Iterator[int]:
+class _Candidate(NamedTuple):
+    """A run that may be forgotten, and when it ended, as far as is known before the transaction that forgets it."""
+
+    run: int
+    ended: float | None
+
+
+def _ended_before(db: sqlite3.Connection, then: float) -> Iterator[_Candidate]:
     for id, started, ended in _all_but_last(db):
         if started >= then:
             return  # ids grow with time: from here on they are too young
         if ended is None or ended < then:
-            yield id
+            yield _Candidate(id, ended)
 
 
-def _finished(db: sqlite3.Connection) -> Iterator[int]:
+def _finished(db: sqlite3.Connection) -> Iterator[_Candidate]:
     for id, _, ended in _all_but_last(db):
         if ended is not None:
-            yield id
+            yield _Candidate(id, ended)
 
 
 def _all_but_last(db: sqlite3.Connection) -> Iterator[tuple[int, float, float | None]]:
@@ -86,13 +94,22 @@ def _all_but_last(db: sqlite3.Connection) -> Iterator[tuple[int, float, float | 
 
 
 def _forget_all(
-    db: sqlite3.Connection, runs: Iterator[int], is_driven: Callable[[int], bool], go_on: Callable[[], bool]
+    db: sqlite3.Connection,
+    candidates: Iterator[_Candidate],
+    is_driven: Callable[[int], bool],
+    go_on: Callable[[], bool],
 ) -> int:
     forgotten = 0
-    while go_on() and (some := list(islice(runs, RUNS_AT_ONCE))):
+    while go_on() and (some := list(islice(candidates, RUNS_AT_ONCE))):
         with transaction(db, "IMMEDIATE"):
-            forgotten += sum([_forget(db, run, is_driven) for run in some])
+            forgotten += sum([_forget(db, one.run, is_driven) for one in some if _is_unchanged(db, one)])
     return forgotten
+
+
+def _is_unchanged(db: sqlite3.Connection, candidate: _Candidate) -> bool:
+    """A run that has ended since it was found is as young as its end."""
+    row = db.execute("SELECT ended FROM run WHERE id = ?", (candidate.run,)).fetchone()
+    return row is not None and row[0] == candidate.ended
 
 
 def _forget(db: sqlite3.Connection, run: int, is_driven: Callable[[int], bool]) -> bool:
