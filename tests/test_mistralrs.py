@@ -18,6 +18,7 @@ from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, user
 from ronda.errors import BadConfig, BadRequest
 from ronda.mistralrs import Architecture, ChatCompletionRequest, Runner, ToolChoice, Which
 from ronda.mistralrs.request import mended
+from ronda.mistralrs.which import WhichModel
 from ronda.providers.local.files import default_path
 from ronda.wire.openai_chat.messages import read_messages
 
@@ -90,7 +91,7 @@ def test_the_example_runs_with_a_model_of_that_name(tmp_path: Path) -> None:
 
 def test_a_model_that_is_not_here_says_which_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    which = [
+    which: list[WhichModel] = [
         Which.Plain(model_id="Qwen/Qwen3-4B", arch=Architecture.Qwen3),
         Which.GGUF(tok_model_id="a", quantized_model_id="a/b", quantized_filename="Qwen3-4B.Q4_K_M.gguf"),
     ]

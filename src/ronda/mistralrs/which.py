@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from ronda.errors import BadConfig
 from ronda.providers import PROVIDERS
@@ -42,15 +42,7 @@ class Architecture(enum.Enum):
     GptOss = "gpt_oss"
 
 
-class WhichModel:
-    """One of `Which`: how to name the model that is meant."""
-
-    def spec(self) -> str:
-        """It as Ronda names models; raises `BadConfig` where there is none."""
-        raise NotImplementedError
-
-
-class Plain(WhichModel):
+class Plain:
     """A model by its id."""
 
     def __init__(self, model_id: str, arch: object = None, **loading: Any) -> None:
@@ -58,6 +50,7 @@ class Plain(WhichModel):
         self.model_id = model_id
 
     def spec(self) -> str:
+        """It as Ronda names models; raises `BadConfig` where there is none."""
         if self.model_id.partition(":")[0] in PROVIDERS:
             return self.model_id
         path = Path(self.model_id).expanduser()
@@ -66,7 +59,7 @@ class Plain(WhichModel):
         return _by_name(self.model_id)
 
 
-class Gguf(WhichModel):
+class Gguf:
     """A model by the name of its file. `quantized_model_id` may be the folder that it is in."""
 
     def __init__(
@@ -87,6 +80,7 @@ class Gguf(WhichModel):
         self.folder = quantized_model_id
 
     def spec(self) -> str:
+        """As for `Plain`."""
         places = [Path(self.filename), models_folder() / self.filename]
         if self.folder is not None:
             places.insert(0, Path(self.folder) / self.filename)
@@ -94,6 +88,9 @@ class Gguf(WhichModel):
             if place.expanduser().is_file():
                 return f"local:{place.expanduser().resolve()}"
         raise BadConfig(f"there is no model file {self.filename!r} on this machine; {_what_there_is()}")
+
+
+WhichModel: TypeAlias = Plain | Gguf
 
 
 class _Adapters:

@@ -6,25 +6,27 @@ A read brings up to 256 kB. That may be eight thousand requests, or forty thousa
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Final
 
 PIECE: Final = 16 * 1024  # bytes: three thousand frames, some 15 ms
 
 
-class Pieces(asyncio.Protocol):
+class Pieces(asyncio.Protocol, ABC):
     """Stands before a protocol of uvicorn's, which gets its data by `take`."""
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     _rest = b""
 
+    @abstractmethod
     def take(self, data: bytes) -> None:
-        raise NotImplementedError
+        """Pass a piece on."""
 
     @property
+    @abstractmethod
     def is_paused(self) -> bool:
         """Whoever is behind wants no more for now."""
-        raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
         if self._rest:
