@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE
+from tests.weather import WEATHER, program
 
 import ronda
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, user
@@ -22,48 +23,10 @@ from ronda.mistralrs.which import WhichModel
 from ronda.providers.local.files import default_path
 from ronda.wire.openai_chat.messages import read_messages
 
-WEATHER = json.dumps(
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "description": "Get the current weather for a city.",
-            "strict": True,
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-        },
-    }
+EXAMPLE = program(
+    imports="from ronda.mistralrs import ChatCompletionRequest, Runner, ToolChoice, Which",
+    runner='Runner(which=Which.Plain(model_id="Qwen/Qwen3-4B"), in_situ_quant="4")',
 )
-
-# The example of the original's page on tool calling, with the module's name changed.
-EXAMPLE = """
-import json
-from ronda.mistralrs import ChatCompletionRequest, Runner, ToolChoice, Which
-
-tool_schema = json.dumps({
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Get the current weather for a city.",
-        "strict": True,
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}},
-            "required": ["city"],
-        },
-    },
-})
-
-runner = Runner(which=Which.Plain(model_id="Qwen/Qwen3-4B"), in_situ_quant="4")
-response = runner.send_chat_completion_request(
-    ChatCompletionRequest(
-        model="default",
-        messages=[{"role": "user", "content": "What's the weather in Tokyo?"}],
-        tool_schemas=[tool_schema],
-        tool_choice=ToolChoice.Auto,
-    )
-)
-print(response.choices[0].message.tool_calls)
-"""
 
 
 @pytest.mark.skipif(default_path() is None, reason="the local model is not installed: make setup gets it")

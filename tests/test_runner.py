@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE
+from tests.weather import WEATHER, program
 
 from ronda import ChatCompletionRequest, Runner, ToolChoice, tool
 from ronda.core.events import ModelFinished, TextDelta
@@ -20,46 +21,7 @@ from ronda.drive import Show
 from ronda.errors import BadRequest, NotFound, RunEnded
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
 
-WEATHER = json.dumps(
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "description": "Get the current weather for a city.",
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-        },
-    }
-)
-
-EXAMPLE = """
-import json
-from ronda import ChatCompletionRequest, Runner, ToolChoice
-
-tool_schema = json.dumps({
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Get the current weather for a city.",
-        "strict": True,
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}},
-            "required": ["city"],
-        },
-    },
-})
-
-runner = Runner(model=MODEL)
-response = runner.send_chat_completion_request(
-    ChatCompletionRequest(
-        model="default",
-        messages=[{"role": "user", "content": "What's the weather in Tokyo?"}],
-        tool_schemas=[tool_schema],
-        tool_choice=ToolChoice.Auto,
-    )
-)
-print(response.choices[0].message.tool_calls)
-"""
+EXAMPLE = program(imports="from ronda import ChatCompletionRequest, Runner, ToolChoice", runner="Runner(model=MODEL)")
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
