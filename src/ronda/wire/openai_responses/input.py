@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import (
     NULL,
     AssistantPart,
     AssistantTurn,
-    Native,
     Reasoning,
     SystemTurn,
     Text,
@@ -31,10 +29,10 @@ from ronda.core.parts import (
 from ronda.errors import BadRequest
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
-from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.answers import BREAK, Kind
 from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts
 from ronda.wire.openai_responses.sealed import Room, Sealer, is_sealed, unwrap_summary
+from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
 from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
 
 # What services other than this one did by themselves, and what was told them.
@@ -117,9 +115,6 @@ class _Answer(Struct, frozen=True):
     id: str | None = None
     status: str | None = None
     output: Raw = NULL
-
-
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def split_input(raw: Raw) -> list[Raw] | str:
@@ -237,7 +232,9 @@ class _Turns:
         self.done()
         match role:
             case "user":
-                self._turns.append(UserTurn(user_parts(item.content, f"{path}.content"), native=_own(raw)))
+                self._turns.append(
+                    UserTurn(user_parts(item.content, f"{path}.content"), native=message_as_it_came(raw))
+                )
             case "system" | "developer":
                 text = plain_text(item.content, f"{path}.content")
                 self._turns.append(SystemTurn(text, "system" if role == "system" else "developer"))
@@ -265,7 +262,7 @@ class _Turns:
         self._parts += said
         self._said = True
         self._says_more = self._says_more or item.phase is not None
-        self._natives.append(_without_id(raw))
+        self._natives.append(without_id(raw))
 
     def _reasoning(self, item: _Item, raw: Raw) -> None:
         self._end_results()
@@ -282,7 +279,7 @@ class _Turns:
             self._parts.append(Reasoning((BREAK if thought_before else "") + BREAK.join(thoughts)))
         if sealed is not None:
             self._says_more = True
-            self._natives.append(_without_id(raw))
+            self._natives.append(without_id(raw))
 
     def _call(self, item: _Item, raw: Raw, path: str) -> None:
         if not item.call_id:
@@ -301,7 +298,7 @@ class _Turns:
         self._parts.append(ToolCall(item.call_id, name, arguments))
         self._calls.add(item.call_id)
         self._said = True
-        self._natives.append(_without_id(raw))
+        self._natives.append(without_id(raw))
 
     def _waiting(self, kind: Kind, raw: Raw, path: str) -> None:
         id = kind.call_id or kind.id
@@ -329,8 +326,7 @@ class _Turns:
         text = bytes(said.output).decode("utf-8", "replace") if said.output != NULL else bytes(raw).decode()
         if text[:1] == '"':
             text = decode_field(said.output, str, f"{path}.output")
-        native = Native(API, Raw(b"[" + bytes(raw) + b"]"))
-        self._results.append(ToolResult(id, text, failed=said.status == "failed", native=native))
+        self._results.append(ToolResult(id, text, failed=said.status == "failed", native=native_items([raw])))
 
     def _hosted(self, raw: Raw, path: str) -> None:
         kind: Kind = decode_field(raw, Kind, path)
@@ -351,7 +347,7 @@ class _Turns:
         parts, natives, sealed = tuple(self._parts), self._natives, self._sealed
         if parts or natives or sealed:
             stop = "tool_calls" if self._calls else "stop"
-            native = Native(API, Raw(b"[" + b",".join(map(bytes, natives)) + b"]")) if self._says_more else None
+            native = native_items(natives) if self._says_more else None
             turn = AssistantTurn(parts, stop, native)  # type: ignore[arg-type]  # one of the two, as just seen
             whole = self._sealer.open(sealed, self._room) if sealed and self._sealer is not None else None
             self._turns.append(whole if whole is not None and _says_the_same(whole, turn) else turn)
@@ -369,47 +365,3 @@ def _says_the_same(sealed: AssistantTurn, turn: AssistantTurn) -> bool:
         [(call.id, call.name, call.arguments) for call in sealed.calls]
         == [(call.id, call.name, call.arguments) for call in turn.calls]
     )
-
-
-class _KnownPart(Struct, frozen=True, forbid_unknown_fields=True):
-    type: str | None = None
-    text: str | None = None
-    image_url: Raw = NULL
-    detail: str | None = None
-    file_id: str | None = None
-    file_data: str | None = None
-    file_url: str | None = None
-    filename: str | None = None
-    input_audio: Raw = NULL
-    video_url: Raw = NULL
-    file: Raw = NULL
-
-
-class _KnownMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    type: str | None = None
-    role: str | None = None
-    id: str | None = None
-    status: str | None = None
-    content: str | list[_KnownPart] | None = None
-
-
-_decode_known = msgspec.json.Decoder(_KnownMessage).decode
-
-
-def _own(raw: Raw) -> Native | None:
-    """The message as it came, where it says more than we would write."""
-    try:
-        _decode_known(raw)
-    except msgspec.ValidationError:
-        return Native(API, Raw(b"[" + bytes(_without_id(raw)) + b"]"))
-    return None
-
-
-def _without_id(raw: Raw) -> Raw:
-    """An upstream that has not kept an item of this id would refuse the whole request for it."""
-    if b'"id"' not in bytes(raw) and b'"status"' not in bytes(raw):
-        return raw.copy()
-    members = _decode_members(raw)
-    members.pop("id", None)
-    members.pop("status", None)
-    return Raw(encode(members))
