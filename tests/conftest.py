@@ -1,5 +1,6 @@
 """What all tests share: Hypothesis without a clock, since a slow machine is not a bug; no certificates; a way to `tests.…`."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -17,3 +18,10 @@ settings.register_profile(
     "ronda", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=60
 )
 settings.load_profile("ronda")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the garbage collector need not go through it again and again, least of all in the tests
+    that ask for it."""
+    gc.collect()
+    gc.freeze()

@@ -84,7 +84,7 @@ async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
     """Watching every call makes the thread's work ten times as long, so it is not done everywhere."""
     beating = Heart()
     gc.collect()
-    gc.freeze()  # as the server does: what was loaded before is not looked through meanwhile
+    gc.freeze()  # as the server does: what was made before is not looked through meanwhile
     if watches_calls:
         await asyncio.wrap_future(thread().submit(sys.setprofile, beating.watch_calls))
     task = asyncio.create_task(beating.beat())
@@ -93,7 +93,6 @@ async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
     finally:
         task.cancel()
         await asyncio.wrap_future(thread().submit(sys.setprofile, None))
-        gc.unfreeze()
     if max(beating.in_loop, beating.in_thread) >= MOST:
         raise HeldUp(
             f"{beating.in_loop:.3f} s in the loop, {beating.in_thread:.3f} s in {beating.culprit or 'the thread'}"

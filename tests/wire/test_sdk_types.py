@@ -5,6 +5,7 @@ Histories are random ones of every origin; each provider's request is given to i
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -82,9 +83,13 @@ def _spoken(message: Json) -> Json:
 
 
 def valid(kind: Any, *values: Json) -> None:
-    adapter = TypeAdapter[Any](kind)
     for value in values:
-        adapter.validate_python(value)
+        _adapter(kind).validate_python(value)
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)  # takes a second for some of these types
 
 
 def inside(value: Json) -> list[Json]:
