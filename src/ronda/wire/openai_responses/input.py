@@ -183,6 +183,7 @@ class _Turns:
         self._room = Room()
         self._turns: list[Turn] = []
         self._results: list[ToolResult] = []
+        self._all_calls: set[str] = set()
         self._begin()
 
     def _begin(self) -> None:
@@ -317,9 +318,7 @@ class _Turns:
         id = said.call_id or said.approval_request_id or said.id
         if not id:
             raise bad(f"{path}.call_id", "is missing")
-        if not any(id in {call.id for call in turn.calls} for turn in self._turns if type(turn) is AssistantTurn) and (
-            id not in self._calls
-        ):
+        if id not in self._calls and id not in self._all_calls:
             self._hosted(raw, path)  # of a call that the service ran itself
             return
         self._end_assistant()
@@ -351,6 +350,7 @@ class _Turns:
             turn = AssistantTurn(parts, stop, native)  # type: ignore[arg-type]  # one of the two, as just seen
             whole = self._sealer.open(sealed, self._room) if sealed and self._sealer is not None else None
             self._turns.append(whole if whole is not None and _says_the_same(whole, turn) else turn)
+        self._all_calls |= self._calls
         self._begin()
 
     def _end_results(self) -> None:
