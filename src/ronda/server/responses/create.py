@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from ronda.server.runs import LiveRun
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.answer import write_error
-from ronda.wire.openai_responses.answer import ResponseAnswer, progress_type
+from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
 from ronda.wire.openai_responses.resource import about, code_of, kept_with
 from ronda.wire.openai_responses.sealed import Sealer
@@ -29,9 +29,6 @@ from ronda.wire.openai_responses.server import ResponseRequest, read_request, re
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
-
-
-SDK_LANGUAGE: Final = b"x-stainless-lang"  # how OpenAI's own SDKs say what they are written in
 
 
 class Responses:

@@ -16,10 +16,9 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.follow import EventStream
-from ronda.server.responses.create import SDK_LANGUAGE
 from ronda.server.responses.query import Query
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.answer import ResponseAnswer, progress_type
+from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.listed import input_items
 from ronda.wire.openai_responses.resource import Kept, kept_with, run_id
 

@@ -45,6 +45,7 @@ from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.own_tools import OwnTools
 
+SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
 _IGNORED: Final = b"keepalive"  # the type that npm's accumulator passes over, whatever else the event has
 
