@@ -37,32 +37,32 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser, commands = _parser()
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] not in commands and not given[0].startswith("-"):
-        parser.error(_no_command(given[0], commands))
-    asked, unknown = parser.parse_known_args(given)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] not in commands and not words[0].startswith("-"):
+        parser.error(_no_command(words[0], commands))
+    options, unknown = parser.parse_known_args(words)
     if unknown:
-        command = commands.get(asked.command, parser)
-        command.error(_not_understood(asked.command or "", command, unknown[0]))
-    return asked
+        command = commands.get(options.command, parser)
+        command.error(_not_understood(options.command or "", command, unknown[0]))
+    return options
 
 
-def _no_command(said: str, commands: Iterable[str]) -> str:
-    if said.endswith(".prompty"):
-        hint = f"'ronda run {said}' runs the file"
-    elif " " in said:
-        hint = f"'ronda run \"{said}\"' asks a model"
+def _no_command(word: str, commands: Iterable[str]) -> str:
+    if word.endswith(".prompty"):
+        hint = f"'ronda run {word}' runs the file"
+    elif " " in word:
+        hint = f"'ronda run \"{word}\"' asks a model"
     else:
-        close = difflib.get_close_matches(said, commands, 1)
+        close = difflib.get_close_matches(word, commands, 1)
         hint = (f"did you mean '{close[0]}'? " if close else "") + "'ronda --help' lists them"
-    return f"there is no command '{said}'; {hint}"
+    return f"there is no command '{word}'; {hint}"
 
 
-def _not_understood(command: str, parser: argparse.ArgumentParser, said: str) -> str:
-    if not said.startswith("-"):
+def _not_understood(command: str, parser: argparse.ArgumentParser, word: str) -> str:
+    if not word.startswith("-"):
         quotes = "; put quotes around a prompt of several words" if command == "run" else ""
-        return f"'{said}' is one argument too many{quotes}"
-    flag = said.partition("=")[0]
+        return f"'{word}' is one argument too many{quotes}"
+    flag = word.partition("=")[0]
     close = difflib.get_close_matches(flag, re.findall(r"--[a-z-]+", parser.format_help()), 1)
     hint = f"did you mean '{close[0]}'? " if close else ""
     help = f"ronda {command} --help" if command else "ronda --help"

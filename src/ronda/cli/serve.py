@@ -115,9 +115,9 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _port_option(taken: int) -> str:
+def _port_option(port: int) -> str:
     """Whoever typed `make serve` has never seen our flags; the Makefile says that it was make."""
-    return f"'make serve PORT={taken + 1}'" if os.environ.get("RONDA_STARTED_BY") == "make" else "--port"
+    return f"'make serve PORT={port + 1}'" if os.environ.get("RONDA_STARTED_BY") == "make" else "--port"
 
 
 def open_journal(config: ServerConfig) -> Journal:

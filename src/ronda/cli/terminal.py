@@ -28,17 +28,17 @@ def prepare_streams() -> None:
 def answer_alone() -> Iterator[TextIO]:
     """Standard output for the answer alone. What else is written to it meanwhile goes to standard error: what tools print,
     their threads, and the programs they start, which inherit the file descriptor."""
-    shown = sys.stdout
+    stdout = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
-        if not _is_standard_output(shown):  # replaced by whoever called us: there is no descriptor to turn
-            yield shown
+        if not _is_standard_output(stdout):  # replaced by whoever called us: there is no descriptor to turn
+            yield stdout
             return
-        shown.flush()
+        stdout.flush()
         descriptor = os.dup(1)
         try:
             with contextlib.suppress(OSError):  # standard error may be closed
                 os.dup2(2, 1)
-            with open(descriptor, "w", encoding=shown.encoding, errors=shown.errors, closefd=False) as answer:
+            with open(descriptor, "w", encoding=stdout.encoding, errors=stdout.errors, closefd=False) as answer:
                 yield answer
         finally:
             os.dup2(descriptor, 1)

@@ -21,30 +21,30 @@ def derived_id(run: Run, index: int) -> str:
 class CallIds:
     """For the turn under way, plain and in previews alike."""
 
-    __slots__ = ("_run", "_taken")
+    __slots__ = ("_known_ids", "_run")
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._taken: frozenset[str] | None = None  # looked up when a call of the caller's comes
+        self._known_ids: frozenset[str] | None = None  # looked up when a call of the caller's comes
 
-    def is_taken(self, call: ToolCall | CallDelta) -> bool:
+    def is_known(self, call: ToolCall | CallDelta) -> bool:
         run = self._run
         spec = run.tools.get(call.name)
         if spec is None or spec.kind != "caller":
             return False
-        if self._taken is None:
-            said = [turn for turn in run.turns if type(turn) is AssistantTurn]
-            self._taken = frozenset([one.id for turn in said for one in turn.calls])
-        return call.id in self._taken
+        if self._known_ids is None:
+            turns = [turn for turn in run.turns if type(turn) is AssistantTurn]
+            self._known_ids = frozenset([one.id for turn in turns for one in turn.calls])
+        return call.id in self._known_ids
 
-    def given(self, batch: Sequence[Preview]) -> Sequence[Preview]:
+    def under_new_ids(self, batch: Sequence[Preview]) -> Sequence[Preview]:
         """Previews under the ids that their calls will have."""
         for one in batch:  # nearly all of them are text, and given back as they are
-            if type(one) is CallDelta and self.is_taken(one):
+            if type(one) is CallDelta and self.is_known(one):
                 return [self._named(one) if type(one) is CallDelta else one for one in batch]
         return batch
 
     def _named(self, delta: CallDelta) -> CallDelta:
-        if not self.is_taken(delta):
+        if not self.is_known(delta):
             return delta
         return CallDelta(delta.index, derived_id(self._run, delta.index), delta.name, delta.arguments)

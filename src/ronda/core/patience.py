@@ -16,7 +16,7 @@ from ronda.core.limits import CUT_IN_A_ROW, REPEATS_BEFORE_TOLD, UNKNOWN_IN_A_RO
 from ronda.core.parts import Stop, ToolResult
 from ronda.core.sorting import Sorted
 
-_TOLD = "\n\n[You have made this very call {n} times with the same result. Do something else, or answer with what you have.]"
+_REPEATED = "\n\n[You have made this very call {n} times with the same result. Do something else, or answer with what you have.]"
 
 
 class Patience(Struct, gc=False):
@@ -49,9 +49,9 @@ class Patience(Struct, gc=False):
         if self.unknown > UNKNOWN_IN_A_ROW:
             found.limit = "unknown_tool"
 
-    def told(self, calls: OpenCalls, most: int | None) -> list[ToolResult]:
+    def results_of(self, calls: OpenCalls, most: int | None) -> list[ToolResult]:
         """The results as the model reads them: one that goes round in circles is told so, and in the end stopped."""
-        told: list[ToolResult] = []
+        results: list[ToolResult] = []
         for id, call in calls.asked.items():
             result = calls.results[id]
             if id in calls.started:
@@ -60,12 +60,12 @@ class Patience(Struct, gc=False):
                 same = (call.name, arguments, result.content)
                 count = self.repeats[same] = self.repeats.get(same, 0) + 1
                 if count >= REPEATS_BEFORE_TOLD:
-                    said = result.content + _TOLD.format(n=count)
-                    result = ToolResult(id, said, result.failed, result.attachments)
+                    content = result.content + _REPEATED.format(n=count)
+                    result = ToolResult(id, content, result.failed, result.attachments)
                 if most is not None and count >= most:
                     self.end = _end_of(call.name, count)
-            told.append(result)
-        return told
+            results.append(result)
+        return results
 
 
 def _end_of(name: str, count: int) -> Finish:

@@ -167,7 +167,7 @@ class Run(RunState):
         calls = self._calls
         if len(calls.results) < len(calls.asked):
             return
-        self._talk.append(ToolTurn(tuple(self._patience.told(calls, self.plan.limits.repeats))))
+        self._talk.append(ToolTurn(tuple(self._patience.results_of(calls, self.plan.limits.repeats))))
         if self._patience.end is not None:
             self.limit = "repeated_call"
             self._end = self._patience.end

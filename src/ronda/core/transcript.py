@@ -52,7 +52,7 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
         if len(seen) == keep:
             continue
         call = part
-        if not call.id or call.id in seen or ids.is_taken(call):
+        if not call.id or call.id in seen or ids.is_known(call):
             call = ToolCall(derived_id(run, len(seen)), call.name, call.arguments)
             keep_native = False
         seen.add(call.id)
@@ -141,18 +141,18 @@ class _Late:
     """
 
     def __init__(self, turns: Sequence[Turn], at: int) -> None:
-        self._asked: dict[str, int] = {}
-        self._found: dict[str, ToolResult] = {}
+        self._last_call: dict[str, int] = {}
+        self._results: dict[str, ToolResult] = {}
         while at < len(turns) and type(turn := turns[at]) is AssistantTurn:
-            self._asked.update(dict.fromkeys([call.id for call in turn.calls], at))
+            self._last_call.update(dict.fromkeys([call.id for call in turn.calls], at))
             at += 1
         self.end = at
         while at < len(turns) and type(answer := turns[at]) is ToolTurn:
             for result in answer.results:
-                self._found.setdefault(result.call_id, result)
+                self._results.setdefault(result.call_id, result)
             at += 1
 
     def results(self, at: int, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
         """For the calls of the turn before the one at `at`."""
-        found, asked = self._found, self._asked
-        return {call.id: found[call.id] for call in calls if call.id in found and asked.get(call.id, -1) < at}
+        results, last_call = self._results, self._last_call
+        return {call.id: results[call.id] for call in calls if call.id in results and last_call.get(call.id, -1) < at}

@@ -119,7 +119,7 @@ class Driver:
 
     def show(self, batch: Sequence[Preview]) -> None:
         if self.run.plan.tools:
-            batch = self.call_ids.given(batch)
+            batch = self.call_ids.under_new_ids(batch)
         self.shown += batch
         self.emit(batch)  # type: ignore[arg-type]  # a list of previews is read as a list of events, never written to
 

@@ -75,7 +75,7 @@ class SqliteJournal:
         )
         self._commits = Commits(self._db, path, self._rows, self._upkeep, patience, now)
         self._held: dict[str, Held] = {}
-        self._asked = 0
+        self._lookups = 0
 
     def _announce(self) -> Presence:
         try:
@@ -154,8 +154,8 @@ class SqliteJournal:
 
     async def waiting(self, owner: str, call_id: str) -> str | None:
         await self._commits.flush()
-        self._asked += 1
-        if self._asked % AT_ONCE == 0:
+        self._lookups += 1
+        if self._lookups % AT_ONCE == 0:
             await asyncio.sleep(0)
         question = "SELECT run.name FROM call JOIN run ON run.id = call.run WHERE call.owner = ? AND call.id = ?"
         try:

@@ -58,12 +58,12 @@ class Runner:
     ) -> None:
         if not isinstance(which, WhichModel):
             raise BadConfig(f"which is {which!r:.200}; write Which.GGUF(…) or Which.Plain(…)")
-        given = {name: value for name, value in more.items() if value not in (None, False)}
-        for name in given:
+        extras = {name: value for name, value in more.items() if value not in (None, False)}
+        for name in extras:
             if name in _NOT_HERE:
                 raise BadConfig(f"Runner({name}=…): {_NOT_HERE[name]}")
-        if given:
-            names = ", ".join(given)
+        if extras:
+            names = ", ".join(extras)
             warnings.warn(f"Ronda has no use for {names}: a local model is loaded as its file is", stacklevel=2)
         self._seed = seed
         callbacks = {name: _callback(function) for name, function in (tool_callbacks or {}).items()}

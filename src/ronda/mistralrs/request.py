@@ -55,7 +55,7 @@ _OURS = [field.name for field in fields(runner.ChatCompletionRequest) if field.n
 def as_ours(request: runner.ChatCompletionRequest, seed: int | None) -> runner.ChatCompletionRequest:
     if not isinstance(request, runner.ChatCompletionRequest):
         raise BadRequest(f"the request is {request!r:.200}; write ChatCompletionRequest(messages=…)")
-    said = {name: getattr(request, name) for name in _OURS}
+    ours = {name: getattr(request, name) for name in _OURS}
     extra, grammar = dict(request.extra), request.grammar
     if isinstance(request, ChatCompletionRequest):
         for name, why in _NOT_HERE.items():
@@ -63,11 +63,11 @@ def as_ours(request: runner.ChatCompletionRequest, seed: int | None) -> runner.C
                 raise BadRequest(f"{name}: {why}", param=name)
         extra |= {name: True for name in ("ignore_eos", "truncate_sequence") if getattr(request, name)}
         grammar = _grammar(request)
-    if said["seed"] is None:
-        said["seed"] = seed
+    if ours["seed"] is None:
+        ours["seed"] = seed
     if not isinstance(request.messages, str):
-        said["messages"] = mended(request.messages)
-    return runner.ChatCompletionRequest(**said, grammar=grammar, extra=extra)
+        ours["messages"] = mended(request.messages)
+    return runner.ChatCompletionRequest(**ours, grammar=grammar, extra=extra)
 
 
 def _grammar(request: ChatCompletionRequest) -> Any:

@@ -114,8 +114,8 @@ class Which:
 
 def _by_name(model_id: str) -> str:
     """The file on this machine that bears the model's name: `Qwen/Qwen3-4B` is `qwen3-4b-q4_k_m.gguf`, among others."""
-    wanted = _words(model_id.rpartition("/")[2])
-    found = [file for file in list_models() if wanted and any(_holds(name, wanted) for name in _names_of(file))]
+    words = _words(model_id.rpartition("/")[2])
+    found = [file for file in list_models() if words and any(_holds(name, words) for name in _names_of(file))]
     if len(found) == 1:
         return f"local:{found[0].path}"
     if found:
@@ -135,9 +135,9 @@ def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
 
 
-def _holds(name: str, wanted: list[str]) -> bool:
-    words = _words(name)
-    return any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
+def _holds(name: str, words: list[str]) -> bool:
+    own = _words(name)
+    return any(own[at : at + len(words)] == words for at in range(len(own)))
 
 
 def _what_there_is() -> str:

@@ -101,8 +101,8 @@ class Anthropic:
 
         def write() -> bytes:
             whole = body_of(request).write(self._model, request, self._version)
-            said = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
-            return msgspec.json.encode({name: value for name, value in said.items() if name in _COUNTED})
+            fields = msgspec.json.decode(whole, type=dict[str, msgspec.Raw])
+            return msgspec.json.encode({name: value for name, value in fields.items() if name in _COUNTED})
 
         async with http.post(await written(request, write)) as answer:
             body = await answer.read()

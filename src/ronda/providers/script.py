@@ -111,8 +111,8 @@ def _playable(line: Line | str | Mapping[str, Any], at: int) -> Line:
 
 def _contradiction(line: Line) -> str | None:
     if line.error is not None:
-        said = next((name for name in ("text", "reasoning", "calls", "chunks", "cut") if getattr(line, name)), None)
-        return None if said is None else f"a turn with an 'error' says nothing else, and has '{said}'"
+        content = next((name for name in ("text", "reasoning", "calls", "chunks", "cut") if getattr(line, name)), None)
+        return None if content is None else f"a turn with an 'error' says nothing else, and has '{content}'"
     for name in ("status", "retry_after"):
         if getattr(line, name) is not None:
             return f"'{name}' belongs to an 'error', and there is none"

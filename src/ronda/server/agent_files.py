@@ -123,10 +123,10 @@ class AgentFiles:
                 continue
             path = self._folder / f"{name}{ENDING}"
             found = [(_line(one), one.severity == "error") for one in validate(path, env=self._environment(path))]
-            errors = [said for said, is_error in found if is_error]
+            errors = [line for line, is_error in found if is_error]
             if known.problem or errors:
                 lines.append(f"the agent '{name}' cannot be used: {'; '.join(errors) or known.problem}")
-            lines += [f"the agent '{name}': {said}" for said, is_error in found if not is_error]
+            lines += [f"the agent '{name}': {line}" for line, is_error in found if not is_error]
             title = known.prompty.name if known.prompty is not None else ""
             if title and titles[title] != name:
                 lines.append(

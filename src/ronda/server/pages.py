@@ -85,11 +85,11 @@ def name_of(host: bytes) -> str:
 
 
 def refusal(scope: Scope) -> Failure:
-    said = {name: _text(value) for name, value in scope["headers"] if name in (b"origin", b"host")}
-    if (origin := said.get(b"origin")) is not None:
+    headers = {name: _text(value) for name, value in scope["headers"] if name in (b"origin", b"host")}
+    if (origin := headers.get(b"origin")) is not None:
         what = f"pages from {origin[:200]} may not use this server; its operator can let them with --allow-origin"
         return Failure(403, "invalid_request_error", what, code="origin_not_allowed")
-    name = name_of(said.get(b"host", "").encode("latin-1"))[:200]
+    name = name_of(headers.get(b"host", "").encode("latin-1"))[:200]
     what = f"this server is not called {name!r}; ask it as localhost, or let its operator start it with --allow-host {name}"
     return Failure(403, "invalid_request_error", what, code="host_not_allowed")
 

@@ -31,7 +31,7 @@ class Room:
         self._waiting: deque[_Waiting] = deque()
 
     @asynccontextmanager
-    async def held(self, tokens: int) -> AsyncIterator[None]:
+    async def place(self, tokens: int) -> AsyncIterator[None]:
         await self.enter(tokens)
         try:
             yield

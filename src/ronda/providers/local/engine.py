@@ -132,7 +132,7 @@ class Engine:
     def _ask(self, path: str, body: dict[str, Any]) -> bytes:
         process = self._supervisor.live()
         answer = process.door.ask(path, body)
-        process.asked()
+        process.note_request()
         return answer
 
     # ---- completions -------------------------------------------------------------------------------------------------
@@ -151,15 +151,15 @@ class Engine:
         tokens = min(len(body["prompt"]) + body["n_predict"], self.sizing.tokens)  # else it would wait for ever
         text = body.get("grammar")
         if text is None:
-            async with self._room.held(tokens):
+            async with self._room.place(tokens):
                 return await _complete_in(await self._live(), body, take)
         grammar = digest_of(text)
         if self._trials.is_suspect(grammar):
-            async with self._trials.turn.held(1), self._room.held(tokens):
+            async with self._trials.turn.place(1), self._room.place(tokens):
                 return await self._try(grammar, body, take)
         if not self._trials.is_settled(grammar):
             await self._prove(grammar, body)
-        async with self._room.held(tokens):
+        async with self._room.place(tokens):
             process = await self._live()
             try:
                 return await _complete_in(process, body, take)
@@ -195,7 +195,7 @@ class Engine:
             raise
 
     async def _hold_trial(self, grammar: bytes, trial: Trial) -> None:
-        async with self._trials.turn.held(1):
+        async with self._trials.turn.place(1):
             if not trial.is_wanted or self._trials.is_settled(grammar):
                 return
             process = await self._live(self._prover)

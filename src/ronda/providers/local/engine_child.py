@@ -17,23 +17,23 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     report = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is no report
-    wanted = json.loads(sys.stdin.readline())
-    _end_with(wanted["parent"])
+    settings = json.loads(sys.stdin.readline())
+    _end_with(settings["parent"])
     if hasattr(os, "nice"):
         os.nice(
             5
         )  # the event loop goes first wherever both want a core: with two, decoding held it up for 7 ms now and then
     try:
-        server = _load(importlib.import_module("xllamacpp"), wanted)
+        server = _load(importlib.import_module("xllamacpp"), settings)
     except (ImportError, OSError) as error:
-        said = {"not_imported": str(error)}
+        outcome = {"not_imported": str(error)}
     except RuntimeError as error:
-        said = {"not_loaded": str(error)}
+        outcome = {"not_loaded": str(error)}
     else:
-        said = {"address": server.listening_address}
-        _limit_memory(wanted["room"])
-    print(json.dumps(said), file=report, flush=True)
-    if "address" in said:
+        outcome = {"address": server.listening_address}
+        _limit_memory(settings["room"])
+    print(json.dumps(outcome), file=report, flush=True)
+    if "address" in outcome:
         sys.stdin.read()
     os._exit(0)  # threads of the engine may be deep in their work
 
@@ -58,26 +58,26 @@ def _limit_memory(room: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (used + room, used + room))
 
 
-def _load(binding: Any, wanted: dict[str, Any]) -> Any:
+def _load(binding: Any, settings: dict[str, Any]) -> Any:
     params = binding.CommonParams()
-    params.model.path = wanted["path"]
+    params.model.path = settings["path"]
     params.model_alias = {"local"}  # said again in every chunk
     params.verbosity = 0
-    params.chat_template = wanted["template"]
-    params.n_parallel = wanted["slots"]
-    params.n_ctx = wanted["cache"]
+    params.chat_template = settings["template"]
+    params.n_parallel = settings["slots"]
+    params.n_ctx = settings["cache"]
     params.kv_unified = True  # one cache for all slots: a long conversation may have most of it
-    params.n_batch = params.n_ubatch = wanted["batch"]
-    params.cpuparams.n_threads = wanted["threads_alone"]
-    params.cpuparams_batch.n_threads = wanted["threads"]
+    params.n_batch = params.n_ubatch = settings["batch"]
+    params.cpuparams.n_threads = settings["threads_alone"]
+    params.cpuparams_batch.n_threads = settings["threads"]
     params.cache_ram_mib = 0
     params.cache_idle_slots = False  # it would copy every idle slot whenever a request begins, while the others wait
     params.fit_params = False
     params.prefill_assistant = False  # an assistant's turn at the end was broken off: the next one is new
-    params.api_keys = [wanted["key"]]
-    params.hostnames = [wanted["host"]]
+    params.api_keys = [settings["key"]]
+    params.hostnames = [settings["host"]]
     params.port = 0
-    params.n_threads_http = wanted["slots"] + 4  # a stream holds one for as long as it lasts
+    params.n_threads_http = settings["slots"] + 4  # a stream holds one for as long as it lasts
     params.ui = False
     params.endpoint_slots = False
     params.sse_ping_interval = -1

@@ -68,7 +68,7 @@ class EngineProcess:
         self.door = Door()
         self.is_closing = False
         self._path = path
-        self._wanted = {
+        self._settings = {
             "path": str(path),
             "template": template,
             "slots": sizing.slots,
@@ -105,7 +105,7 @@ class EngineProcess:
         """It said something."""
         self._stirred = True
 
-    def asked(self) -> None:
+    def note_request(self) -> None:
         """It has other work than answers. Beside one this says nothing: the answer may hang while others are asked for."""
         if not self._under_way:
             self._stirred = True
@@ -178,9 +178,9 @@ class EngineProcess:
             process_group=0 if posix else None,  # Ctrl-C is for us: we end it
         )
         assert process.stdin is not None
-        wanted = self._wanted | {"room": self._watch.memory * 7 // 8}  # it fails by itself before it is killed
+        settings = self._settings | {"room": self._watch.memory * 7 // 8}  # it fails by itself before it is killed
         with suppress(BrokenPipeError):  # its report says why, or its end
-            process.stdin.write(msgspec.json.encode(wanted) + b"\n")
+            process.stdin.write(msgspec.json.encode(settings) + b"\n")
             process.stdin.flush()
         return process
 

@@ -85,7 +85,7 @@ class _Measure:
             if not _is_number(count := node.get(keyword)):
                 continue
             if count > MAX_COUNT:
-                raise self._refused(f"`{keyword}` is {_shown(count)}", str(MAX_COUNT))
+                raise self._refused(f"`{keyword}` is {_in_few_digits(count)}", str(MAX_COUNT))
             self._counts += count
             if self._counts > MAX_COUNTS:
                 raise self._refused(f"with `{keyword}` the counts in the schema come to more", f"{MAX_COUNTS} in all")
@@ -157,7 +157,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _shown(count: float) -> str:
+def _in_few_digits(count: float) -> str:
     return f"{count:g}" if isinstance(count, float) or count > 10**15 else str(count)
 
 

@@ -118,10 +118,10 @@ def _read_template(name: str, raw: Raw, template: dict[str, Any], thinks: bool) 
     if name == "chat_template_kwargs":
         template |= _decode(raw, dict[str, Any], name)
         return True
-    wanted = _decode(raw, bool, name)
+    value = _decode(raw, bool, name)
     if thinks:
-        template[name] = wanted
-    return thinks or not wanted
+        template[name] = value
+    return thinks or not value
 
 
 def _read_bias(raw: Raw) -> list[list[float]]:

@@ -89,8 +89,8 @@ class Tail(Struct, frozen=True):
 
 def _without_sampling(options: Options) -> tuple[Options, list[str]]:
     """What the newest API takes, and what it would answer 400 to. Clients say it in every request, by their defaults."""
-    asked = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.extra.get("top_k")}
-    unsent = [name for name, value in asked.items() if value is not None]
+    sampling = {"temperature": options.temperature, "top_p": options.top_p, "top_k": options.extra.get("top_k")}
+    unsent = [name for name, value in sampling.items() if value is not None]
     if not unsent:
         return options, unsent
     extra = {name: value for name, value in options.extra.items() if name != "top_k"}
@@ -145,11 +145,11 @@ def write_tail(
     thinks = thinking is not None and _type_of(thinking) in ("enabled", "adaptive", "between_tools")
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
-    told = (*_changes(options, unsent, instruction, grammars), *_told(changes))
-    return Tail(b"]," + encode(rest)[1:], thinks, prefill, told)
+    notes = (*_changes(options, unsent, instruction, grammars), *_notes(changes))
+    return Tail(b"]," + encode(rest)[1:], thinks, prefill, notes)
 
 
-def _told(changes: Changes) -> list[tuple[Kind, str, str]]:
+def _notes(changes: Changes) -> list[tuple[Kind, str, str]]:
     return [(change.kind, change.what, change.why) for change in changes.found]
 
 

@@ -27,18 +27,18 @@ class GrowingCall:
 
     __slots__ = ("arguments", "cut", "id", "index", "members", "name", "native_id", "wire_name")
 
-    def __init__(self, said: CallPiece, index: int, id: str, tools: Tools) -> None:
+    def __init__(self, piece: CallPiece, index: int, id: str, tools: Tools) -> None:
         self.index = index
         self.id = id
-        self.native_id = said.id
-        self.wire_name = said.name or ""
+        self.native_id = piece.id
+        self.wire_name = piece.name or ""
         self.name = tools.read_call(self.wire_name, None)[0]
         self.members: dict[str, Raw] = {}
         self.arguments = Arguments()
         self.cut = True  # until all of them are here
 
-    def goes_on_with(self, said: CallPiece) -> bool:
-        return said.name in (None, "", self.wire_name) and said.id in (None, "", self.native_id)
+    def goes_on_with(self, piece: CallPiece) -> bool:
+        return piece.name in (None, "", self.wire_name) and piece.id in (None, "", self.native_id)
 
     def whole(self, tools: Tools) -> ToolCall:
         text = self.arguments.text
@@ -46,7 +46,7 @@ class GrowingCall:
 
     def part(self) -> bytes:
         """As it would have come in one piece."""
-        said: dict[str, object] = {"name": self.wire_name, "args": Raw(self.arguments.text.encode())}
+        call: dict[str, object] = {"name": self.wire_name, "args": Raw(self.arguments.text.encode())}
         if self.native_id:
-            said["id"] = self.native_id
-        return encode({"functionCall": said, **self.members})
+            call["id"] = self.native_id
+        return encode({"functionCall": call, **self.members})

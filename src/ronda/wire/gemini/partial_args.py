@@ -46,7 +46,7 @@ class Arguments:
     def begin_with(self, args: Raw) -> str:
         """Members that came as an object, before any that come in pieces."""
         members = msgspec.json.decode(args, type=dict[str, Raw])
-        return self._said([self._put([name], bytes(value).decode()) for name, value in members.items()])
+        return self._write([self._put([name], bytes(value).decode()) for name, value in members.items()])
 
     def add(self, piece: dict[str, Raw]) -> str:
         """One of `partialArgs`: a path and a value. A string grows as long as it stays at its path."""
@@ -55,21 +55,21 @@ class Arguments:
         if kind is None:  # nothing more comes at this path
             return ""
         if kind == "nullValue":
-            return self._said([self._put(path, "null")])
+            return self._write([self._put(path, "null")])
         if kind != "stringValue":
-            return self._said([self._put(path, bytes(piece[kind]).decode())])
+            return self._write([self._put(path, bytes(piece[kind]).decode())])
         text = encode(_decode_text(piece[kind])).decode()[1:-1]
         if self._in_string and path == self._path:
-            return self._said([text])
+            return self._write([text])
         begun = self._put(path, f'"{text}')
         self._in_string = True
-        return self._said([begun])
+        return self._write([begun])
 
     def close(self) -> str:
         """There are no more."""
-        return self._said([self._left(0) or ("" if self._pieces else "{}")])
+        return self._write([self._end_of(0) or ("" if self._pieces else "{}")])
 
-    def _said(self, pieces: list[str]) -> str:
+    def _write(self, pieces: list[str]) -> str:
         self._pieces += pieces
         return "".join(pieces)
 
@@ -79,7 +79,7 @@ class Arguments:
             same += 1
         if not path or same == len(path) or (self._path and same == len(self._path)):
             raise _broken("two values at one place")
-        out = [self._left(same + 1)]
+        out = [self._end_of(same + 1)]
         for step in path[same:]:
             if len(self._levels) == same:
                 level = _Object() if isinstance(step, str) else _List()
@@ -90,7 +90,7 @@ class Arguments:
         self._path = path
         return "".join([*out, value])
 
-    def _left(self, depth: int) -> str:
+    def _end_of(self, depth: int) -> str:
         """What closes the string, and the containers from this depth on."""
         out = ['"'] if self._in_string else []
         out += [level.closes for level in reversed(self._levels[depth:])]

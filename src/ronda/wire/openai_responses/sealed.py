@@ -51,13 +51,13 @@ class Room:
 
     def unpack(self, packed: bytes) -> bytes:
         unpacker = zlib.decompressobj()
-        said = unpacker.decompress(packed, self.left + 1)
-        self.left -= len(said)
+        text = unpacker.decompress(packed, self.left + 1)
+        self.left -= len(text)
         if self.left < 0:
             raise TooLarge(f"what is packed in 'encrypted_content' is more than {_MOST} bytes", param="input")
         if not unpacker.eof:
             raise zlib.error("it breaks off")
-        return said
+        return text
 
 
 class Sealer:

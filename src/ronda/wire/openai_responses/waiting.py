@@ -51,17 +51,17 @@ def waits(raw: Raw) -> bool:
 
 def arguments_of(raw: Raw) -> str:
     """In one spelling, whatever the item's: a stream says it twice."""
-    said = encode({name: value for name, value in _decode_members(raw).items() if name not in _OWN})
-    return msgspec.json.format(said, indent=-1).decode()
+    members = encode({name: value for name, value in _decode_members(raw).items() if name not in _OWN})
+    return msgspec.json.format(members, indent=-1).decode()
 
 
 def item_of(tool: str, call_id: str, arguments: str) -> dict[str, Any]:
     """A call as the item that its client knows it by."""
     try:
-        said: dict[str, Any] = dict(_decode_members(arguments))
+        members: dict[str, Any] = dict(_decode_members(arguments))
     except UNREADABLE:
-        said = {}
-    return {**said, "type": f"{tool}_call", "call_id": call_id}
+        members = {}
+    return {**members, "type": f"{tool}_call", "call_id": call_id}
 
 
 class _Approval(Struct, frozen=True):
@@ -74,16 +74,16 @@ def answer_of(answer: str, id: str, result: ToolResult) -> dict[str, Any]:
     text = result.content
     match answer:
         case "apply_patch_call_output":
-            said: dict[str, Any] = {"call_id": id, "status": "failed" if result.failed else "completed", "output": text}
+            item: dict[str, Any] = {"call_id": id, "status": "failed" if result.failed else "completed", "output": text}
         case "shell_call_output":
             ended = {"type": "exit", "exit_code": int(result.failed)}
-            said = {"call_id": id, "output": [{"stdout": text, "stderr": "", "outcome": ended}]}
+            item = {"call_id": id, "output": [{"stdout": text, "stderr": "", "outcome": ended}]}
         case "local_shell_call_output":
-            said = {"id": id, "output": text}
+            item = {"id": id, "output": text}
         case "computer_call_output":
-            seen = next((one.url for one in result.attachments if type(one) is Image), None)
-            screen = {"type": "computer_screenshot", "image_url": seen}
-            said = {"call_id": id, "output": screen if seen is not None else {"type": "computer_screenshot"}}
+            picture = next((one.url for one in result.attachments if type(one) is Image), None)
+            screen = {"type": "computer_screenshot", "image_url": picture}
+            item = {"call_id": id, "output": screen if picture is not None else {"type": "computer_screenshot"}}
         case _:
             try:
                 approval = msgspec.json.decode(text, type=_Approval | bool)
@@ -91,10 +91,10 @@ def answer_of(answer: str, id: str, result: ToolResult) -> dict[str, Any]:
                 approval = False
             if isinstance(approval, bool):
                 approval = _Approval(approval)
-            said = {"approval_request_id": id, "approve": approval.approve and not result.failed}
+            item = {"approval_request_id": id, "approve": approval.approve and not result.failed}
             if approval.reason is not None:
-                said["reason"] = approval.reason
-    return {"type": answer, **said}
+                item["reason"] = approval.reason
+    return {"type": answer, **item}
 
 
 # ---- what a request may offer -----------------------------------------------------------------------------------------
