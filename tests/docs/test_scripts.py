@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from ronda.providers.script import Line, ScriptFile
+from ronda import Agent, invoke_agent
+from ronda.providers.script import Line
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
 
@@ -12,7 +13,14 @@ def test_the_script_can_be_played(tmp_path: Path) -> None:
     [script] = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     file = tmp_path / "script.json"
     file.write_text(script)
-    ScriptFile(str(file))
+    asked = []
+
+    def look_up(city: str) -> str:
+        asked.append(city)
+        return "22 °C"
+
+    assert invoke_agent(Agent(f"script:{file}", tools=[look_up]), "How warm is it in Paris?") == "It is 22 degrees."
+    assert asked == ["Paris"]
 
 
 def test_the_table_has_every_member_of_a_turn() -> None:

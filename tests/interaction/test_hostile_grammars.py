@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from tests.interaction.local_server import NEEDS_THE_MODEL, LocalServer, wait_for_the_end_of
+from tests.interaction.local_server import NEEDS_THE_MODEL, LocalServer, ends
 from tests.patience import PATIENCE
 from tests.providers.local.hostile import ENDLESS, HOSTILE
 
@@ -87,5 +87,5 @@ def test_it_ends_when_it_is_told_to_whatever_was_asked(tmp_path_factory: pytest.
             pool.submit(post, served, "/v1/chat/completions", HI | body)
         served.process.terminate()
         assert served.process.wait(PATIENCE) == 0
-    wait_for_the_end_of(engine)
+    assert ends(engine)
     served.close()

@@ -102,8 +102,12 @@ def test_the_mistake_is_named_before_a_model_is_called(
     assert str(caught.value) == said
 
 
-def test_a_key_that_is_given_or_not_needed_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_there_or_not_needed_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these would say at once that its key is missing, as the last does."""
     Agent("openai:any", api_key="k")
     Agent("openai-chat:any", base_url="http://127.0.0.1:1/v1")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     Agent("anthropic:any")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(BadConfig, match="ANTHROPIC_API_KEY"):
+        Agent("anthropic:any")

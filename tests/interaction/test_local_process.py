@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.interaction.local_server import NEEDS_THE_MODEL, LocalServer, wait_for_the_end_of
+from tests.interaction.local_server import NEEDS_THE_MODEL, LocalServer, ends
 from tests.patience import PATIENCE
 
 pytestmark = NEEDS_THE_MODEL
@@ -46,7 +46,7 @@ def test_a_server_that_is_killed_takes_its_engine_with_it(served: LocalServer) -
 
     served.process.kill()
 
-    wait_for_the_end_of(engine)
+    assert ends(engine)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -66,4 +66,4 @@ def test_a_server_that_is_ended_in_the_middle_of_an_answer_ends_its_engine(
         served.process.send_signal(how)
 
         assert served.process.wait(PATIENCE) == (130 if how is signal.SIGINT else 0)
-    wait_for_the_end_of(engine)
+    assert ends(engine)

@@ -629,7 +629,7 @@ def requests(draw: st.DrawFn) -> bytes:
     return json.dumps(body).encode()
 
 
-def is_proper(answer: Raw, asked: int) -> None:
+def check(answer: Raw, asked: int) -> None:
     """An answer, or a 4xx in OpenAI's shape before the model was asked."""
     if answer.status == 200:
         assert answer.said.finish_reason == "stop"
@@ -655,7 +655,7 @@ async def test_no_change_of_a_good_request_breaks_the_server(door: Door, body: b
     async with door.serving(model) as served:
         answer = await served.post(body)
 
-    is_proper(answer, model.asked)
+    check(answer, model.asked)
 
 
 @given(body=requests())
@@ -664,7 +664,7 @@ async def test_no_change_of_a_good_request_breaks_a_server_with_tools(door: Door
     async with door.serving(model, lookup) as served:
         answer = await served.post(body)
 
-    is_proper(answer, model.asked)
+    check(answer, model.asked)
 
 
 @given(at=st.integers(0, len(json.dumps(VALID))), put=st.binary(max_size=4), cut=st.integers(0, 4))
@@ -674,4 +674,4 @@ async def test_no_change_of_a_byte_breaks_the_server(door: Door, at: int, put: b
     async with door.serving(model) as served:
         answer = await served.post(body[:at] + put + body[at + cut :])
 
-    is_proper(answer, model.asked)
+    check(answer, model.asked)

@@ -9,6 +9,24 @@ from tests.patience import soon
 from ronda.providers.local.admission import Room
 
 
+async def settle() -> None:
+    """Let everything happen that waits for nothing but its turn in the loop."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def is_free(room: Room) -> bool:
+    """Whether somebody who wants ten tokens is let in at once."""
+    entering = asyncio.create_task(room.enter(10))
+    await settle()
+    if entering.done():
+        room.leave(10)
+        return True
+    entering.cancel()
+    await settle()
+    return False
+
+
 async def test_who_came_first_is_let_in_first() -> None:
     room = Room(1, 10)
     order: list[int] = []
@@ -33,12 +51,13 @@ async def test_a_place_given_to_somebody_who_just_left_goes_to_the_next() -> Non
 
     room.leave(10)  # on its way to the first …
     waiting[0].cancel()  # … who leaves in the same moment
+    await settle()
 
-    async with soon():
-        await waiting[1]
+    assert [one.cancelled() for one in waiting] == [True, False]
+    assert waiting[1].done()
+    assert not await is_free(room)
     room.leave(10)
-    async with soon():
-        await room.enter(10)
+    assert await is_free(room)
 
 
 async def test_a_place_is_not_lost_with_the_loop_that_waited_for_it() -> None:
@@ -54,9 +73,9 @@ async def test_a_place_is_not_lost_with_the_loop_that_waited_for_it() -> None:
         loop.close()
 
     await asyncio.to_thread(elsewhere)
+    assert not await is_free(room)
     room.leave(10)
-    async with soon():
-        await room.enter(10)
+    assert await is_free(room)
 
 
 async def test_what_is_left_of_the_cache_decides_not_the_slots_alone() -> None:
@@ -66,13 +85,11 @@ async def test_what_is_left_of_the_cache_decides_not_the_slots_alone() -> None:
     small = asyncio.create_task(room.enter(10))
     await asyncio.sleep(0)
 
-    assert (large.done(), small.done()) == (
-        False,
-        False,
-    )  # the small one stands behind: else the large one would wait for ever
+    # The small one stands behind: else the large one would wait for ever.
+    assert [large.done(), small.done()] == [False, False]
     room.leave(60)
-    async with soon():
-        await asyncio.gather(large, small)
+    await settle()
+    assert [large.done(), small.done()] == [True, True]
 
 
 async def test_who_leaves_the_queue_lets_those_behind_go_on() -> None:
@@ -82,7 +99,8 @@ async def test_who_leaves_the_queue_lets_those_behind_go_on() -> None:
     small = asyncio.create_task(room.enter(10))
     await asyncio.sleep(0)
 
+    assert not small.done()
     large.cancel()
+    await settle()
 
-    async with soon():
-        await small
+    assert small.done()
