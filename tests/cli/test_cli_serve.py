@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -12,163 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from tests.cli.commands import startup
+from tests.cli.serving import TOOLS, USER, Served, Started, turn
 from tests.patience import PATIENCE
 
-from ronda.cli.settings import read_config
-
-TOOLS = '''
-import asyncio
-from ronda import tool
-
-there = {"left": asyncio.Event(), "right": asyncio.Event()}
-
-@tool
-async def left() -> str:
-    """Wait for the right one."""
-    there["left"].set()
-    await there["right"].wait()
-    return "L"
-
-@tool
-async def right() -> str:
-    """Wait for the left one."""
-    there["right"].set()
-    await there["left"].wait()
-    return "R"
-
-@tool
-async def endless() -> str:
-    """Never end."""
-    await asyncio.Event().wait()
-    return "never"
-'''
-
-MIXED = [
-    {"text": "Let me see.", "calls": [
-        {"name": "left", "id": "l"}, {"name": "ask_user", "id": "u", "arguments": {"q": "why?"}}, {"name": "right", "id": "r"},
-    ]},
-    "All three are here.",
-]  # fmt: skip
-ASK: Any = {
-    "type": "function",
-    "function": {
-        "name": "ask_user",
-        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
-    },
-}
-
-
-class Served:
-    """A server that runs, and the folder it was started in."""
-
-    def __init__(self, process: subprocess.Popen[str], cwd: Path, state: Path) -> None:
-        self.process = process
-        self.cwd = cwd
-        self.state = state
-        self.startup = startup(process)
-        banner = [line for line in self.startup if " on http://" in line]
-        assert banner, self.startup
-        self.banner = banner[0]
-        self.url = self.banner.split(" on ")[1].split()[0]
-        self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="test", max_retries=0, timeout=PATIENCE)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """Ask it to end; its exit code and what it said since it was up."""
-        self.client.close()
-        self.process.send_signal(how)
-        _, err = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, err
-
-
-class Started:
-    def __init__(self, folder: Path) -> None:
-        self.cwd = folder / "work"
-        self.state = folder / "state"
-        self.cwd.mkdir()
-        self.script = folder / "script.json"
-        self.tools = folder / "the_tools.py"
-        self.script.write_text(json.dumps(MIXED))
-        self.tools.write_text(TOOLS)
-
-    @property
-    def env(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
-        return kept | {"XDG_STATE_HOME": str(self.state), "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "ronda", "serve", *arguments]
-
-    @contextmanager
-    def serving(self, *arguments: str) -> Iterator[Served]:
-        process = subprocess.Popen(
-            self.command("--port", "0", *arguments),
-            cwd=self.cwd, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        served = None
-        try:
-            served = Served(process, self.cwd, self.state)
-            yield served
-        finally:
-            if served is not None:
-                served.client.close()
-            process.kill()
-            process.communicate(timeout=PATIENCE)
-
-    def fails(self, *arguments: str) -> tuple[int, str]:
-        """What a server that cannot start says. One that starts all the same is ended."""
-        process = subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.cwd,
-            env=self.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        said = "".join(startup(process))  # an error, or that it serves
-        if "http://" in said:
-            process.kill()
-        _, rest = process.communicate(timeout=PATIENCE)
-        return process.returncode, said + rest
-
-    @property
-    def model(self) -> list[str]:
-        return ["--model", f"script:{self.script}", "--tools", str(self.tools)]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Started:
-    return Started(tmp_path)
-
-
-def turn(served: Served, stream: bool, messages: list[Any]) -> tuple[str, list[tuple[str, str, str]], str | None]:
-    """Text, the caller's calls and why it stopped, through the official SDK."""
-    create: Any = served.client.chat.completions.create
-    if not stream:
-        choice = create(model="default", messages=messages, tools=[ASK]).choices[0]
-        found = [(call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
-        return choice.message.content or "", found, choice.finish_reason
-    text, finish = "", None
-    calls: list[list[str]] = []
-    for chunk in create(model="default", messages=messages, tools=[ASK], stream=True):
-        for choice in chunk.choices:
-            text += choice.delta.content or ""
-            finish = choice.finish_reason or finish
-            for call in choice.delta.tool_calls or []:
-                if call.id is not None:
-                    calls.append([call.id, call.function.name, ""])
-                calls[call.index][2] += call.function.arguments
-    return text, [(id, name, arguments) for id, name, arguments in calls], finish
-
-
-USER = {"role": "user", "content": "go"}
 # Asked to end and did; Ctrl-C, which ends the script around us, too.
 ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGINT: 130}
 BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
@@ -452,65 +302,3 @@ def test_a_bad_flag_is_a_clear_error(start: Started, arguments: list[str], said:
     assert code == 2, err
     assert said in err
     assert "Traceback" not in err
-
-
-# ---- a file of settings ----------------------------------------------------------------------------------------------
-
-
-def test_settings_come_from_a_file_with_paths_meant_from_there(start: Started, tmp_path: Path) -> None:
-    (tmp_path / "ronda.toml").write_text(
-        f'model = "script:{start.script}"\ntools = ["the_tools.py"]\nport = 0\nmax-tool-rounds = 1\ndata-dir = ":memory:"\n'
-    )
-    with start.serving("--config", str(tmp_path / "ronda.toml")) as served:
-        first = turn(served, False, [USER])
-
-    assert first[2] == "tool_calls"
-
-
-def test_flags_win_over_the_file(start: Started, tmp_path: Path) -> None:
-    other = tmp_path / "other.json"
-    other.write_text('["from the flag"]')
-    (tmp_path / "ronda.toml").write_text(f'model = "script:{start.script}"\nport = 1\n')
-
-    with start.serving("--config", str(tmp_path / "ronda.toml"), "--model", f"script:{other}") as served:
-        assert turn(served, False, [USER]) == ("from the flag", [], "stop")
-
-
-BAD_SETTINGS: dict[str, tuple[str, str]] = {
-    "an unknown key": ("max_tool_round = 5", "max_tool_round"),
-    "a wrong type": ('port = "many"', "port"),
-    "no TOML": ("port = = 5", "ronda.toml"),
-    "a bad choice": ('tool_calls = "some"', "tool_calls"),
-    "negative rounds": ("max_tool_rounds = -5", "max-tool-rounds"),
-    "no calls at all": ("max_identical_calls = 0", "max-identical-calls"),
-    "an unknown key in a table": ("[retry]\ntrys = 5", "trys"),
-}
-
-
-@pytest.mark.parametrize(("text", "named"), BAD_SETTINGS.values(), ids=BAD_SETTINGS.keys())
-def test_a_bad_setting_is_named(start: Started, tmp_path: Path, text: str, named: str) -> None:
-    (tmp_path / "ronda.toml").write_text(text)
-
-    code, err = start.fails(*start.model, "--config", str(tmp_path / "ronda.toml"))
-
-    assert code == 2, err
-    assert named in err
-    assert "Traceback" not in err
-
-
-def test_a_file_of_settings_may_say_how_much_room_a_local_model_has(tmp_path: Path) -> None:
-    file = tmp_path / "ronda.toml"
-    file.write_text("slots = 2\ncontext = 4096\n")
-
-    config = read_config(argparse.Namespace(config=str(file), context=1024))
-
-    assert (config.slots, config.context) == (2, 1024)
-
-
-def test_a_file_of_settings_may_say_what_the_model_sees_and_which_api_it_speaks(tmp_path: Path) -> None:
-    file = tmp_path / "ronda.toml"
-    file.write_text('vision = false\napi-version = "2023-06-01"\n')
-
-    config = read_config(argparse.Namespace(config=str(file)))
-
-    assert (config.vision, config.api_version) == (False, "2023-06-01")

@@ -21,6 +21,8 @@ from ronda.server.config import ServerConfig
 from ronda.store import StoreError
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from ronda.cli.process import Signals
     from ronda.server.app import Server
 
@@ -50,16 +52,33 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
 
 
 async def _start(config: ServerConfig, listener: socket.socket, signals: Signals) -> None:
-    import uvicorn
-
     from ronda.cli.process import Process
-    from ronda.server.app import Server, create_app
-    from ronda.server.heads import BoundedHeads
-    from ronda.server.sockets import BoundedSockets
+    from ronda.server.app import Server
 
     journal = open_journal(config)
     server = Server(config, journal, catalog=catalog_file(config))
-    settings = uvicorn.Config(
+    settings = http_settings(server)
+    signals.check()
+    for line in await signals.loaded(server.models.load()):
+        print(line, file=sys.stderr, flush=True)
+    gc.collect()
+    gc.freeze()  # what is loaded now stays: no need to look at it in every collection
+    # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
+    gc.set_threshold(20_000, 20, 20)
+    signals.process = Process(settings, up=lambda: _say_up(server, listener), before_end=server.runs.stop)
+    signals.check()
+    await signals.process.serve([listener])
+
+
+def http_settings(server: Server) -> uvicorn.Config:
+    import uvicorn
+
+    from ronda.server.app import create_app
+    from ronda.server.heads import BoundedHeads
+    from ronda.server.sockets import BoundedSockets
+
+    config = server.config
+    return uvicorn.Config(
         create_app(server),
         http=partial(BoundedHeads, header_seconds=config.header_seconds, body_seconds=config.body_seconds),  # type: ignore[arg-type]  # called as its class is
         log_level="info" if config.access_log else "warning",
@@ -74,16 +93,6 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
         ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
         proxy_headers=False,
     )
-    signals.check()
-    for line in await signals.loaded(server.models.load()):
-        print(line, file=sys.stderr, flush=True)
-    gc.collect()
-    gc.freeze()  # what is loaded now stays: no need to look at it in every collection
-    # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
-    gc.set_threshold(20_000, 20, 20)
-    signals.process = Process(settings, up=lambda: _say_up(server, listener), before_end=server.runs.stop)
-    signals.check()
-    await signals.process.serve([listener])
 
 
 def _say_up(server: Server, listener: socket.socket) -> None:
