@@ -1,12 +1,7 @@
 """Schemas a decoder can follow: what comes out is valid under the original, and fits."""
 
-import importlib
 import json
-import math
 import random
-import re
-from collections.abc import Callable, Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 from tests.schema.any_schema import tool_schemas
+from tests.schema.grammar_draws import draw, draw_match, written
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
 from ronda.schema.grammar import Bounded, TooSmall, enforceable, fit, is_exact, unsupported
 from ronda.schema.grammar.formats import PATTERNS
-from ronda.schema.grammar.patterns import Unreadable, analyse, byte_size
-from ronda.schema.grammar.shapes import Array, Never, Number, Object, Shape, String, Union, Values
+from ronda.schema.grammar.patterns import Unreadable, analyse
 from ronda.schema.validate import Validator
 
 BENCH: Final = Path(__file__).parents[3] / "shared" / "data" / "schemas" / "jsonschemabench.jsonl"
@@ -194,105 +189,6 @@ APPROACHED: Final[dict[str, Any]] = {
 }
 
 
-PLAIN: Final = "abcXYZ 019_-/{}:"
-OTHER: Final = '\n\t"\\é漢😀'
-
-
-def draw(shape: Shape, chance: random.Random) -> Any:
-    """Something a fitted shape admits, as large as it may be more often than not."""
-    match shape:
-        case Values(texts):
-            return json.loads(chance.choice(texts))
-        case String():
-            return draw_text(shape, chance)
-        case Number(low=Fraction() as low, high=Fraction() as high):
-            step = shape.step or Fraction(1 if shape.integer else "0.001")
-            first, last = math.ceil(low / step), math.floor(high / step)
-            first += shape.above and first * step == low
-            last -= shape.below and last * step == high
-            value = chance.choice([first, last, chance.randint(first, last)]) * step
-            return float(value) if value.denominator > 1 else int(value)
-        case Array(first=head, rest=rest, least=least, most=int() as most):
-            size = chance.choice([least, most, chance.randint(least, most)])
-            return [draw(head[n] if n < len(head) else rest, chance) for n in range(size)]
-        case Object():
-            return draw_object(shape, chance)
-        case Union(options):
-            return draw(chance.choice(options), chance)
-        case _:
-            raise AssertionError(shape)
-
-
-def draw_object(shape: Object, chance: random.Random) -> dict[str, Any]:
-    present = [one for one in shape.properties if not isinstance(one.shape, Never)]
-    value = {one.name: draw(one.shape, chance) for one in present if one.required or chance.random() < 0.7}
-    for pattern, inner in shape.patterns:
-        for _ in range(chance.randint(0, shape.most or 0)):
-            value[draw_match(pattern, chance)] = draw(inner, chance)
-    return value
-
-
-def draw_text(shape: String, chance: random.Random) -> str:
-    """By the two ways a text is bounded: any characters but few, or more of them and nearly all plain."""
-    if shape.patterns:
-        limit = min(shape.most or 10**6, shape.room // byte_size(shape) if shape.room is not None else 10**6)
-        pattern = shape.patterns[0]
-        found = (draw_match(pattern, chance) for _ in range(2000))
-        if not pattern.endswith("$"):  # anything may follow
-            found = (text + "".join(chance.choices(PLAIN, k=max(0, shape.least - len(text)))) for text in found)
-        return next(text for text in found if shape.least <= len(text) <= limit)
-    room = shape.room if shape.room is not None else 6 * (shape.most or 0)
-    few, many = (min(size, shape.most or size) for size in (room // 6, room // 2))
-    if few >= shape.least and chance.random() < 0.5:
-        return "".join(chance.choices(PLAIN + OTHER, k=chance.choice([few, chance.randint(shape.least, few)])))
-    size = max(shape.least, many)
-    text = chance.choices(PLAIN, k=size)
-    for at in chance.sample(range(size), room // 10 if many >= shape.least and size >= room // 10 else 0):
-        text[at] = chance.choice(OTHER)
-    return "".join(text)
-
-
-def draw_match(pattern: str, chance: random.Random) -> str:
-    """A text that an expression without anything fancy matches."""
-    parser = importlib.import_module("re._parser")
-    return "".join(_draw_nodes(parser.parse(pattern), chance))
-
-
-def _draw_nodes(nodes: Any, chance: random.Random) -> Iterator[str]:
-    for kind, value in nodes:
-        match str(kind):
-            case "LITERAL":
-                yield chr(value)
-            case "IN":
-                yield _draw_member(value, chance)
-            case "SUBPATTERN":
-                yield from _draw_nodes(value[-1], chance)
-            case "BRANCH":
-                yield from _draw_nodes(chance.choice(value[1]), chance)
-            case "MAX_REPEAT":
-                least, most, inner = value
-                times = chance.choice([int(least), chance.randint(int(least), min(int(most), int(least) + 20))])
-                for _ in range(times):
-                    yield from _draw_nodes(inner, chance)
-            case "AT":
-                pass
-            case other:
-                raise AssertionError(other)
-
-
-def _draw_member(members: Any, chance: random.Random) -> str:
-    kind, value = chance.choice(members)
-    if str(kind) == "CATEGORY":
-        return chance.choice("0123456789")
-    return chr(chance.randint(*value) if str(kind) == "RANGE" else value)
-
-
-def written(value: Any) -> int:
-    """The bytes of a value, with the ends of its lines written the longest way."""
-    text = json.dumps(value, ensure_ascii=False)
-    return len(text.encode()) + 4 * len(re.findall(r"(?<!\\\\)(?:\\\\\\\\)*\\\\[nrt]", text))
-
-
 @pytest.mark.parametrize("schema", [*SCHEMAS.values(), *APPROACHED.values()])
 def test_a_schema_that_can_be_followed_says_so(schema: Any) -> None:
     assert unsupported(schema) is None
@@ -456,73 +352,6 @@ def test_hardly_any_real_schema_is_refused() -> None:
     assert all(problem.startswith("/") for problem in refused.values())
 
 
-# ---- schemas that are made to cost ------------------------------------------------------------------------------------
-
-
-def nested(levels: int, around: Callable[[Any], Any]) -> Any:
-    schema: Any = {"type": "string"}
-    for _ in range(levels):
-        schema = around(schema)
-    return schema
-
-
-def chained(links: int, link: Callable[[dict[str, str]], Any]) -> Any:
-    defs = {f"d{n}": link({"$ref": f"#/$defs/d{n + 1}"}) for n in range(links)}
-    return {"$defs": {**defs, f"d{links}": {"type": "string"}}, "$ref": "#/$defs/d0"}
-
-
-COSTLY: Final[dict[str, Any]] = {
-    "arrays": nested(97, lambda inner: {"type": "array", "items": inner}),
-    "alternatives of arrays": nested(30, lambda inner: {"anyOf": [{"type": "array", "items": inner}]}),
-    "negations": nested(97, lambda inner: {"not": inner}),
-    "required": nested(48, lambda inner: {"type": "object", "properties": {"a": inner}, "required": ["a"]}),
-    "all of all of": nested(45, lambda inner: {"allOf": [inner, {"minLength": 1}]}),
-    "chain": chained(1000, lambda next: next),
-    "chain of arrays": chained(90, lambda next: {"anyOf": [{"type": "array", "items": next}, {"type": "null"}]}),
-    "chain of objects": chained(1000, lambda next: {"type": "object", "properties": {"a": next}, "required": ["a"]}),
-    "chain of allOf": chained(1000, lambda next: {"allOf": [next, {"minLength": 1}]}),
-    "two trees in one": {
-        "$defs": {
-            "a": {"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#/$defs/b"}}},
-            "b": {"type": "object", "properties": {"x": {"$ref": "#/$defs/b"}, "y": {"$ref": "#/$defs/a"}}},
-        },
-        "allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
-    },
-    "itself and more": {"allOf": [{"$ref": "#"}, {"type": "object"}]},
-    "values beside a circle": {
-        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}},
-        "$ref": "#/$defs/a",
-        "enum": [1, {"a": [2]}],
-    },
-    "alternatives of alternatives": {
-        "allOf": [
-            {"anyOf": [{"type": "object", "properties": {f"{n}{m}": {"type": "null"}}} for m in range(9)]}
-            for n in range(9)
-        ]
-    },
-    "many items of many": {"type": "array", "minItems": 2000, "items": {"type": "array", "minItems": 2000}},
-    "an endless list": {"type": "array", "maxItems": 10**9, "items": {"type": "array", "maxItems": 10**9}},
-    "an endless text": {"type": "string", "minLength": 10**400},
-    "groups": {"type": "string", "pattern": "(" * 200 + "a" + ")" * 200},
-    "names that match slowly": {
-        "type": "object",
-        "patternProperties": {"^(a+)+$": {}},
-        "properties": {"a" * 60 + "b": {}},
-    },
-}
-
-
-@pytest.mark.parametrize("name", COSTLY)
-def test_a_costly_schema_becomes_a_small_grammar_or_is_refused(name: str) -> None:
-    schema = COSTLY[name]
-    try:
-        read = Bounded(schema)
-        size = len(json.dumps(read.schema())) + len(json.dumps(read.fit(max(2000, read.needed)).schema))
-    except BadRequest:
-        size = 0
-    assert size < 10 * len(json.dumps(schema)) + 20_000
-
-
 @given(tool_schemas(), st.randoms())
 @settings(max_examples=300, deadline=None)
 def test_any_schema_is_followed_or_refused_and_what_is_promised_holds(schema: Any, chance: random.Random) -> None:
@@ -568,20 +397,3 @@ def test_every_match_has_a_length_that_is_known(parts: list[str], data: st.DataO
     text = data.draw(st.from_regex(f"^{''.join(parts)}\\Z", alphabet=st.characters(codec="ascii")))
     found = analyse(pattern)
     assert found.least <= len(text) <= (len(text) if found.most is None else found.most)
-
-
-def test_references_to_references_are_not_written_out_without_end() -> None:
-    """Each level holds two of the next: 24 of them would be 16 million strings."""
-    levels: dict[str, Any] = {}
-    for n in range(24):
-        next = {"$ref": f"#/$defs/d{n + 1}"}
-        levels[f"d{n}"] = {"type": "object", "properties": {"x": next, "y": next}, "required": ["x", "y"]}
-    schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d24": {"type": "string"}}}
-
-    with pytest.raises(SchemaError, match="at most 65536 can be enforced"):
-        fit(schema, 10**9)
-    assert enforceable(schema)["$defs"]  # without limits they stay references
-
-
-def test_nothing_is_fitted_to_more_tokens_than_a_model_has() -> None:
-    assert fit({"type": "array", "items": {"type": "integer"}}, 10**9).tokens <= 65_536
