@@ -25,11 +25,12 @@ class ConnectionBroken(Exception):
     """What came is no answer, or its end is missing."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """`ask`, then `head`, then `some` until it is empty. One request at a time."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
         self._loop = loop
+        self._buffer = buffer  # where the event loop puts what arrives
         self._transport: asyncio.Transport
         self._parser = HttpResponseParser(self)
         # What other clients let pass, too: a model's server may be anybody's, and nothing is passed on from here.
@@ -188,15 +189,18 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one, and does not say so
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         if not self._asked or self.closed:  # an answer to nothing, or to nobody
             self.abort()
             return
         self._deadline = self._loop.time() + self._patience
         if self.status == 0:
-            self._heard += len(data)
+            self._heard += nbytes
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._buffer[:nbytes])
         except (HttpParserError, HttpParserUpgrade) as error:
             if not self.complete:  # else it is behind the answer, and only the connection is of no more use
                 self._break(ConnectionBroken(f"what it sent is not HTTP: {error}"))

@@ -16,6 +16,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from ronda.providers.http.connection import Connection, ConnectionBroken
 
 SECONDS = 60.0
 _SILENCE = 24 * 3600.0  # seconds: whether an answer takes too long is for those to say who watch the process
+_READ = 64 * 1024  # bytes that are taken at once
 Broken: Final = (ConnectionBroken, OSError)
 _PREFIX, _SOCKET = "ronda-engine-", "engine.sock"
 
@@ -77,10 +79,11 @@ class Door:
     async def post(self, path: str, body: bytes) -> AsyncIterator[Connection]:
         """A question whose answer has begun. Left early, the connection is closed. Raises one of `Broken`."""
         loop = asyncio.get_running_loop()
+        new = partial(Connection, loop, memoryview(bytearray(_READ)))
         if self._folder is None:
-            _, connection = await loop.create_connection(lambda: Connection(loop), "127.0.0.1", self._port)
+            _, connection = await loop.create_connection(new, "127.0.0.1", self._port)
         else:
-            _, connection = await loop.create_unix_connection(lambda: Connection(loop), self.host)
+            _, connection = await loop.create_unix_connection(new, self.host)
         try:
             head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{self._headers()}Content-Length: "
             connection.ask(head.encode(), body, _SILENCE)
