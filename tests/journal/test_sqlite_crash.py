@@ -166,8 +166,11 @@ async def test_a_damaged_file_is_said_to_be_one_when_it_is_written_to(tmp_path: 
 
 
 @pytest.mark.parametrize("instead", [None, b"", b"another file"])
-async def test_a_file_that_is_gone_is_noticed_by_whoever_writes_next(tmp_path: Path, instead: bytes | None) -> None:
-    """SQLite would go on writing into a file that nobody can find again."""
+async def test_a_file_that_is_gone_is_noticed_by_whoever_writes_next(
+    tmp_path: Path, instead: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would go on writing into a file that nobody can find again. (Looked for once a second; here, always.)"""
+    monkeypatch.setattr("ronda.journal.commits.LOOK_EVERY", 0.0)
     path = tmp_path / "journal.db"
     journal = SqliteJournal(path)
     journal.append("a", [start("a")])

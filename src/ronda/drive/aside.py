@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
+from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
+from ronda.core.sizes import turns_size
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,35 +43,10 @@ def is_heavy(turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> bool:
     """Whether writing these turns and tools down would hold the loop up."""
     if len(turns) > LIGHT_TURNS or len(tools) > LIGHT_TURNS:
         return True
-    if tools and sum([memoryview(tool.parameters).nbytes for tool in tools]) > LIGHT_SCHEMAS:
-        return True
-    size = 0
-    for turn in turns:
-        size += _size(turn)
-        if size > LIGHT_BYTES:
-            return True
-    return False
-
-
-def _size(turn: Turn) -> int:
-    """Roughly, in bytes. A part counts for a few, since there may be many that say nothing."""
-    if type(turn) is SystemTurn:
-        size = len(turn.text)
-    elif type(turn) is UserTurn or type(turn) is AssistantTurn:
-        parts = turn.parts
-        if len(parts) > LIGHT_TURNS * 5:
-            return LIGHT_BYTES + 1
-        size = sum([100 + len(part.text) if type(part) is Text else _part_size(part) for part in parts])
-    else:
-        assert type(turn) is ToolTurn
-        if len(turn.results) > LIGHT_TURNS:
-            return LIGHT_BYTES + 1
-        return sum([len(one.content) + sum([_part_size(part) for part in one.attachments]) for one in turn.results])
-    return size if turn.native is None else size + memoryview(turn.native.payload).nbytes
-
-
-def _part_size(part: Any) -> int:
-    return 100 + sum([len(value) for name in part.__struct_fields__ if type(value := getattr(part, name)) is str])
+    schemas = 0
+    for tool in tools:
+        schemas += memoryview(tool.parameters).nbytes
+    return schemas > LIGHT_SCHEMAS or turns_size(turns, LIGHT_BYTES) > LIGHT_BYTES
 
 
 async def written(request: ModelRequest, write: Callable[[], bytes]) -> bytes:

@@ -18,20 +18,18 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
-from ronda.core.events import Event, RunStarted
-from ronda.core.sizes import text_size
-from ronda.drive.aside import is_heavy
+from ronda.core.events import Event
 from ronda.errors import RondaError
-from ronda.journal.rows import RowWriter
+from ronda.journal.rows import LARGE_VALUE, RowWriter
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
 from ronda.store.sqlite import MEMORY, MOVED, explain, is_busy
 
 LAZY = 0.02  # seconds until events are written that no barrier waits for
 RETRY_LOCKED = 0.02  # seconds between tries while another process holds the lock
-LARGE = 1 << 20  # characters: more than this is for a thread
+LARGE = 256 << 10  # as `core.sizes` counts: more than this is for a thread
+LOOK_EVERY = 1.0  # seconds between two looks whether the file is still there
 COMMIT_BYTES = 3 * 4096  # what a commit writes beside the events: about so many pages are touched
 
 _log = logging.getLogger(__name__)
@@ -40,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Held:
     """A run that is driven here, and what of it waits to be written."""
 
-    __slots__ = ("dirty", "error", "expected", "finished", "key", "name", "next", "pending", "released", "told")
+    __slots__ = ("dirty", "error", "expected", "finished", "key", "name", "next", "pending", "released", "size", "told")
 
     def __init__(self, name: str, key: int, next: int) -> None:
         self.name = name
@@ -48,6 +46,7 @@ class Held:
         self.next = next  # the number of the first pending event
         self.pending: list[Event] = []
         self.expected: list[tuple[str, str]] = []
+        self.size = 0  # of what is pending
         self.dirty = False
         self.finished = False
         self.released = False
@@ -64,22 +63,25 @@ def _place(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-class _Refused(Exception):
-    """One run of a transaction cannot be written."""
+class _Portion:
+    """What of a run goes into one transaction. More may be said of the run while a thread writes it."""
 
-    def __init__(self, held: Held, error: RondaError) -> None:
+    __slots__ = ("error", "events", "expected", "held", "is_let_go", "key", "size")
+
+    def __init__(self, held: Held) -> None:
         self.held = held
-        self.error = error
+        self.key = held.key
+        self.events, held.pending = held.pending, []
+        self.expected, held.expected = held.expected, []
+        self.size, held.size = held.size, 0
+        self.is_let_go = held.released and not held.finished
+        self.error: RondaError | None = None  # it cannot be written
 
-
-class _Written(NamedTuple):
-    """What a transaction has written of a run."""
-
-    held: Held
-    key: int
-    events: int
-    expected: int
-    is_let_go: bool
+    def put_back(self) -> None:
+        held = self.held
+        held.pending = self.events + held.pending
+        held.expected = self.expected + held.expected
+        held.size += self.size
 
 
 class Commits:
@@ -109,6 +111,7 @@ class Commits:
         self._due_lazily: asyncio.AbstractEventLoop | None = None
         self._locked_since: float | None = None
         self._place = None if path == MEMORY else _place(path)
+        self._looked_at = 0.0  # when the place was looked at last
         self._aside: asyncio.Task[None] | None = None  # a commit that a thread makes
 
     def mark(self, held: Held) -> None:
@@ -137,13 +140,8 @@ class Commits:
                 self._due = loop
                 loop.call_soon(self._commit)
             await waiter
-        while self._is_aside:
-            assert self._aside is not None
+        while self._aside is not None:
             await asyncio.wait([self._aside])
-
-    @property
-    def _is_aside(self) -> bool:
-        return self._aside is not None and not self._aside.done()
 
     def _commit_lazily(self) -> None:
         self._due_lazily = None
@@ -152,75 +150,83 @@ class Commits:
 
     def _commit(self) -> None:
         self._due = None
-        if self._is_aside:
+        if self._aside is not None:
             return  # which goes on with what has come meanwhile
-        batch, self.dirty = self.dirty, []
+        size = 0
+        portions = []
+        for held in self.dirty:
+            size += held.size
+            portions.append(_Portion(held))
+        self.dirty = []
         waiters, self._waiters = self._waiters, []
-        if self._path != MEMORY and _is_large(batch):
-            self._aside = asyncio.get_running_loop().create_task(self._commit_aside(batch, waiters))
+        if size > LARGE and self._path != MEMORY:
+            self._aside = asyncio.get_running_loop().create_task(self._commit_aside(portions, waiters))
         else:
-            self._conclude(batch, waiters, *self._try_to_write(batch))
+            self._conclude(portions, waiters, self._try_to_write(portions))
 
-    async def _commit_aside(self, batch: list[Held], waiters: list[asyncio.Future[None]]) -> None:
-        outcome = await asyncio.to_thread(self._try_to_write, batch)
-        self._aside = None
-        self._conclude(batch, waiters, *outcome)
+    async def _commit_aside(self, portions: list[_Portion], waiters: list[asyncio.Future[None]]) -> None:
+        try:
+            error = await asyncio.to_thread(self._try_to_write, portions)
+        finally:
+            self._aside = None
+        self._conclude(portions, waiters, error)
         if self._due is None and (self.dirty or self._waiters):
             self._commit()
 
-    def _try_to_write(self, batch: list[Held]) -> tuple[list[_Written], list[_Refused], Exception | None]:
-        """What was written, which runs were refused, and what went wrong with all of them."""
-        refused: list[_Refused] = []
+    def _try_to_write(self, portions: list[_Portion]) -> Exception | None:
+        """What went wrong with all of them, if anything did; what is wrong with one of them alone is in it."""
         try:
-            return self._write_all(batch, refused), refused, None
+            self._write_all(portions)
         except Exception as error:
-            return [], refused, error
+            return error
+        return None
 
-    def _conclude(
-        self,
-        batch: list[Held],
-        waiters: list[asyncio.Future[None]],
-        written: list[_Written],
-        refused: list[_Refused],
-        error: Exception | None,
-    ) -> None:
-        for one in refused:
-            self._fail(one.held, one.error)
-        left = [held for held in batch if held.error is None]
-        if isinstance(error, sqlite3.Error) and is_busy(error) and self._may_wait_on():
-            self.dirty = left + self.dirty
-            self._waiters = waiters + self._waiters
-            self._due = loop = asyncio.get_running_loop()
-            loop.call_later(RETRY_LOCKED, self._commit)
-            return
+    def _conclude(self, portions: list[_Portion], waiters: list[asyncio.Future[None]], error: Exception | None) -> None:
         if error is not None:
-            if isinstance(error, StoreError):
-                why = error
-            elif isinstance(error, sqlite3.Error):
-                why = explain(self._path, error)
-            else:  # a bug; but whoever waits must hear of it, or would wait for ever
-                why = StoreError(self._path, f"{type(error).__name__}: {error}")
-            for held in left:
-                self._fail(held, why)
-        for done in written:
-            self._has_written(done)
+            if isinstance(error, sqlite3.Error) and is_busy(error) and self._may_wait_on():
+                self._try_later(portions, waiters)
+                return
+            self._fail_all(portions, error)
+        for portion in portions:
+            held = portion.held
+            if portion.error is not None:
+                self._fail(held, portion.error)
+                continue
+            held.key = portion.key
+            held.next += len(portion.events)
+            if held.pending or held.expected or (held.released and not held.finished and not portion.is_let_go):
+                self.mark(held)
+            else:
+                held.dirty = False
         self._locked_since = None
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._upkeep.look_after()
 
-    def _has_written(self, written: _Written) -> None:
-        """Take away what is in the database; a thread may have written while more was said."""
-        held = written.held
-        held.key = written.key
-        held.next += written.events
-        del held.pending[: written.events]
-        del held.expected[: written.expected]
-        is_left = held.released and not held.finished and not written.is_let_go
-        held.dirty = bool(held.pending or held.expected or is_left)
-        if held.dirty:
-            self.mark(held)
+    def _try_later(self, portions: list[_Portion], waiters: list[asyncio.Future[None]]) -> None:
+        """Another process holds the lock."""
+        again = []
+        for portion in portions:
+            if portion.error is not None:
+                self._fail(portion.held, portion.error)
+            else:
+                portion.put_back()
+                again.append(portion.held)
+        self.dirty = again + self.dirty
+        self._waiters = waiters + self._waiters
+        self._due = loop = asyncio.get_running_loop()
+        loop.call_later(RETRY_LOCKED, self._commit)
+
+    def _fail_all(self, portions: list[_Portion], error: Exception) -> None:
+        if isinstance(error, StoreError):
+            why = error
+        elif isinstance(error, sqlite3.Error):
+            why = explain(self._path, error)
+        else:  # a bug; but whoever waits must hear of it, or would wait for ever
+            why = StoreError(self._path, f"{type(error).__name__}: {error}")
+        for portion in portions:
+            portion.error = portion.error or why
 
     def _may_wait_on(self) -> bool:
         now = time.monotonic()
@@ -228,58 +234,66 @@ class Commits:
             self._locked_since = now
         return now - self._locked_since < self._patience
 
-    def _write_all(self, batch: list[Held], refused: list[_Refused]) -> list[_Written]:
+    def _write_all(self, portions: list[_Portion]) -> None:
         """One transaction. A run that is refused is taken out, and the others are written without it."""
-        self._check_place()
-        left = batch.copy()
-        while left:
-            try:
-                return self._write(left)
-            except _Refused as error:
-                left.remove(error.held)
-                refused.append(error)
-        return []
+        if self._place is not None:
+            self._check_place()
+        while refused := self._write(portions):
+            portions = [portion for portion in portions if portion is not refused]
 
     def _check_place(self) -> None:
         """SQLite goes on writing into a file that was deleted, and all of it would be gone with the process."""
-        if self._place is not None and _place(self._path) != self._place:
-            raise StoreError(self._path, MOVED)
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_EVERY:
+            if _place(self._path) != self._place:
+                raise StoreError(self._path, MOVED)
+            self._looked_at = now
 
-    def _write(self, batch: list[Held]) -> list[_Written]:
+    def _write(self, portions: list[_Portion]) -> _Portion | None:
+        """Nothing is written if one of them cannot be: which one it is."""
+        if not portions:
+            return None
         execute = self._execute
         rows = self._rows
-        written: list[_Written] = []
         size = COMMIT_BYTES
+        keys: list[int] = []  # given only once they are committed
         execute("BEGIN IMMEDIATE")
         try:
             rows.begin()
             now = self._now()
-            for held in batch:
-                key, events, expected = held.key, held.pending.copy(), held.expected.copy()
+            for portion in portions:
+                held, key = portion.held, portion.key
                 try:
-                    if events:
-                        key, added = rows.write(held.name, key, held.next, events, now)
+                    if portion.events:
+                        is_large = portion.size > LARGE_VALUE
+                        key, added = rows.write(held.name, key, held.next, portion.events, now, is_large)
                         size += added
-                    for owner, call_id in expected:
+                    for owner, call_id in portion.expected:
                         rows.expect(key, owner, call_id)
                 except RondaError as error:
-                    raise _Refused(held, error) from error
-                if is_let_go := held.released and not held.finished:
+                    portion.error = error
+                    rows.forget()
+                    self._db.rollback()
+                    return portion
+                if portion.is_let_go:
                     rows.let_go(key)
-                written.append(_Written(held, key, len(events), len(expected), is_let_go))
+                keys.append(key)
             execute("COMMIT")
         except BaseException:
             rows.forget()
             self._db.rollback()
             raise
+        for portion, key in zip(portions, keys, strict=True):
+            portion.key = key
         self.count += 1
         self._upkeep.wrote(size)
-        return written
+        return None
 
     def _fail(self, held: Held, error: RondaError) -> None:
         held.error = error
         held.pending = []
         held.expected = []
+        held.size = 0
         held.dirty = False
         held.finished = False
         if held.released:
@@ -290,10 +304,3 @@ class Commits:
         if not held.told:
             held.told = True
             _log.error("the last events of run %s are lost: %s", held.name, held.error)
-
-
-def _is_large(batch: list[Held]) -> bool:
-    events = [event for held in batch for event in held.pending]
-    if any(is_heavy(event.turns, event.plan.tools) for event in events if type(event) is RunStarted):
-        return True  # many small turns take as long as a large one
-    return sum([text_size(event) for event in events]) > LARGE

@@ -34,7 +34,6 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
-from ronda.core.sizes import text_size
 from ronda.journal import JournalConflict
 from ronda.store import StoreError
 
@@ -128,8 +127,12 @@ class RowWriter:
         """Rows that this has counted on may not be there."""
         self._known.clear()
 
-    def write(self, run: str, key: int, number: int, events: list[Event], now: float) -> tuple[int, int]:
+    def write(
+        self, run: str, key: int, number: int, events: list[Event], now: float, is_large: bool = False
+    ) -> tuple[int, int]:
         """A run's next events. Returns the run's key, which is 0 before the first of them, and how many bytes were written.
+
+        What is large is encoded once: each event by itself, not all of them first.
 
         Raises JournalConflict if their number is taken, and StoreError if these events cannot be written; what it did up to
         then is the caller's to roll back.
@@ -140,8 +143,6 @@ class RowWriter:
                 key, events = self._write_start(run, events, now, ended)
             elif ended is not None:
                 self._execute("UPDATE run SET ended = ? WHERE id = ?", (ended, key))
-            # What is large is encoded once: by itself, not with the others first.
-            is_large = sum(map(text_size, events)) > LARGE_VALUE
             body = b"" if is_large else _encode(events)
             if is_large or len(body) > LARGE_VALUE:
                 body = _encode([self._slim(event, key) for event in events])

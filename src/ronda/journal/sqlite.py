@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
+from ronda.core.sizes import SMALL, event_size
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, Unfinished
-from ronda.journal.commits import RETRY_LOCKED, Commits, Held
+from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
 from ronda.journal.prune import forget
 from ronda.journal.rows import MIGRATIONS, RowWriter, find
 from ronda.journal.upkeep import Upkeep
@@ -102,6 +103,9 @@ class SqliteJournal:
         if held.error is not None:
             return
         held.pending += events
+        for event in events:
+            if type(event) not in SMALL:
+                held.size += event_size(event, LARGE)
         if type(events[-1]) is RunFinished:
             held.finished = True
         if not held.dirty:

@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, TextDelta
 from ronda.core.run import Run
-from ronda.core.sizes import text_size
+from ronda.core.sizes import event_size
 from ronda.wire.openai_responses.answer import ResponseAnswer
 
 KEPT = 200  # finished streams
@@ -26,7 +26,9 @@ _EVENT_BYTES = 96  # an event without its text: a Struct, a str's head, and its 
 def _size(batch: Sequence[Event]) -> int:
     size = _EVENT_BYTES * len(batch)
     for event in batch:
-        size += len(event.text) if type(event) is TextDelta else text_size(event)  # the first is nearly all there is
+        size += (
+            len(event.text) if type(event) is TextDelta else event_size(event, KEPT_BYTES)
+        )  # the first is nearly all there is
     return size
 
 
