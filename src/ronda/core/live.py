@@ -46,7 +46,7 @@ class _Call:
 class LiveCalls:
     """The calls of one turn. `without`: names whose calls are not the caller's after all."""
 
-    __slots__ = ("_announced", "_calls", "_names", "_owes", "_plan", "_start", "_without", "is_live")
+    __slots__ = ("_announced", "_calls", "_live", "_names", "_owes", "_plan", "_start", "_without")
 
     def __init__(self, plan: Plan, start: ModelStarted | None = None, without: Collection[str] = ()) -> None:
         self._plan = plan
@@ -56,7 +56,7 @@ class LiveCalls:
         self._calls: dict[int, _Call] = {}
         self._announced = 0
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
-        self.is_live = plan.announces_calls and not (start is not None and start.last)
+        self._live: bool | None = None  # looked up when a call comes: most turns make none
 
     def anew(self) -> LiveCalls:
         """For another try of the same call: nothing was announced."""
@@ -64,7 +64,7 @@ class LiveCalls:
 
     def add(self, delta: CallDelta) -> Sequence[Piece]:
         """A piece of a call arrived; what goes out now."""
-        if not self.is_live:
+        if not self._is_live():
             return ()
         call = self._calls.get(delta.index)
         if call is None:
@@ -84,7 +84,9 @@ class LiveCalls:
 
     def rest(self, turn: AssistantTurn) -> list[Piece]:
         """What of a finished turn's calls has not gone out."""
-        if not self.is_live or (self._owes and turn.stop in ("stop", "tool_calls") and not is_met(turn, self._plan)):
+        if not turn.calls or not self._is_live():
+            return []
+        if self._owes and turn.stop in ("stop", "tool_calls") and not is_met(turn, self._plan):
             return []
         pieces: list[Piece] = []
         for index, made in enumerate(turn.calls):
@@ -104,6 +106,11 @@ class LiveCalls:
         return {call.id: call.place for call in self._calls.values() if call.place >= 0}
 
     # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _is_live(self) -> bool:
+        if self._live is None:
+            self._live = self._plan.announces_calls and not (self._start is not None and self._start.last)
+        return self._live
 
     def _announce(self) -> list[Piece]:
         pieces: list[Piece] = []

@@ -127,10 +127,15 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         """
         if self.choice.mode == "none" or "output" in self.guards or self.on_unknown_tool == "raise":
             return False
-        if not self.runs_tools:
-            return True
-        callers = [tool for tool in self.tools if tool.kind == "caller"]
-        return self.tool_calls == "all" and bool(callers) and not any(tool.strict for tool in callers)
+        ours = callers = False
+        for tool in self.tools:
+            if tool.kind != "caller":
+                ours = True
+            elif tool.strict:
+                return False
+            else:
+                callers = True
+        return not ours or (callers and self.tool_calls == "all")
 
     @property
     def holds_text(self) -> bool:

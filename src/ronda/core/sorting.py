@@ -83,6 +83,11 @@ def _not_handed_over(calls: Sequence[ToolCall], plan: Plan, tools: Mapping[str, 
     but strict ones that cannot be read have not been shown, and are asked for again."""
     if plan.on_unknown_tool == "raise":
         return calls
+    for call in calls:
+        if (spec := tools.get(call.name)) is not None and spec.kind == "caller":
+            break
+    else:
+        return calls  # nearly always
     ours = [call for call in calls if not _is_callers(call, plan, tools)]
     if len(ours) < len(calls) and any(call.problem and _is_callers(call, plan, tools) for call in calls):
         return calls

@@ -35,7 +35,7 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
     parts: list[AssistantPart] = []
     keep_native = True
     seen: set[str] = set()
-    ids = CallIds(run)
+    ids: CallIds | None = None
     runs_tools = run.runs_tools
     keep = len(calls)
     if run.in_last_call or run.plan.choice.mode == "none":
@@ -52,11 +52,16 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
         if len(seen) == keep:
             continue
         call = part
-        if not call.id or call.id in seen or ids.is_known(call):
+        spec = run.tools.get(call.name)
+        callers = spec if spec is not None and spec.kind == "caller" else None
+        if callers is not None and ids is None:
+            ids = CallIds(run)
+        if not call.id or call.id in seen or (ids is not None and ids.is_known(call)):
             call = ToolCall(derived_id(run, len(seen)), call.name, call.arguments)
             keep_native = False
         seen.add(call.id)
-        if runs_tools and not _is_callers(call, run):
+        # The caller gets what the model wrote, and judges it; unless it asked for strictness.
+        if runs_tools and (callers is None or callers.strict):
             call = _readable(call, run)
         parts.append(call)
         if call.repairs:
@@ -66,12 +71,6 @@ def settle(finished: ModelFinished, run: Run) -> tuple[ModelFinished, list[str]]
     stop = "stop" if turn.stop == "tool_calls" and not keep else turn.stop
     settled = AssistantTurn(tuple(parts), stop, turn.native if keep_native else None)
     return msgspec.structs.replace(finished, turn=settled), warnings
-
-
-def _is_callers(call: ToolCall, run: Run) -> bool:
-    """The caller gets what the model wrote, and judges it; unless it asked for strictness."""
-    spec = run.tools.get(call.name)
-    return spec is not None and spec.kind == "caller" and not spec.strict
 
 
 def _readable(call: ToolCall, run: Run) -> ToolCall:

@@ -99,7 +99,7 @@ class Driver:
         self.start_child: StartChild | None = None
         self.at_once = False
         self.pending: list[Event] = []
-        self.call_ids = CallIds(run)  # of the model call under way
+        self.call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
@@ -119,6 +119,8 @@ class Driver:
 
     def show(self, batch: Sequence[Preview]) -> None:
         if self.run.plan.tools:
+            if self.call_ids is None:
+                self.call_ids = CallIds(self.run)
             batch = self.call_ids.under_new_ids(batch)
         self.shown += batch
         self.emit(batch)  # type: ignore[arg-type]  # a list of previews is read as a list of events, never written to
@@ -255,7 +257,7 @@ class Driver:
         began = self.now()
         while True:
             self.shown = []
-            self.call_ids = CallIds(self.run)
+            self.call_ids = None
             try:
                 return await self.provider.call(request, self.show)
             except BadRequest as error:  # the provider cannot do what the plan asks for, and nothing changes that

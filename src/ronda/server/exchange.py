@@ -12,7 +12,7 @@ from typing import TypeVar
 from starlette.types import Receive, Scope, Send
 
 from ronda.errors import BadRequest, TooLarge
-from ronda.server.bodies import read_body
+from ronda.server.bodies import TINY, read_body
 
 T = TypeVar("T")
 
@@ -53,13 +53,12 @@ class Incoming:
 
     async def read(self, limit: int, read: Callable[[bytes], T]) -> T:
         """What `read` makes of the body."""
-        return await read_body(await self._body(limit), read)
+        if self.content_type != b"application/json":
+            _check_type(self.content_type)
+        body = await self._body(limit)
+        return read(body) if len(body) <= TINY else await read_body(body, read)
 
     async def _body(self, limit: int) -> bytes:
-        kind = self.content_type.partition(b";")[0].strip().lower()
-        if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
-            said = self.content_type[:100].decode("latin-1")
-            raise WrongType(f"the body must be sent as application/json, not {said}")
         if self.content_length is not None and self.content_length > limit:
             raise TooLarge(f"the body has {self.content_length} bytes; this server takes {limit}")
         message = await self.receive()
@@ -77,6 +76,13 @@ class Incoming:
         if message["type"] == "http.disconnect":
             raise BadRequest("the body broke off")
         return b"".join(pieces)
+
+
+def _check_type(content_type: bytes) -> None:
+    kind = content_type.partition(b";")[0].strip().lower()
+    if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
+        shown = content_type[:100].decode("latin-1")
+        raise WrongType(f"the body must be sent as application/json, not {shown}")
 
 
 def _as_bearer(said: bytes) -> bytes:
