@@ -57,7 +57,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.obligations import is_met
-from ronda.core.parts import AssistantTurn, Text, ToolResult, ToolTurn
+from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
 from ronda.core.sorting import sort_out
 from ronda.core.state import RunState
 from ronda.errors import ProtocolError
@@ -78,7 +78,8 @@ class Run(RunState):
                     self._take_steering()
             case ToolFinished():
                 self._calls.answer(event.result)
-                self.usage = self.usage + event.usage
+                if event.usage is not NO_USAGE:  # most tools use no model
+                    self.usage = self.usage + event.usage
                 self.tool_calls += event.tool_calls
                 self._close_turn_when_answered()
             case ModelStarted():

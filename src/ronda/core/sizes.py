@@ -6,7 +6,7 @@ looked at, never encoded: this is asked of every turn and every event, and most 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from ronda.core.events import (
@@ -41,7 +41,6 @@ from ronda.core.parts import (
     SystemTurn,
     Text,
     ToolCall,
-    ToolResult,
     ToolTurn,
     Turn,
     UserPart,
@@ -49,71 +48,58 @@ from ronda.core.parts import (
 )
 
 PART: Final = 256  # what a part counts beside its text: to write it down takes as long as this many characters
-_MANY: Final = 1024  # parts that are looked at one by one; where there are more, their number says enough
 
 
 def turns_size(turns: Iterable[Turn], most: int) -> int:
-    """Of a conversation; counted until it is more than `most`."""
+    """Of a conversation; counted until it is more than `most`. In one piece, since it is asked in every round."""
     size = 0
     for turn in turns:
-        size += turn_size(turn)
+        if isinstance(turn, ToolTurn):
+            for result in turn.results:
+                size += PART + len(result.content)
+                for attachment in result.attachments:
+                    size += _part_size(attachment)
+        else:
+            if isinstance(turn, SystemTurn):
+                size += PART + len(turn.text)
+            else:
+                for part in turn.parts:
+                    if type(part) is Text:
+                        size += PART + len(part.text)
+                    elif type(part) is ToolCall and part.written is None:
+                        size += PART + len(part.arguments)
+                    else:
+                        size += _part_size(part)
+            if turn.native is not None:
+                size += memoryview(turn.native.payload).nbytes
         if size > most:
             break
     return size
 
 
-def turn_size(turn: Turn) -> int:
-    if isinstance(turn, ToolTurn):
-        results = turn.results
-        if len(results) > _MANY:
-            return PART * len(results)
-        size = 0
-        for result in results:
-            size += _result_size(result)
-        return size
-    if isinstance(turn, SystemTurn):
-        size = PART + len(turn.text)
-    else:
-        size = _parts_size(turn.parts)
-    return size if turn.native is None else size + memoryview(turn.native.payload).nbytes
-
-
-def _result_size(result: ToolResult) -> int:
-    size = PART + len(result.content)
-    return size + _parts_size(result.attachments) if result.attachments else size
-
-
-def _parts_size(parts: Sequence[UserPart | AssistantPart]) -> int:
-    size = PART * len(parts)
-    if len(parts) > _MANY:
-        return size
-    for part in parts:
-        if isinstance(part, Text):  # nearly all of them
-            size += len(part.text)
-        elif isinstance(part, ToolCall):
-            size += len(part.name) + len(part.arguments) + len(part.written or "")
-        else:
-            match part:
-                case Reasoning(text=text) | Refusal(text=text):
-                    size += len(text)
-                case Image(url=url) | Video(url=url):
-                    size += len(url)
-                case Audio(data=data):
-                    size += len(data)
-                case File(data=content, name=name):
-                    size += len(content or "") + len(name or "")
-                case _:
-                    assert_never(part)
-    return size
+def _part_size(part: UserPart | AssistantPart) -> int:
+    match part:
+        case ToolCall(arguments=arguments, written=written):
+            return PART + len(arguments) + len(written or "")
+        case Text(text=text) | Reasoning(text=text) | Refusal(text=text):
+            return PART + len(text)
+        case Image(url=url) | Video(url=url):
+            return PART + len(url)
+        case Audio(data=data):
+            return PART + len(data)
+        case File(data=content, name=name):
+            return PART + len(content or "") + len(name or "")
+        case _:
+            assert_never(part)
 
 
 def event_size(event: Event, most: int) -> int:
     """Of an event; that of a conversation is counted until it is more than `most`."""
     match event:
-        case ModelFinished(turn=turn) | ModelInterrupted(turn=turn) | Steered(turn=turn):
-            return turn_size(turn)
         case ToolFinished(result=result):
-            return _result_size(result)
+            return PART + len(result.content) + sum(map(_part_size, result.attachments))
+        case ModelFinished(turn=turn) | ModelInterrupted(turn=turn) | Steered(turn=turn):
+            return turns_size((turn,), most)
         case RunStarted(turns=turns, plan=plan):
             size = turns_size(turns, most)
             for tool in plan.tools:
@@ -135,5 +121,17 @@ def event_size(event: Event, most: int) -> int:
             assert_never(event)
 
 
-# Facts that are always small, and many: not worth a look.
-SMALL: Final = frozenset({ModelStarted, ToolStarted, Warned, RunFinished})
+def events_size(events: Iterable[Event], most: int) -> int:
+    """Of several events, such as those of a commit. The usual ones are looked at here: this is asked in every round."""
+    size = 0
+    for event in events:
+        if type(event) in _SMALL:
+            continue
+        if isinstance(event, ModelFinished):
+            size += turns_size((event.turn,), most)
+        else:
+            size += event_size(event, most)
+    return size
+
+
+_SMALL: Final = frozenset({ModelStarted, ToolStarted, Warned, RunFinished})

@@ -54,5 +54,8 @@ async def written(request: ModelRequest, write: Callable[[], bytes]) -> bytes:
     turns, scratch = request.turns, request.scratch
     seen: int = scratch.get(_SEEN, 0)
     scratch[_SEEN] = len(turns)
-    new = turns[seen:] if 0 < seen <= len(turns) else turns
-    return await aside(write) if is_heavy(new, () if seen else request.tools) else write()
+    if 0 < seen <= len(turns):
+        heavy = len(turns) - seen > LIGHT_TURNS or turns_size(turns[seen:], LIGHT_BYTES) > LIGHT_BYTES
+    else:
+        heavy = is_heavy(turns, request.tools)
+    return await aside(write) if heavy else write()

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 
 from ronda.core.events import Event
+from ronda.core.sizes import events_size
 from ronda.errors import RondaError
 from ronda.journal.rows import LARGE_VALUE, RowWriter
 from ronda.journal.upkeep import Upkeep
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 class Held:
     """A run that is driven here, and what of it waits to be written."""
 
-    __slots__ = ("dirty", "error", "expected", "finished", "key", "name", "next", "pending", "released", "size", "told")
+    __slots__ = ("dirty", "error", "expected", "finished", "key", "name", "next", "pending", "released", "told")
 
     def __init__(self, name: str, key: int, next: int) -> None:
         self.name = name
@@ -46,7 +47,6 @@ class Held:
         self.next = next  # the number of the first pending event
         self.pending: list[Event] = []
         self.expected: list[tuple[str, str]] = []
-        self.size = 0  # of what is pending
         self.dirty = False
         self.finished = False
         self.released = False
@@ -73,7 +73,7 @@ class _Portion:
         self.key = held.key
         self.events, held.pending = held.pending, []
         self.expected, held.expected = held.expected, []
-        self.size, held.size = held.size, 0
+        self.size = events_size(self.events, LARGE)
         self.is_let_go = held.released and not held.finished
         self.error: RondaError | None = None  # it cannot be written
 
@@ -81,7 +81,6 @@ class _Portion:
         held = self.held
         held.pending = self.events + held.pending
         held.expected = self.expected + held.expected
-        held.size += self.size
 
 
 class Commits:
@@ -155,8 +154,9 @@ class Commits:
         size = 0
         portions = []
         for held in self.dirty:
-            size += held.size
-            portions.append(_Portion(held))
+            portion = _Portion(held)
+            portions.append(portion)
+            size += portion.size
         self.dirty = []
         waiters, self._waiters = self._waiters, []
         if size > LARGE and self._path != MEMORY:
@@ -191,11 +191,8 @@ class Commits:
             held = portion.held
             if portion.error is not None:
                 self._fail(held, portion.error)
-                continue
-            held.key = portion.key
-            held.next += len(portion.events)
-            if held.pending or held.expected or (held.released and not held.finished and not portion.is_let_go):
-                self.mark(held)
+            elif held.pending or held.expected or held.released:
+                self._go_on(held, portion)
             else:
                 held.dirty = False
         self._locked_since = None
@@ -203,6 +200,13 @@ class Commits:
             if not waiter.done():
                 waiter.set_result(None)
         self._upkeep.look_after()
+
+    def _go_on(self, held: Held, portion: _Portion) -> None:
+        """More was said while the portion was written, or the run was let go of."""
+        if held.pending or held.expected or not (held.finished or portion.is_let_go):
+            self.mark(held)
+        else:
+            held.dirty = False
 
     def _try_later(self, portions: list[_Portion], waiters: list[asyncio.Future[None]]) -> None:
         """Another process holds the lock."""
@@ -284,7 +288,8 @@ class Commits:
             self._db.rollback()
             raise
         for portion, key in zip(portions, keys, strict=True):
-            portion.key = key
+            portion.held.key = key
+            portion.held.next += len(portion.events)
         self.count += 1
         self._upkeep.wrote(size)
         return None
@@ -293,7 +298,6 @@ class Commits:
         held.error = error
         held.pending = []
         held.expected = []
-        held.size = 0
         held.dirty = False
         held.finished = False
         if held.released:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
-from ronda.core.sizes import SMALL, event_size
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, Unfinished
-from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
+from ronda.journal.commits import RETRY_LOCKED, Commits, Held
 from ronda.journal.prune import forget
 from ronda.journal.rows import MIGRATIONS, RowWriter, find
 from ronda.journal.upkeep import Upkeep
@@ -91,10 +90,10 @@ class SqliteJournal:
     # ---- the journal -------------------------------------------------------------------------------------------------
 
     def append(self, run: str, events: Sequence[Event]) -> None:
-        if not events or type(events[0]) in PREVIEWS:
+        if not events or (first := type(events[0])) in PREVIEWS:
             return
         held = self._held.get(run)
-        if type(events[0]) is RunStarted:
+        if first is RunStarted:
             if held is not None:
                 raise JournalConflict(f"run {run!r} is being driven here already")
             held = self._held[run] = Held(run, 0, 0)
@@ -103,9 +102,6 @@ class SqliteJournal:
         if held.error is not None:
             return
         held.pending += events
-        for event in events:
-            if type(event) not in SMALL:
-                held.size += event_size(event, LARGE)
         if type(events[-1]) is RunFinished:
             held.finished = True
         if not held.dirty:

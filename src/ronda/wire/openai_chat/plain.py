@@ -180,16 +180,18 @@ def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: i
         parts.append(Refusal(message.refusal))
     odd = is_list
     said: list[ToolCall] = []
-    for call in message.tool_calls or ():
-        function = call.function or FunctionPiece()
-        odd = odd or call.extra_content != NULL or call.custom != NULL
-        said.append(ToolCall(call.id or "", function.name or "", text_of(function.arguments)))
+    for piece in message.tool_calls or ():
+        function = piece.function or FunctionPiece()
+        odd = odd or piece.extra_content != NULL or piece.custom != NULL
+        said.append(ToolCall(piece.id or "", function.name or "", text_of(function.arguments)))
     calls = naming.own(said, choice)
     parts += calls
     if message.function_call is not None and message.function_call.name:
         parts.append(ToolCall("", message.function_call.name, text_of(message.function_call.arguments)))
-    odd = odd or any(name not in _REPRODUCED and bytes(value) not in _NOTHING for name, value in members.items())
-    odd = odd or any(len(call.id) > LONG_ID for call in calls)
+    for call in calls:
+        odd = odd or len(call.id) > LONG_ID
+    if not odd and not members.keys() <= _REPRODUCED:
+        odd = any(name not in _REPRODUCED and bytes(value) not in _NOTHING for name, value in members.items())
     native = None
     if odd and all(call.id == one.id for call, one in zip(calls, said, strict=True)):
         # A Raw is a view that would keep the whole response body alive, hence the copy.

@@ -75,7 +75,7 @@ class Body:
                 buffer += said
             written.append(turn)
         tail_of = (model, request.tools, request.choice, request.options, request.stream)
-        if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
+        if not self._tail_of or not all(map(is_, tail_of, self._tail_of)):
             changes.forget(of_request=True)
             changes.tell_of_options(request.options, API)
             tools, choice = self._offered(request)
