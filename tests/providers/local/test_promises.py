@@ -43,7 +43,8 @@ async def test_a_call_that_is_owed_comes_and_fits_its_schema(ask: Asking, stream
 
 
 async def test_a_model_may_say_what_it_wants_before_a_call_it_owes(roomy: Engine) -> None:
-    texts = []
+    """Of six tries one does: the first that has is enough."""
+    text = ""
     ask = Asking(roomy)
     for seed in range(6):
         finished, shown = await ask.watched(
@@ -57,9 +58,10 @@ async def test_a_model_may_say_what_it_wants_before_a_call_it_owes(roomy: Engine
         )
         assert [call.name for call in finished.turn.calls] == ["now"]
         assert "".join([piece.text for piece in shown if isinstance(piece, TextDelta)]) == finished.turn.text
-        texts.append(finished.turn.text)
+        if text := finished.turn.text:
+            break
 
-    assert any(texts)
+    assert text
 
 
 async def test_a_stop_text_does_not_cut_a_call_that_is_owed(ask: Asking) -> None:
