@@ -14,3 +14,7 @@ EVERY_PROVIDER = pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules
 
 def tool(**properties: Json) -> dict[str, Json]:
     return {"type": "object", "properties": properties}
+
+
+def closed(**properties: Json) -> dict[str, Json]:
+    return {**tool(**properties), "required": list(properties), "additionalProperties": False}
