@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Served, Upstream, answers
+from tests.interaction.doors import PATIENCE, Door, Json, Served, Upstream, answers
 
 from ronda.drive.aside import thread
 from ronda.journal.sqlite import SqliteJournal
@@ -108,7 +108,7 @@ def _post(url: str, path: str, body: bytes) -> tuple[int, bytes]:
     import http.client
 
     host = url.removeprefix("http://").removesuffix("/v1")
-    connection = http.client.HTTPConnection(host, timeout=60)
+    connection = http.client.HTTPConnection(host, timeout=PATIENCE)
     try:
         connection.request("POST", f"/v1{path}", body, {"content-type": "application/json"})
         answer = connection.getresponse()
