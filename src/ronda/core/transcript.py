@@ -1,6 +1,7 @@
-"""Conversations that fit: what a model wrote, settled into calls that can be run, and histories with every call answered once.
+"""Conversations that fit: what a model wrote, settled into calls that can be run, histories with every call answered once,
+and what was said before joined with what is said now.
 
-Both work on copies: what was stored is never touched.
+All work on copies: what was stored is never touched.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ronda.core.call_ids import CallIds, derived_id
 from ronda.core.events import ModelFinished
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
+from ronda.errors import BadRequest
 
 _INVALID = "Invalid JSON in tool arguments: "
 NO_RESULT = (
@@ -155,3 +157,37 @@ class _Late:
         """For the calls of the turn before the one at `at`."""
         results, last_call = self._results, self._last_call
         return {call.id: results[call.id] for call in calls if call.id in results and last_call.get(call.id, -1) < at}
+
+
+class UnknownCall(BadRequest):
+    """A result answers a call that the conversation does not wait for."""
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(f"a tool result answers the call {call_id[:100]!r}, which the conversation does not wait for")
+        self.call_id = call_id
+
+
+def continued(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolResult] = ()) -> tuple[Turn, ...]:
+    """What was said before and what is said now. `ours` are the results we have of the last turn's calls.
+
+    The caller's half of that turn is among the new turns, wherever it stands before the next answer of a model; the two
+    halves become one turn, in the order the model asked.
+    """
+    asked = before[-1] if before else None
+    calls = [call.id for call in asked.calls] if type(asked) is AssistantTurn else []
+    by_id = {result.call_id: result for result in ours}
+    is_open = {*calls} - by_id.keys()
+    rest: list[Turn] = []
+    for at, turn in enumerate(new):
+        if type(turn) is AssistantTurn:  # from here on the results are of its calls
+            rest += new[at:]
+            break
+        if type(turn) is not ToolTurn:
+            rest.append(turn)
+            continue
+        for result in turn.results:
+            if result.call_id not in is_open:
+                raise UnknownCall(result.call_id)
+            by_id[result.call_id] = result
+    results = tuple([by_id[id] for id in calls if id in by_id])
+    return (*before, *((ToolTurn(results),) if results else ()), *rest)

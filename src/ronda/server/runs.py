@@ -16,9 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
-from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn, UserTurn
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
+from ronda.core.transcript import continued
 from ronda.drive import Provider, Tool, ToolContext, ToolOutput, drive
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
@@ -249,7 +250,8 @@ class Runs:
                     run, parent = found
                     joined += run.turns if at == 0 else run.generated
                 if found is not None:
-                    turn = _merged(joined[-1], turn, found[0].results)
+                    joined[-1:] = continued(joined[-1:], (turn,), found[0].results)
+                    continue
             joined.append(turn)
         return tuple(joined), parent
 
@@ -351,10 +353,3 @@ def _unsaid(generated: list[Turn], said: list[Turn]) -> list[Turn]:
     tail = said[-len(before) :] if before else []
     same = [type(a) is type(b) and _ids(a) == _ids(b) for a, b in zip(tail, before, strict=False)]
     return generated[-1:] if len(same) == len(before) and all(same) else generated
-
-
-def _merged(asked: Turn, theirs: ToolTurn, ours: tuple[ToolResult, ...]) -> ToolTurn:
-    if type(asked) is not AssistantTurn:
-        return theirs
-    by_id = {result.call_id: result for result in (*ours, *theirs.results)}
-    return ToolTurn(tuple([by_id[call.id] for call in asked.calls if call.id in by_id]))

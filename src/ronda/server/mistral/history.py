@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import Event
-from ronda.core.parts import AssistantTurn, SystemTurn, ToolTurn, Turn
+from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
+from ronda.core.transcript import UnknownCall, continued
 from ronda.errors import BadRequest, NotFound
 from ronda.server.runs import Runs
 from ronda.store.conversations import RunRow
@@ -148,20 +149,11 @@ def said_in(run: Run) -> tuple[Turn, ...]:
 
 def joined(before: tuple[Turn, ...], last: Run | None, new: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """The new turns behind the old ones; our half of a turn whose other half is the caller's beside it."""
-    ours = {result.call_id: result for result in answers_of(last)} if last is not None else {}
-    asked = before[-1] if before else None
-    calls = [call.id for call in asked.calls] if isinstance(asked, AssistantTurn) else []
-    theirs = {}
-    if new and isinstance(new[0], ToolTurn):
-        theirs = {result.call_id: result for result in new[0].results}
-        for id in theirs:
-            if id not in calls or id in ours:
-                raise BadRequest(
-                    f"a function.result answers the call {id[:100]!r}, which the conversation does not wait for",
-                    param="inputs",
-                    code="unknown_tool_call",
-                )
-        new = new[1:]
-    results = {**ours, **theirs}
-    half = tuple([results[id] for id in calls if id in results])
-    return (*before, *((ToolTurn(half),) if half else ()), *new)
+    try:
+        return continued(before, new, answers_of(last) if last is not None else ())
+    except UnknownCall as error:
+        raise BadRequest(
+            f"a function.result answers the call {error.call_id[:100]!r}, which the conversation does not wait for",
+            param="inputs",
+            code="unknown_tool_call",
+        ) from error

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ronda.core.parts import AssistantTurn, SystemTurn, ToolResult, ToolTurn, Turn
+from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
+from ronda.core.transcript import UnknownCall, continued
 from ronda.errors import BadRequest, NotFound
 from ronda.server.models import Served
 from ronda.wire.openai_responses.answer import ResponseAnswer
@@ -73,29 +74,12 @@ async def _previous(server: Server, response: str, owner: str, local: Local | No
 
 
 def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """What was said before, and what is said now: results of the caller's calls, and whatever else."""
-    said = conversation(before, kept_with(before) or Kept())
-    last = said[-1] if said else None
-    open_ids = {call.id for call in before.open_calls}
-    results: list[ToolResult] = []
-    rest: list[Turn] = []
-    for at, turn in enumerate(turns):
-        if type(turn) is AssistantTurn:  # from here on the results are of its calls
-            rest += turns[at:]
-            break
-        if type(turn) is ToolTurn:
-            results += turn.results
-        else:
-            rest.append(turn)
-    for result in results:
-        if result.call_id not in open_ids:
-            raise BadRequest(
-                f"No tool call found for function call output with call_id {result.call_id[:100]}.", param="input"
-            )
-    if type(last) is AssistantTurn and last.calls and (results or before.results):
-        by_id = {result.call_id: result for result in (*before.results, *results)}
-        said.append(ToolTurn(tuple([by_id[call.id] for call in last.calls if call.id in by_id])))
-    return (*said, *rest)
+    try:
+        return continued(conversation(before, kept_with(before) or Kept()), turns, before.results)
+    except UnknownCall as error:
+        raise BadRequest(
+            f"No tool call found for function call output with call_id {error.call_id[:100]}.", param="input"
+        ) from error
 
 
 async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
