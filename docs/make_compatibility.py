@@ -1,4 +1,4 @@
-"""Writes docs/compatibility.md from the tables that the doors' readers go by: `make docs`."""
+"""Writes docs/compatibility.md from the table of addresses and the tables that the doors' readers go by: `make docs`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ronda.server.responses import stored, websocket
+from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
 from ronda.wire.mistral import agents, conversations, entries
 from ronda.wire.mistral import server as mistral
@@ -19,7 +20,8 @@ PAGE = Path(__file__).parent / "compatibility.md"
 
 HEAD = """# Compatibility
 
-What becomes of every field of a request, door by door. This page is written by `make docs` from the tables the readers go by.
+Every address, and what becomes of every field of a request, door by door. `make docs` writes this page from the tables that the
+server goes by.
 
 - **read**: it does what its dialect says.
 - **passed on**: the model's provider gets it. One that speaks another dialect gets what it has a word for; what would be lost is
@@ -61,11 +63,13 @@ TABLES: dict[str, dict[str, Table]] = {
 
 
 def page() -> str:
-    return "\n".join([HEAD, *[_door(name, tables) for name, tables in TABLES.items()]])
+    names = dict.fromkeys([row.dialect.name for row in ROUTES.rows])
+    return "\n".join([HEAD, *[_door(name, TABLES.get(name, {})) for name in names]])
 
 
 def _door(name: str, tables: Mapping[str, Table]) -> str:
-    return "\n".join([f"## {name}\n", *[_table(title, table) for title, table in tables.items()]])
+    addresses = [f"- `{row.method} {row.path}`" for row in ROUTES.rows if row.dialect.name == name]
+    return "\n".join([f"## {name}\n", *addresses, "", *[_table(title, table) for title, table in tables.items()]])
 
 
 def _table(title: str, table: Table) -> str:

@@ -31,9 +31,10 @@ class RondaError(Exception):
 
 
 class BadRequest(RondaError, ValueError):
-    """The request cannot be carried out as it stands. `param` names the field."""
+    """The request cannot be carried out as it stands. `param` names the field; `details` is for dialects that say more."""
 
     status_hint = 400
+    details: object = None
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)

@@ -15,6 +15,7 @@ from tests.interaction.doors import Door, Json
 from tests.server.mistral_doors import function, serving
 
 from ronda.testing import ScriptedModel
+from ronda.wire.json import encode
 from ronda.wire.mistral.agents import AGENT_FIELDS, AgentBody, AgentUpdate, read_create
 from ronda.wire.mistral.chunks import CHUNKS, Chunk
 from ronda.wire.mistral.conversations import (
@@ -45,7 +46,7 @@ GOOD: Json = {"agent_id": "default", "messages": HI}
 def problems(body: Json | bytes, read: Callable[[bytes], object] = read_completion) -> list[tuple[str, list[Any], str]]:
     with pytest.raises(Invalid) as refused:
         read(body if isinstance(body, bytes) else json.dumps(body).encode())
-    detail = json.loads(refused.value.body())["detail"]
+    detail = json.loads(encode(refused.value.details))
     return [(one["type"], one["loc"], one["msg"]) for one in detail]
 
 
@@ -278,7 +279,7 @@ def test_what_was_sent_is_not_said_again_where_it_is_large() -> None:
     with pytest.raises(Invalid) as refused:
         read_completion(json.dumps({"agent_id": "x" * 20_000}).encode())
 
-    assert len(refused.value.body()) < 1000
+    assert len(encode(refused.value.details)) < 1000
 
 
 # ---- tables ------------------------------------------------------------------------------------------------------------
@@ -398,7 +399,7 @@ def test_nothing_but_a_422_comes_of_a_body_that_was_changed_anywhere(data: st.Da
     try:
         read(json.dumps(body).encode("utf-8", "surrogatepass"))
     except Invalid as error:
-        for one in json.loads(error.body())["detail"]:
+        for one in json.loads(encode(error.details)):
             assert one["loc"][0] == "body"
             assert one["msg"]
             assert one["type"]

@@ -1,20 +1,13 @@
-"""The server: routes, and what the doors behind them share. The doors themselves are in files of their own."""
+"""The server: what it has, and the app that answers each request by the table of addresses (`routes`)."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import difflib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.agent import where_is
@@ -26,23 +19,17 @@ from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan, ManyProvider
 from ronda.server.agent_files import AgentFiles
-from ronda.server.chat import chat_completions, chat_error
 from ronda.server.config import ServerConfig
 from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
-from ronda.server.messages import count_tokens, messages, messages_error
 from ronda.server.mistral.agents import StoredAgents
-from ronda.server.mistral.completions import agent_completions
-from ronda.server.mistral.endpoint import mistral_error
-from ronda.server.mistral.routes import mistral_routes
 from ronda.server.models import Models, Served
-from ronda.server.pages import Pages, refusal
-from ronda.server.responses.create import Responses, compact_response, count_input, create_response, responses_error
-from ronda.server.responses.stored import responses_routes
-from ronda.server.responses.websocket import responses_socket
+from ronda.server.pages import Pages, refusal, refused_socket
+from ronda.server.responses.create import Responses
+from ronda.server.routes import ROUTES
+from ronda.server.routing import WEBSOCKET, Routes
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
-from ronda.server.transcripts import check_transcript
 from ronda.store import StoreError
 from ronda.store.agents import Agents
 from ronda.store.catalog import MEMORY, Catalog
@@ -105,171 +92,60 @@ class Server:
             log.error("run %s broke down", run.id, exc_info=error)
 
 
-class Door(NamedTuple):
-    """One endpoint of a dialect: what answers, and how the dialect says that something went wrong."""
-
-    answer: Callable[[Server, Incoming], Awaitable[ASGIApp]]
-    error: ErrorWriter
-
-
-# POSTs that start runs: the busy ones, which stand in front of the framework.
-DOORS = {
-    "/v1/chat/completions": Door(chat_completions, chat_error),
-    "/v1/responses": Door(create_response, responses_error),
-    "/v1/responses/compact": Door(compact_response, responses_error),
-    "/v1/responses/input_tokens": Door(count_input, responses_error),
-    "/v1/messages": Door(messages, messages_error),
-    "/v1/messages/count_tokens": Door(count_tokens, messages_error),
-    "/v1/agents/completions": Door(agent_completions, mistral_error),
-    "/v1/transcripts/check": Door(check_transcript, chat_error),
-}
-
-# Connections that are upgraded, and who takes them.
-SOCKETS = {
-    "/v1/responses": responses_socket,
-}
-
-# Which dialect an address belongs to, for errors of everything else. The first that fits.
-DIALECTS: list[tuple[str, ErrorWriter]] = [
-    ("/v1/responses", responses_error),
-    ("/v1/messages", messages_error),
-    ("/v1/agents", mistral_error),
-    ("/v1/conversations", mistral_error),
-    ("/", chat_error),
-]
-
-
 def create_app(server: Server) -> ASGIApp:
-    """The doors in front, everything else behind them."""
-    doors, config = FrontDoors(server, DOORS, _everything_else(server)), server.config
-    return Pages(doors, _refused_page, config.host, config.allow_origins, config.allow_hosts)
+    config = server.config
+    return Pages(App(server), _refused_page, config.host, config.allow_origins, config.allow_hosts)
 
 
-class FrontDoors:
-    """Whatever happens in a door, the client gets an answer in its dialect."""
+class App:
+    """Whatever happens behind an address, the client gets an answer in its dialect."""
 
-    def __init__(self, server: Server, doors: Mapping[str, Door], rest: ASGIApp) -> None:
+    def __init__(self, server: Server, routes: Routes = ROUTES) -> None:
         self._server = server
-        self._doors = doors
-        self._rest = rest
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        door = self._doors.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if door is None:
-            if scope["type"] == "websocket" and (socket := SOCKETS.get(scope["path"])) is not None:
-                await socket(self._server, scope, receive, send)
-            else:
-                await self._rest(scope, receive, send)
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
             return
-        try:
-            answer = await door.answer(self._server, Incoming(scope, receive))
-        except RondaError as error:
-            answer = said(failure_of(error), door.error)
-        except Exception as error:  # ours: told as such, with the rest in the log
-            log.error("%s broke down", scope["path"], exc_info=error)
-            answer = said(BROKE_DOWN, door.error)
+        path: str = scope["path"]
+        found = self._routes.find(scope["method"] if scope["type"] == "http" else WEBSOCKET, path)
+        if isinstance(found, Failure):
+            answer: ASGIApp = self._nothing_there(scope, path, found)
+        else:
+            route, places = found
+            try:
+                answer = await route.handler(self._server, Incoming(scope, receive, places))
+            except RondaError as error:
+                answer = said(failure_of(error), route.dialect.error)
+            except Exception as error:  # ours: told as such, with the rest in the log
+                log.error("%s broke down", path, exc_info=error)
+                answer = said(BROKE_DOWN, route.dialect.error)
         try:
             await answer(scope, receive, send)
         except asyncio.CancelledError:
             if not self._server.runs.stopping:  # else it is one who does not read, and has had time enough to
                 raise
 
+    def _nothing_there(self, scope: Scope, path: str, failure: Failure) -> ASGIApp:
+        if scope["type"] == "websocket":
+            return refused_socket
+        allowed = self._routes.allowed(path)
+        headers = ((b"allow", ", ".join(allowed).encode()),) if failure.status == 405 else ()
+        return said(failure, self._routes.dialect_of(path).error, headers)
 
-def _everything_else(server: Server) -> Starlette:
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        yield
-        await server.runs.close()
-        server.catalog.close()
-
-    async def models(request: Request) -> Response:
-        broken = server.agent_files.problems() if server.agent_files is not None else {}
-        listed = [_described(server, name, is_broken=name in broken) for name in server.models.listed]
-        return _json(msgspec.json.encode({"object": "list", "data": listed}), 200)
-
-    async def model(request: Request) -> Response:
-        name = request.path_params["name"]
-        server.models.find(name)
-        return _json(msgspec.json.encode(_described(server, name)), 200)
-
-    async def wrong_method(request: Request) -> Response:
-        raise HTTPException(405)
-
-    return Starlette(
-        routes=[
-            *[Route(path, wrong_method, methods=["GET", "PUT", "DELETE", "PATCH"]) for path in DOORS],
-            *responses_routes(server),
-            *mistral_routes(server),
-            Route("/v1/models", models, methods=["GET"]),
-            Route("/v1/models/{name:path}", model, methods=["GET"]),
-            Route("/health", _health, methods=["GET"]),
-            Route("/", _health, methods=["GET"]),
-        ],
-        exception_handlers={HTTPException: _http_error, RondaError: _ronda_error, Exception: _broken},
-        lifespan=lifespan,
-    )
-
-
-async def _health(request: Request) -> Response:
-    return PlainTextResponse("OK")
-
-
-def _described(server: Server, name: str, *, is_broken: bool = False) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "local",
-        "status": "broken" if is_broken else "loaded",
-        "tools_available": bool(server.toolbox.names),
-    }
-
-
-def _json(body: bytes, status: int) -> Response:
-    return Response(body, status, media_type="application/json")
-
-
-# ---- errors, in the shape clients of the address's dialect read --------------------------------------------------------
-
-
-def _said(request: Request, failure: Failure) -> Response:
-    return _json(error_writer(request.url.path)(failure), failure.status)
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._server.runs.close()
+        self._server.catalog.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 def error_writer(path: str) -> ErrorWriter:
-    return next(write for prefix, write in DIALECTS if path.startswith(prefix))
+    return ROUTES.dialect_of(path).error
 
 
 async def _refused_page(scope: Scope, receive: Receive, send: Send) -> None:
     await said(refusal(scope), error_writer(scope["path"]))(scope, receive, send)
-
-
-async def _ronda_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RondaError)
-    return _said(request, failure_of(error))
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    method, path, takes = request.method, request.url.path, ""
-    match error.status_code:
-        case 404:
-            # A client whose base address lacks the /v1, or has it twice, is the commonest way to get here.
-            close = difflib.get_close_matches(
-                path[:100], (*DOORS, "/v1/models", "/v1/agents", "/v1/conversations"), 1, 0.7
-            )
-            message = f"there is nothing at {method} {path}" + (f"; did you mean {close[0]}?" if close else "")
-        case 405:
-            allowed = {"Allow": "POST"} if path in DOORS else error.headers or {}
-            takes = ", ".join(sorted(allowed.get("Allow", "").split(", ")))
-            message = f"{path} does not take {method}" + (f"; it takes {takes}" if takes else "")
-        case _:
-            message = str(error.detail)
-    answer = _said(request, Failure(error.status_code, "invalid_request_error", message))
-    if error.status_code == 405 and takes:
-        answer.headers["Allow"] = takes
-    return answer
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    return _said(request, BROKE_DOWN)

@@ -6,8 +6,9 @@ middleware and response objects would cost a third of a plain request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +18,7 @@ from ronda.server.bodies import TINY, read_body
 T = TypeVar("T")
 
 Header = tuple[bytes, bytes]
+NO_PLACES: Final[Mapping[str, str]] = {}
 
 
 class WrongType(BadRequest):
@@ -26,11 +28,13 @@ class WrongType(BadRequest):
 class Incoming:
     """The few things a door reads of a request."""
 
-    __slots__ = ("_scope", "authorization", "content_length", "content_type", "receive")
+    __slots__ = ("_scope", "authorization", "content_length", "content_type", "places", "receive")
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES) -> None:
+        """`places` is what stands in the places of its address."""
         self._scope = scope
         self.receive = receive
+        self.places = places
         self.authorization = b""
         self.content_type = b""
         self.content_length: int | None = None
@@ -43,6 +47,12 @@ class Incoming:
                 self.authorization = _as_bearer(value)
             elif name == b"x-api-key" and not self.authorization:  # the same key under Anthropic's older name
                 self.authorization = b"Bearer " + value
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        """The parameters behind the `?` of its address."""
+        text = self._scope.get("query_string", b"").decode("latin-1")
+        return parse_qs(text, keep_blank_values=True, encoding="utf-8", errors="replace")
 
     def header(self, name: bytes) -> str | None:
         """One that few doors read. `name` is in small letters."""

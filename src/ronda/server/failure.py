@@ -26,7 +26,7 @@ _DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
 
 def failure_of(error: RondaError) -> Failure:
     if isinstance(error, BadRequest):
-        return Failure(error.status_hint, "invalid_request_error", str(error), error.param, error.code)
+        return Failure(error.status_hint, "invalid_request_error", str(error), error.param, error.code, error.details)
     if isinstance(error, StoreError):
         if not error.is_logged:
             log.error("%s", error)

@@ -65,7 +65,7 @@ class Pages:
         return self._app if page.partition("://")[2] == _text(host) else self._keep_out(scope)
 
     def _keep_out(self, scope: Scope) -> ASGIApp:
-        return self._refused if scope["type"] == "http" else _closed
+        return self._refused if scope["type"] == "http" else refused_socket
 
     def _knows(self, host: bytes) -> bool:
         """Whether nobody else can give us this name. No browser leaves it empty."""
@@ -115,6 +115,6 @@ def _is_number(host: str) -> bool:
     return True
 
 
-async def _closed(scope: Scope, receive: Receive, send: Send) -> None:
+async def refused_socket(scope: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.close", "code": 1008})  # before it is accepted: a 403

@@ -25,6 +25,7 @@ class Failure(Struct, frozen=True):
     message: str
     param: str | None = None
     code: str | None = None
+    details: object = None  # JSON of a dialect that says more of what is wrong than a message
 
 
 # Something of ours broke before the run could end.

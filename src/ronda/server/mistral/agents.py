@@ -19,7 +19,7 @@ from ronda.errors import NotFound
 from ronda.providers import split_spec
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
-from ronda.server.mistral.endpoint import Asks, Places, matches
+from ronda.server.mistral.endpoint import Asks, matches
 from ronda.server.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
 from ronda.server.models import Models, Served, beside
 from ronda.server.runs import new_id
@@ -121,8 +121,11 @@ def find_model(models: Models, name: str, owner: str) -> Served | None:
 # ---- addresses --------------------------------------------------------------------------------------------------------
 
 
-def _row(server: Server, request: Incoming, places: Places, version: int | str | None = None) -> AgentRow:
-    id, owner = places["agent_id"], owner_of(request)
+def _row(server: Server, request: Incoming, version: int | str | None = None) -> AgentRow:
+    return _find(server, owner_of(request), request.places["agent_id"], version)
+
+
+def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
     row = server.agents.find(owner, id, version)
     if row is None:
         known = server.agents.find(owner, id) is not None
@@ -163,14 +166,14 @@ def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> N
             refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
 
 
-async def create(server: Server, request: Incoming, places: Places) -> ASGIApp:
+async def create(server: Server, request: Incoming) -> ASGIApp:
     agent = await request.read(server.config.max_body, read_create)
     owner = owner_of(request)
     _check(server, agent, owner)
     _check_handoffs(server, agent.handoffs, owner)
     id = new_id("ag")
     server.agents.create(owner, id, keep(agent), time.time())
-    return _json(_shown(_row(server, request, {"agent_id": id})))
+    return _json(_shown(_find(server, owner, id)))
 
 
 def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
@@ -197,15 +200,15 @@ def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
     return found
 
 
-async def list_agents(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    asks = Asks(places)
+async def list_agents(server: Server, request: Incoming) -> ASGIApp:
+    asks = Asks(request)
     first, last = asks.page(20)
     return _json([_shown(row) for row in _listed(server, request, asks)[first:last]])
 
 
-async def list_pages(server: Server, request: Incoming, places: Places) -> ASGIApp:
+async def list_pages(server: Server, request: Incoming) -> ASGIApp:
     """The same with a cursor: the last agent of the page before."""
-    asks = Asks(places)
+    asks = Asks(request)
     size = asks.number("page_size", 20, 1, 1000)
     rows = _listed(server, request, asks)
     if after := asks.text("page_token"):
@@ -217,12 +220,12 @@ async def list_pages(server: Server, request: Incoming, places: Places) -> ASGIA
     return _json({"object": "list", "data": [_shown(row) for row in rows[:size]], "next_page_token": more})
 
 
-async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    return _json(_shown(_row(server, request, places, Asks(places).text("agent_version") or None)))
+async def get(server: Server, request: Incoming) -> ASGIApp:
+    return _json(_shown(_row(server, request, Asks(request).text("agent_version") or None)))
 
 
-async def update(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    row = _row(server, request, places)
+async def update(server: Server, request: Incoming) -> ASGIApp:
+    row = _row(server, request)
     before = read_kept(row.body)
     agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
     _check(server, agent, owner_of(request))
@@ -231,29 +234,29 @@ async def update(server: Server, request: Incoming, places: Places) -> ASGIApp:
     ):  # said anew: who was deleted since must not keep an agent from being changed
         _check_handoffs(server, agent.handoffs, owner_of(request))
     server.agents.update(row.id, keep(agent), row.deployment_chat if chat is None else chat, time.time())
-    return _json(_shown(_row(server, request, places)))
+    return _json(_shown(_row(server, request)))
 
 
-async def delete(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    server.agents.delete(_row(server, request, places).id)
+async def delete(server: Server, request: Incoming) -> ASGIApp:
+    server.agents.delete(_row(server, request).id)
     return Response(status_code=204)
 
 
-async def switch_version(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    version = Asks(places).number("version", None)
-    row = _row(server, request, places, version)
+async def switch_version(server: Server, request: Incoming) -> ASGIApp:
+    version = Asks(request).number("version", None)
+    row = _row(server, request, version)
     server.agents.switch(row.id, version, time.time())
-    return _json(_shown(_row(server, request, places)))
+    return _json(_shown(_row(server, request)))
 
 
-async def list_versions(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    first, last = Asks(places).page(20)
-    row = _row(server, request, places)
-    return _json([_shown(_row(server, request, places, version)) for version in row.versions[first:last]])
+async def list_versions(server: Server, request: Incoming) -> ASGIApp:
+    first, last = Asks(request).page(20)
+    row = _row(server, request)
+    return _json([_shown(_row(server, request, version)) for version in row.versions[first:last]])
 
 
-async def get_version(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    return _json(_shown(_row(server, request, places, places["version"])))
+async def get_version(server: Server, request: Incoming) -> ASGIApp:
+    return _json(_shown(_row(server, request, request.places["version"])))
 
 
 def _alias(row: AliasRow) -> dict[str, Any]:
@@ -265,23 +268,23 @@ def _alias(row: AliasRow) -> dict[str, Any]:
     }
 
 
-async def set_alias(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    asks = Asks(places)
+async def set_alias(server: Server, request: Incoming) -> ASGIApp:
+    asks = Asks(request)
     alias, version = asks.needed("alias"), asks.number("version", None)
     if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
         msg = "it must be 1 to 64 printable characters, without '@' and not a number"
         refuse("value_error", ("query", "alias"), msg, alias)
-    row = _row(server, request, places, version)
+    row = _row(server, request, version)
     return _json(_alias(server.agents.set_alias(row.id, alias, version, time.time())))
 
 
-async def list_aliases(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    return _json([_alias(row) for row in server.agents.aliases(_row(server, request, places).id)])
+async def list_aliases(server: Server, request: Incoming) -> ASGIApp:
+    return _json([_alias(row) for row in server.agents.aliases(_row(server, request).id)])
 
 
-async def delete_alias(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    alias = Asks(places).needed("alias")
-    id = _row(server, request, places).id
+async def delete_alias(server: Server, request: Incoming) -> ASGIApp:
+    alias = Asks(request).needed("alias")
+    id = _row(server, request).id
     if not server.agents.delete_alias(id, alias):
         raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
     return Response(status_code=204)

@@ -15,14 +15,13 @@ from ronda.errors import NotFound
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.mistral.agents import ServedAgent
-from ronda.server.mistral.endpoint import invalid, mistral_error
+from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.mistral.handoffs import offered
 from ronda.server.mistral.nines import INSTEAD, Remembering, asked_by, with_own_ids
 from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
 from ronda.wire.mistral.completion import CompletionAnswer
 from ronda.wire.mistral.declared import raws
-from ronda.wire.mistral.details import Invalid
 from ronda.wire.mistral.handoffs import about_ways
 from ronda.wire.mistral.server import CompletionAsked, guarded, read_completion
 
@@ -32,18 +31,14 @@ if TYPE_CHECKING:
 
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     owner = owner_of(request)
-    try:
-        asked = await request.read(server.config.max_body, read_completion)
-        served = find_agent(server, asked.model, owner)
-        asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
-        if isinstance(served, ServedAgent) and served.agent.handoffs:
-            by = await asked_by(server.runs, asked.turns, owner)
-            if by is not None and (there := _still_there(server, by, owner)) is not None:
-                asked, served = _instead(asked), there
-        exchange = _exchange(server, request, asked, served, 0)
-    except Invalid as error:
-        return invalid(error)
-    return await exchange.answer()
+    asked = await request.read(server.config.max_body, read_completion)
+    served = find_agent(server, asked.model, owner)
+    asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
+    if isinstance(served, ServedAgent) and served.agent.handoffs:
+        by = await asked_by(server.runs, asked.turns, owner)
+        if by is not None and (there := _still_there(server, by, owner)) is not None:
+            asked, served = _instead(asked), there
+    return await _exchange(server, request, asked, served, 0).answer()
 
 
 def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served: Served, handed: int) -> Remembering:

@@ -24,7 +24,7 @@ from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
-from ronda.server.mistral.endpoint import Asks, Places, matches, mistral_error
+from ronda.server.mistral.endpoint import Asks, matches, mistral_error
 from ronda.server.mistral.handoffs import Handing, offered
 from ronda.server.mistral.history import (
     Busy,
@@ -217,7 +217,7 @@ def _busy(id: str) -> Busy:
     return Busy(f"another request is being answered in the conversation '{id}'; wait for it", code="conversation_busy")
 
 
-async def start(server: Server, request: Incoming, places: Places) -> ASGIApp:
+async def start(server: Server, request: Incoming) -> ASGIApp:
     about, wish = await request.read(server.config.max_body, read_start)
     return await _begin(server, request, about, wish, [], turns_of(wish.entries), None)
 
@@ -246,9 +246,9 @@ async def _begin(
     return await _answer(server, request, id, about, wish, turns, parent, kept if wish.store else None)
 
 
-async def append(server: Server, request: Incoming, places: Places) -> ASGIApp:
+async def append(server: Server, request: Incoming) -> ASGIApp:
     wish = await request.read(server.config.max_body, read_append)
-    row = _row(server, request, places)
+    row = _row(server, request)
     if (owner_of(request), row.id) in server.conversing:
         raise _busy(row.id)
     rows = server.conversations.runs(row.id)
@@ -271,9 +271,9 @@ async def append(server: Server, request: Incoming, places: Places) -> ASGIApp:
     return await _answer(server, request, row.id, about, wish, turns, last, kept if wish.store else None)
 
 
-async def restart(server: Server, request: Incoming, places: Places) -> ASGIApp:
+async def restart(server: Server, request: Incoming) -> ASGIApp:
     said, wish = await request.read(server.config.max_body, read_restart)
-    row = _row(server, request, places)
+    row = _row(server, request)
     history = await _history(server, request, row, server.conversations.runs(row.id))
     rows = history.before(said.from_entry_id)
     shared = [Said(kept, one.run, one.events) for kept, one in zip(rows, history.said, strict=False)]
@@ -289,8 +289,8 @@ async def restart(server: Server, request: Incoming, places: Places) -> ASGIApp:
 # ---- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _row(server: Server, request: Incoming, places: Places) -> ConversationRow:
-    id = places["conversation_id"]
+def _row(server: Server, request: Incoming) -> ConversationRow:
+    id = request.places["conversation_id"]
     row = server.conversations.find(owner_of(request), id)
     if row is None:
         raise NotFound(
@@ -310,8 +310,8 @@ async def _history(server: Server, request: Incoming, row: ConversationRow, rows
     return history
 
 
-async def list_conversations(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    asks = Asks(places)
+async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
+    asks = Asks(request)
     first, last = asks.page(100)
     metadata = asks.metadata()
     found = []
@@ -330,23 +330,23 @@ async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dic
     return write_conversation(row.id, about, row.created, row.updated)
 
 
-async def get(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    return Json(encode(await _shown(server, request, _row(server, request, places))))
+async def get(server: Server, request: Incoming) -> ASGIApp:
+    return Json(encode(await _shown(server, request, _row(server, request))))
 
 
-async def delete(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    server.conversations.delete(_row(server, request, places).id)
+async def delete(server: Server, request: Incoming) -> ASGIApp:
+    server.conversations.delete(_row(server, request).id)
     return Response(status_code=204)
 
 
-async def history(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    row = _row(server, request, places)
+async def history(server: Server, request: Incoming) -> ASGIApp:
+    row = _row(server, request)
     entries = (await _history(server, request, row, server.conversations.runs(row.id))).entries
     return Json(encode({"object": "conversation.history", "conversation_id": row.id, "entries": entries}))
 
 
-async def messages(server: Server, request: Incoming, places: Places) -> ASGIApp:
-    row = _row(server, request, places)
+async def messages(server: Server, request: Incoming) -> ASGIApp:
+    row = _row(server, request)
     entries = (await _history(server, request, row, server.conversations.runs(row.id))).entries
     said = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
     return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": said}))

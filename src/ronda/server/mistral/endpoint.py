@@ -1,24 +1,13 @@
-"""One address of Mistral's API: a request → an answer, and everything that goes wrong on the way in Mistral's words."""
+"""What the addresses of Mistral's API share: how they say what is wrong, and how they read the query of an address."""
 
 from __future__ import annotations
 
-import urllib.parse
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from ronda.server.exchange import Incoming, Json
+from ronda.server.exchange import Incoming
 from ronda.wire.failures import Failure
 from ronda.wire.json import encode
-from ronda.wire.mistral.details import Invalid, read_value, refuse
-
-if TYPE_CHECKING:
-    from ronda.server.app import Server
-
-# What stands in the address, by name.
-Places: TypeAlias = dict[str, str]
-Handler: TypeAlias = Callable[["Server", Incoming, Places], Awaitable[ASGIApp]]
+from ronda.wire.mistral.details import read_value, refuse
 
 MOST_ON_A_PAGE = 1000
 # mistralai 3.7.0 sends its own word for "not said" where a filter is left out.
@@ -26,6 +15,8 @@ _UNSET: Final = '"~?~unset~?~sentinel~?~"'
 
 
 def mistral_error(failure: Failure) -> bytes:
+    if failure.details is not None:  # a 422, place by place
+        return encode({"detail": failure.details})
     return encode(
         {
             "object": "error",
@@ -37,34 +28,11 @@ def mistral_error(failure: Failure) -> bytes:
     )
 
 
-def invalid(error: Invalid) -> Json:
-    return Json(error.body(), 422)
-
-
-class Endpoint:
-    """What a route calls. Errors other than a 422 are said by the app, which knows the dialect of the address."""
-
-    def __init__(self, server: Server, handler: Handler) -> None:
-        self._server = server
-        self._handler = handler
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            answer = await self._handler(self._server, Incoming(scope, receive), _places(scope))
-        except Invalid as error:
-            answer = invalid(error)
-        await answer(scope, receive, send)
-
-
-def _places(scope: Scope) -> Places:
-    return {**scope.get("path_params", {}), "?": scope.get("query_string", b"").decode("latin-1")}
-
-
 class Asks:
     """What a query asks for, checked: a 422 names what cannot be read."""
 
-    def __init__(self, places: Places) -> None:
-        self._said = urllib.parse.parse_qs(places["?"], keep_blank_values=True, encoding="utf-8", errors="replace")
+    def __init__(self, request: Incoming) -> None:
+        self._said = request.query
 
     def text(self, name: str) -> str | None:
         said = self._said.get(name)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from ronda.errors import BadRequest
+from ronda.server.exchange import Incoming
 
 
 class Query:
     """The parameters of an address, read as what they should be."""
 
-    def __init__(self, request: Request) -> None:
-        self._said = request.query_params
+    def __init__(self, request: Incoming) -> None:
+        self._said = {name: values[-1] for name, values in request.query.items()}
 
     def text(self, name: str) -> str | None:
         return self._said.get(name)

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from ronda.core.events import Event, RunFinished
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.server.door import owner_of
-from ronda.server.exchange import Incoming
+from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
 from ronda.server.responses.query import Query
 from ronda.wire.json import encode
@@ -44,97 +42,92 @@ _PAGE = 20
 _LONGEST_PAGE = 100
 
 
-def responses_routes(server: Server) -> list[Route]:
-    async def retrieve(request: Request) -> Response | EventStream:
-        query = Query(request)
-        events, run, kept = await _found(server, request)
-        after = query.whole("starting_after", None, 0, None)
-        if not query.truth("stream"):
-            if after is not None:
-                raise BadRequest("'starting_after' goes with stream=true", param="starting_after")
-            answer = ResponseAnswer(run, kept)
-            answer.fold(0, events[1:])
-            return _json(answer.body())
-        tape = server.responses.tapes.find(run.id, run.start.owner)
-        if tape is not None and tape.is_full and tape.run is not None:
-            raise BadRequest(
-                f"the response '{request.path_params['id'][:100]}' has grown too large to be watched from its beginning while it "
-                "is under way; ask for it when it is finished",
-                code="response_too_large",
-            )
-        # What is said of its end is read from the run itself, which must be the one that comes to it.
-        live = tape.run if tape is not None else None
-        sealer = server.responses.sealer(run.start.owner)
-        obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
-        progress = progress_type(request.headers.get(SDK_LANGUAGE.decode()))
-        writer = ResponseAnswer(
-            live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated, progress_type=progress
-        )
-        stream = EventStream()
-        stream.open()
-        _replay(stream, writer, tape.events if tape is not None else events[1:])
-        if tape is None or live is None:
-            stream.end()
-            return stream
-
-        def watch(batch: Sequence[Event]) -> None:
-            _replay(stream, writer, batch)
-            if not batch or type(batch[-1]) is RunFinished:
-                stream.end()
-
-        def leave() -> None:
-            if watch in tape.watchers:
-                tape.watchers.remove(watch)
-            stream.end()
-
-        tape.watchers.append(watch)
-        stream.gone = leave
-        return stream
-
-    async def delete(request: Request) -> Response:
-        _, run, _ = await _found(server, request)
-        await _stop(server, run)
-        server.responses.tapes.drop(run.id)
-        await server.runs.journal.forget(run.id)
-        return _json(encode({"id": request.path_params["id"], "object": "response", "deleted": True}))
-
-    async def cancel(request: Request) -> Response:
-        _, run, _ = await _found(server, request)
-        await _stop(server, run)
-        events, run, kept = await _found(server, request)
-        if run.ended is None or run.ended.reason != "cancelled":
-            what = "is driven by another process" if run.ended is None else "is finished already"
-            raise BadRequest(f"the response '{request.path_params['id']}' {what}; it cannot be cancelled")
+async def retrieve(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    events, run, kept = await _found(server, request)
+    after = query.whole("starting_after", None, 0, None)
+    if not query.truth("stream"):
+        if after is not None:
+            raise BadRequest("'starting_after' goes with stream=true", param="starting_after")
         answer = ResponseAnswer(run, kept)
         answer.fold(0, events[1:])
-        return _json(answer.body())
+        return Json(answer.body())
+    tape = server.responses.tapes.find(run.id, run.start.owner)
+    if tape is not None and tape.is_full and tape.run is not None:
+        raise BadRequest(
+            f"the response '{request.places['id'][:100]}' has grown too large to be watched from its beginning while it "
+            "is under way; ask for it when it is finished",
+            code="response_too_large",
+        )
+    # What is said of its end is read from the run itself, which must be the one that comes to it.
+    live = tape.run if tape is not None else None
+    sealer = server.responses.sealer(run.start.owner)
+    obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
+    progress = progress_type(request.header(SDK_LANGUAGE))
+    writer = ResponseAnswer(
+        live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated, progress_type=progress
+    )
+    stream = EventStream()
+    stream.open()
+    _replay(stream, writer, tape.events if tape is not None else events[1:])
+    if tape is None or live is None:
+        stream.end()
+        return stream
 
-    async def list_input(request: Request) -> Response:
-        query = Query(request)
-        _, run, kept = await _found(server, request)
-        items = input_items(run, kept)
-        limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
-        if query.word("order", "desc", ("asc", "desc")) == "desc":
-            items.reverse()
-        if (after := query.text("after")) is not None:
-            at = next((at for at, item in enumerate(items) if item["id"] == after), None)
-            if at is None:
-                raise BadRequest(f"'after' names the item '{after[:100]}', which is not in this list", param="after")
-            items = items[at + 1 :]
-        return _json(encode(_page(items[:limit], has_more=len(items) > limit)))
+    def watch(batch: Sequence[Event]) -> None:
+        _replay(stream, writer, batch)
+        if not batch or type(batch[-1]) is RunFinished:
+            stream.end()
 
-    return [
-        Route("/v1/responses/{id}", retrieve, methods=["GET"]),
-        Route("/v1/responses/{id}", delete, methods=["DELETE"]),
-        Route("/v1/responses/{id}/cancel", cancel, methods=["POST"]),
-        Route("/v1/responses/{id}/input_items", list_input, methods=["GET"]),
-    ]
+    def leave() -> None:
+        if watch in tape.watchers:
+            tape.watchers.remove(watch)
+        stream.end()
+
+    tape.watchers.append(watch)
+    stream.gone = leave
+    return stream
 
 
-async def _found(server: Server, request: Request) -> tuple[list[Event], Run, Kept]:
+async def delete(server: Server, request: Incoming) -> ASGIApp:
+    _, run, _ = await _found(server, request)
+    await _stop(server, run)
+    server.responses.tapes.drop(run.id)
+    await server.runs.journal.forget(run.id)
+    return Json(encode({"id": request.places["id"], "object": "response", "deleted": True}))
+
+
+async def cancel(server: Server, request: Incoming) -> ASGIApp:
+    _, run, _ = await _found(server, request)
+    await _stop(server, run)
+    events, run, kept = await _found(server, request)
+    if run.ended is None or run.ended.reason != "cancelled":
+        what = "is driven by another process" if run.ended is None else "is finished already"
+        raise BadRequest(f"the response '{request.places['id']}' {what}; it cannot be cancelled")
+    answer = ResponseAnswer(run, kept)
+    answer.fold(0, events[1:])
+    return Json(answer.body())
+
+
+async def list_input(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    _, run, kept = await _found(server, request)
+    items = input_items(run, kept)
+    limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
+    if query.word("order", "desc", ("asc", "desc")) == "desc":
+        items.reverse()
+    if (after := query.text("after")) is not None:
+        at = next((at for at, item in enumerate(items) if item["id"] == after), None)
+        if at is None:
+            raise BadRequest(f"'after' names the item '{after[:100]}', which is not in this list", param="after")
+        items = items[at + 1 :]
+    return Json(encode(_page(items[:limit], has_more=len(items) > limit)))
+
+
+async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run, Kept]:
     """The response that an address names; nobody's but its owner's."""
-    id: str = request.path_params["id"]
-    events = await server.runs.read(run_id(id), owner_of(Incoming(request.scope, request.receive)))
+    id: str = request.places["id"]
+    events = await server.runs.read(run_id(id), owner_of(request))
     run = rebuild(events) if events else None
     kept = kept_with(run) if run is not None else None
     if run is None or kept is None:
@@ -166,7 +159,3 @@ def _replay(stream: EventStream, writer: ResponseAnswer, events: Sequence[Event]
 def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
     first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
     return {"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": has_more}
-
-
-def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 from msgspec.structs import replace
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.core.run import Run
 from ronda.drive.aside import aside
@@ -55,8 +55,11 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-async def responses_socket(server: Server, scope: Scope, receive: Receive, send: Send) -> None:
-    await Connection(server, scope, receive, send).run()
+async def responses_socket(server: Server, request: Incoming) -> ASGIApp:
+    async def connection(scope: Scope, receive: Receive, send: Send) -> None:
+        await Connection(server, scope, receive, send).run()
+
+    return connection
 
 
 class Connection:

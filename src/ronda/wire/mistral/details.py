@@ -46,12 +46,9 @@ class Invalid(BadRequest):
     status_hint = 422
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        first = self.problems[0]
+        self.details = tuple(problems)
+        first = self.details[0]
         super().__init__(f"{first.where}: {first.msg}", param=first.where, code="invalid")
-
-    def body(self) -> bytes:
-        return encode({"detail": self.problems})
 
 
 def problem(type: str, loc: Loc, msg: str, sent: bytes | Raw = b"") -> Problem:

@@ -1,0 +1,41 @@
+"""GET /v1/models: what answers here. GET /health: that the server does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from ronda.server.exchange import Incoming, Json
+from ronda.wire.json import encode
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+async def list_models(server: Server, request: Incoming) -> ASGIApp:
+    broken = server.agent_files.problems() if server.agent_files is not None else {}
+    listed = [_described(server, name, is_broken=name in broken) for name in server.models.listed]
+    return Json(encode({"object": "list", "data": listed}))
+
+
+async def get_model(server: Server, request: Incoming) -> ASGIApp:
+    name = request.places["name"]
+    server.models.find(name)
+    return Json(encode(_described(server, name)))
+
+
+async def health(server: Server, request: Incoming) -> ASGIApp:
+    return PlainTextResponse("OK")
+
+
+def _described(server: Server, name: str, *, is_broken: bool = False) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "local",
+        "status": "broken" if is_broken else "loaded",
+        "tools_available": bool(server.toolbox.names),
+    }

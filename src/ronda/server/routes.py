@@ -1,0 +1,71 @@
+"""The table of addresses: who answers where, in which dialect, and what a key must be good for.
+
+The app, its 404 and 405 texts and the compatibility page are made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ronda.server import listing, transcripts
+from ronda.server.chat import chat_completions, chat_error
+from ronda.server.messages import count_tokens, messages, messages_error
+from ronda.server.mistral import agents, conversations
+from ronda.server.mistral.completions import agent_completions
+from ronda.server.mistral.endpoint import mistral_error
+from ronda.server.responses import create, stored
+from ronda.server.responses.websocket import responses_socket
+from ronda.server.routing import WEBSOCKET, Dialect, Route, Routes
+
+CHAT: Final = Dialect("OpenAI Chat Completions", chat_error)
+RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error)
+MESSAGES: Final = Dialect("Anthropic Messages", messages_error)
+MISTRAL: Final = Dialect("Mistral Agents", mistral_error)
+OWN: Final = Dialect("Ronda", chat_error)
+
+_RESPONSE = "/v1/responses/{id}"
+_AGENT = "/v1/agents/{agent_id}"
+_CONVERSATION = "/v1/conversations/{conversation_id}"
+
+ROUTES: Final = Routes(
+    [
+        Route("POST", "/v1/chat/completions", CHAT, chat_completions, "run"),
+        Route("GET", "/v1/models", CHAT, listing.list_models, "read"),
+        Route("GET", "/v1/models/{name:path}", CHAT, listing.get_model, "read"),
+        Route("POST", "/v1/responses", RESPONSES, create.create_response, "run"),
+        Route(WEBSOCKET, "/v1/responses", RESPONSES, responses_socket, "run"),
+        Route("POST", "/v1/responses/compact", RESPONSES, create.compact_response, "run"),
+        Route("POST", "/v1/responses/input_tokens", RESPONSES, create.count_input, "run"),
+        Route("GET", _RESPONSE, RESPONSES, stored.retrieve, "read"),
+        Route("DELETE", _RESPONSE, RESPONSES, stored.delete, "write"),
+        Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored.cancel, "write"),
+        Route("GET", f"{_RESPONSE}/input_items", RESPONSES, stored.list_input, "read"),
+        Route("POST", "/v1/messages", MESSAGES, messages, "run"),
+        Route("POST", "/v1/messages/count_tokens", MESSAGES, count_tokens, "run"),
+        Route("POST", "/v1/agents/completions", MISTRAL, agent_completions, "run"),
+        Route("POST", "/v1/agents", MISTRAL, agents.create, "write"),
+        Route("GET", "/v1/agents", MISTRAL, agents.list_agents, "read"),
+        Route("GET", "/v1/agents/pages", MISTRAL, agents.list_pages, "read"),
+        Route("GET", _AGENT, MISTRAL, agents.get, "read"),
+        Route("PATCH", _AGENT, MISTRAL, agents.update, "write"),
+        Route("DELETE", _AGENT, MISTRAL, agents.delete, "write"),
+        Route("PATCH", f"{_AGENT}/version", MISTRAL, agents.switch_version, "write"),
+        Route("GET", f"{_AGENT}/versions", MISTRAL, agents.list_versions, "read"),
+        Route("GET", _AGENT + "/versions/{version}", MISTRAL, agents.get_version, "read"),
+        Route("PUT", f"{_AGENT}/aliases", MISTRAL, agents.set_alias, "write"),
+        Route("GET", f"{_AGENT}/aliases", MISTRAL, agents.list_aliases, "read"),
+        Route("DELETE", f"{_AGENT}/aliases", MISTRAL, agents.delete_alias, "write"),
+        Route("POST", "/v1/conversations", MISTRAL, conversations.start, "run"),
+        Route("GET", "/v1/conversations", MISTRAL, conversations.list_conversations, "read"),
+        Route("POST", _CONVERSATION, MISTRAL, conversations.append, "run"),
+        Route("GET", _CONVERSATION, MISTRAL, conversations.get, "read"),
+        Route("DELETE", _CONVERSATION, MISTRAL, conversations.delete, "write"),
+        Route("POST", f"{_CONVERSATION}/restart", MISTRAL, conversations.restart, "run"),
+        Route("GET", f"{_CONVERSATION}/history", MISTRAL, conversations.history, "read"),
+        Route("GET", f"{_CONVERSATION}/messages", MISTRAL, conversations.messages, "read"),
+        Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
+        Route("GET", "/health", OWN, listing.health, "public"),
+        Route("GET", "/", OWN, listing.health, "public"),
+    ],
+    default=CHAT,
+)

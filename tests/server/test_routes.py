@@ -1,0 +1,96 @@
+"""The table of addresses is what the server answers at, no more and no less."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.interaction.doors import Door
+
+from ronda.server.routes import ROUTES
+from ronda.server.routing import WEBSOCKET, Route
+from ronda.testing import ScriptedModel
+from ronda.wire.failures import Failure
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PATHS = sorted({row.path for row in ROUTES.rows if row.method != WEBSOCKET})
+
+
+def address(path: str, said: str = "x") -> str:
+    return re.sub(r"\{[^}]*\}", said, path)
+
+
+def methods_of(path: str) -> set[str]:
+    """Of all rows that an address fits: `/v1/agents/x` may be any agent's."""
+    rows = {row.method for row in ROUTES.rows if row.path == path and row.method != WEBSOCKET}
+    return rows | ({"HEAD"} if "GET" in rows else set())
+
+
+async def test_every_address_takes_the_methods_of_its_rows_and_says_so_of_the_others(door: Door) -> None:
+    async with door.serving(ScriptedModel()) as served:
+        base = served.url.removesuffix("/v1")
+        for path in PATHS:
+            takes = methods_of(path)
+            for method in METHODS:
+                async with served.http.request(method, base + address(path)) as answer:
+                    text = await answer.text()
+                    if method in takes:
+                        assert answer.status != 405, (method, path)
+                        assert "there is nothing at" not in text, (method, path)
+                        continue
+                    assert answer.status == 405, (method, path)
+                    assert answer.headers["allow"] == ", ".join(sorted(takes))
+                    assert f"{address(path)} does not take {method}; it takes {answer.headers['allow']}" in text
+
+
+async def test_what_is_wrong_with_an_address_is_said_in_the_dialect_of_its_rows(door: Door) -> None:
+    async with door.serving(ScriptedModel()) as served:
+        base = served.url.removesuffix("/v1")
+        for path in PATHS:
+            async with served.http.request("TRACE", base + address(path)) as answer:
+                row = next(row for row in ROUTES.rows if row.path == path)
+                failure = ROUTES.find("TRACE", address(path))
+                assert isinstance(failure, Failure)
+                assert await answer.read() == row.dialect.error(failure)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/", "/v1/agents/", "/health/"])
+async def test_a_slash_at_the_end_of_an_address_changes_nothing(door: Door, path: str) -> None:
+    async with door.serving(ScriptedModel()) as served:
+        base = served.url.removesuffix("/v1")
+        async with (
+            served.http.get(base + path, allow_redirects=False) as slashed,
+            served.http.get(base + path[:-1]) as plain,
+        ):
+            assert (slashed.status, await slashed.read()) == (200, await plain.read())
+
+
+def test_nothing_but_the_servers_own_health_is_open_to_everybody() -> None:
+    assert [row.path for row in ROUTES.rows if row.scope == "public"] == ["/health", "/"]
+
+
+SEGMENT = st.text(st.characters(exclude_characters="/", exclude_categories=("Cs",)), min_size=1, max_size=20)
+
+
+@given(row=st.sampled_from(ROUTES.rows), words=st.lists(SEGMENT, min_size=2, max_size=2))
+def test_whatever_stands_in_its_places_is_found_again(row: Route, words: list[str]) -> None:
+    names = re.findall(r"\{(\w+)", row.path)
+    values = dict(zip(names, words, strict=False))
+    path = re.sub(r"\{(\w+)[^}]*\}", lambda place: values[place[1]], row.path)
+
+    found = ROUTES.find(row.method, path)
+
+    if any(path == other.path for other in ROUTES.rows) and names:
+        return  # a word that another row has written out
+    assert found == (row, values)
+
+
+@given(st.text(max_size=300), st.sampled_from(METHODS))
+def test_any_other_address_is_nothing_there(path: str, method: str) -> None:
+    found = ROUTES.find(method, f"/{path}")
+
+    if isinstance(found, Failure):
+        assert found.status in (404, 405)
+        assert ROUTES.dialect_of(path) in [row.dialect for row in ROUTES.rows]
