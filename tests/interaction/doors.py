@@ -37,6 +37,7 @@ from ronda.server.app import Server, create_app
 from ronda.server.config import MAX_BODY, ServerConfig
 from ronda.server.heads import BoundedHeads
 from ronda.server.sockets import BoundedSockets
+from ronda.wire.capabilities import Capability
 
 QUICK = Retry(initial_interval=0.0, max_interval=0.01)
 
@@ -313,6 +314,7 @@ class Door:
         /,
         *tools: Tool,
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         journal: Journal | None = None,
         **config: Any,
     ) -> AsyncIterator[Served]:
@@ -327,6 +329,7 @@ class Door:
             provider=None if isinstance(model, str) else model,
             tools=tools,
             tool_callbacks=callbacks,
+            capabilities=capabilities,
         )
         self._app = create_app(server)
         try:

@@ -17,7 +17,7 @@ from tests.server.messages_door import HI, PICK, answer, asking, heard, post, re
 
 from ronda.errors import BadRequest
 from ronda.providers.script import ScriptedModel
-from ronda.wire.anthropic.declarations import held_here
+from ronda.server.toolbox import Toolbox
 from ronda.wire.anthropic.server import for_anthropic, for_others, read_request
 
 DEEP = 100_000
@@ -340,7 +340,7 @@ def test_nothing_that_is_json_is_more_than_a_bad_request(body: Json, version: st
     with contextlib.suppress(BadRequest):
         asked = read_request(json.dumps(body).encode("utf-8", "surrogatepass"), version, "a,b")
         for_anthropic(asked)
-        held_here(for_others(asked).hosted, [])
+        Toolbox().offer((), 1, needs=for_others(asked).needs)
 
 
 @given(st.binary(max_size=200))

@@ -13,7 +13,7 @@ from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
 from ronda.providers.script import ScriptedModel
-from ronda.wire.anthropic.fields import FIELDS, IGNORED, OWN, PASSED_ON, REFUSED
+from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED
 
 OLD, NEW = "2023-06-01", "2026-10-21"
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -203,7 +203,8 @@ async def test_others_are_not(door: Door, name: str) -> None:
         raw = await post(served, {"messages": [HI], name: SAMPLES[name]})
 
     if why.startswith("refused: "):
-        expected = f"'{name}' is not supported with this model: {why.removeprefix('refused: ')}"
+        how = "cannot be used here" if name in NEEDED else "is not supported with this model"
+        expected = f"'{name}' {how}: {why.removeprefix('refused: ')}"
         assert (raw.status, raw.json["error"]["message"], model.heard) == (400, expected, [])
     else:
         assert raw.status == 200

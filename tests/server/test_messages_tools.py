@@ -338,8 +338,8 @@ async def test_a_tool_of_anthropic_s_that_nobody_has_is_refused_by_name(door: Do
         raw = await post(served, {"messages": [HI], "tools": [declared]})
 
     kind = declared.get("type", "web_search")
-    expected = f"'tools[0].type' is '{kind}': this server has no tool for that, and its model has none"
-    assert (raw.status, raw.json["error"]["message"]) == (400, expected)
+    assert raw.status == 400
+    assert raw.json["error"]["message"].startswith(f"'{kind}' cannot be used here: this server has no ")
     assert model.heard == []
 
 

@@ -34,6 +34,7 @@ from ronda.store import StoreError
 from ronda.store.agents import Agents
 from ronda.store.catalog import MEMORY, Catalog
 from ronda.store.conversations import Conversations
+from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
 log = logging.getLogger("ronda.server")
@@ -50,6 +51,7 @@ class Server:
         provider: Provider | None = None,
         tools: Sequence[Tool] = (),
         tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         catalog: str = MEMORY,  # the file that keeps what clients make
     ) -> None:
         self.config = config
@@ -72,7 +74,9 @@ class Server:
             found, named = load_tools(path)
             all_tools += found
             callbacks |= named
-        self.toolbox = Toolbox(all_tools, callbacks, config.tool_dispatch_url, config.tool_dispatch_timeout)
+        self.toolbox = Toolbox(
+            all_tools, callbacks, config.tool_dispatch_url, config.tool_dispatch_timeout, capabilities
+        )
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox)
             self.models.add(self.agent_files)

@@ -33,6 +33,7 @@ from ronda.server.runs import LiveRun, Sink, new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import Asked
+from ronda.wire.capabilities import renamed
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class Exchange:
         if len(turns) > LIGHT_TURNS:
             await asyncio.sleep(0)  # others have their turn
         opened, offer = await open_for(server, served, asked, turns, rounds)
-        choice = _choice(asked, served)
+        choice = renamed(_choice(asked, served), offer.stand_ins)
         check_choice(choice, offer.specs)
         options = served.options_under(asked.options)
         plan = Plan(
@@ -305,7 +306,8 @@ async def open_for(
     else:
         opened = await served.open(turns, asked.inputs)
     declared = (*beside(opened.declared, asked.tools), *asked.tools)
-    return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone)
+    needs = (*served.needs, *asked.needs)
+    return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone, needs=needs)
 
 
 async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...]) -> int:
@@ -319,7 +321,9 @@ async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn,
     options = served.options_under(asked.options)
     heavy = is_heavy(opened, offer.specs)
     repaired = await aside(repair, opened) if heavy else repair(opened)
-    first = ModelRequest(repaired, offer.specs, _choice(asked, served), options, False, "", 0, 1, {})
+    first = ModelRequest(
+        repaired, offer.specs, renamed(_choice(asked, served), offer.stand_ins), options, False, "", 0, 1, {}
+    )
     ask: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
     if ask is not None:
         try:

@@ -22,7 +22,6 @@ from ronda.server.failure import failure_of, said
 from ronda.server.models import Served
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.declarations import held_here, renamed
 from ronda.wire.anthropic.message import MessageAnswer, passes_over_events, write_error
 from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_others, read_request
 from ronda.wire.failures import Failure
@@ -94,9 +93,6 @@ async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Ser
         return for_anthropic(asked), served, []
     thinks = _can_think(served, asked)
     asked = for_others(asked if thinks else replace(asked, effort=None))
-    if asked.hosted:
-        ours = held_here(asked.hosted, [*server.toolbox.names, *[tool.spec.name for tool in served.tools]])
-        asked = replace(asked, choice=renamed(asked.choice, ours))
     return asked, served, [] if thinks else ["this model cannot be told how much to think; 'thinking' was ignored"]
 
 

@@ -17,6 +17,7 @@ from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.drive import Provider, Tool
 from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
+from ronda.wire.capabilities import Need
 
 
 def _as_they_are(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
@@ -51,6 +52,7 @@ class Served(Struct, frozen=True):
     declared: tuple[ToolSpec, ...] = ()
     choice: ToolChoice = AUTO
     options: Options = NO_OPTIONS
+    needs: tuple[Need, ...] = ()  # what the server must have for it
     opener: Opener | None = None  # of an agent whose turns and tools depend on the request
 
     async def open(self, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:

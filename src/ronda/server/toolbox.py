@@ -15,6 +15,7 @@ from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest
 from ronda.tools.callback import CallbackTool
 from ronda.tools.function import FunctionTool
+from ronda.wire.capabilities import Capability, Need, NotHere
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -22,6 +23,9 @@ class Offer(msgspec.Struct, frozen=True):
 
     specs: tuple[ToolSpec, ...]
     handlers: Mapping[str, Tool]
+    stand_ins: Mapping[
+        str, tuple[str, ...]
+    ] = {}  # what a request calls something of a service's → the tools that do it here
 
 
 class Toolbox:
@@ -31,7 +35,9 @@ class Toolbox:
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
         dispatch_url: str | None = None,
         dispatch_timeout: float = 30.0,
+        capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
     ) -> None:
+        """`tools` are offered to every request, those of `capabilities` to the requests that ask for them."""
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.spec.name in self._tools:
@@ -39,6 +45,7 @@ class Toolbox:
             self._tools[tool.spec.name] = tool
         self._specs = tuple([tool.spec for tool in self._tools.values()])
         self._callbacks = dict(callbacks or {})
+        self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
         self._dispatch_url = dispatch_url
         self._dispatch_timeout = dispatch_timeout
         self._own = Offer(self._specs, self._tools)
@@ -52,26 +59,59 @@ class Toolbox:
         """Who here runs tools of which names: for agents that declare them."""
         return {**self._tools}
 
+    def tools_for(self, need: Need, agents: tuple[Tool, ...] = ()) -> tuple[str, ...]:
+        """The names of the tools that do what a request asks for; none where that is not to be had."""
+        if need.hosted.capability in self._capabilities:
+            return tuple([tool.spec.name for tool in self._capabilities[need.hosted.capability]])
+        names = {*self.names, *[tool.spec.name for tool in agents]}
+        found = next((name for name in (need.hosted.tool, need.called) if name in names), None)
+        if found is not None and need.settings:
+            field = need.settings[0]
+            raise BadRequest(
+                f"'{field}' cannot be kept to: '{found}' of this server runs in the place of {need.name}", param=field
+            )
+        return () if found is None else (found,)
+
+    def lacks(self, needs: Sequence[Need], agents: tuple[Tool, ...] = ()) -> list[Need]:
+        return [need for need in needs if not self.tools_for(need, agents)]
+
+    def _meet(self, needs: Sequence[Need], agents: tuple[Tool, ...]) -> dict[str, Tool]:
+        """The tools of the capabilities that are asked for and had; what is neither had nor dispensable is refused."""
+        found: dict[str, Tool] = {}
+        for need in needs:
+            if not self.tools_for(need, agents) and not need.is_optional:
+                raise NotHere(need)
+            if need.hosted.capability is not None:
+                found |= {tool.spec.name: tool for tool in self._capabilities.get(need.hosted.capability, ())}
+        return found
+
     def offer(
-        self, declared: tuple[ToolSpec, ...], rounds: int, agents: tuple[Tool, ...] = (), *, alone: bool = False
+        self,
+        declared: tuple[ToolSpec, ...],
+        rounds: int,
+        agents: tuple[Tool, ...] = (),
+        *,
+        alone: bool = False,
+        needs: Sequence[Need] = (),
     ) -> Offer:
         """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
 
         `agents` are the tools of the agent that answers, `alone` without the server's. One the caller declares under the
         same name is the caller's.
         """
+        asked_for = self._meet(needs, agents) if needs else {}
         for spec in declared:
-            if spec.name in self._tools and not alone:
+            if spec.name in asked_for or (spec.name in self._tools and not alone):
                 raise BadRequest(
                     f"Tool '{spec.name}' conflicts with a registered internal tool. Internal tool names cannot be overridden.",
                     param="tools",
                 )
         if rounds == 0:
             return Offer(declared, {})
-        if not declared and not agents and not alone:
+        if not declared and not agents and not alone and not needs:
             return self._own
-        specs: list[ToolSpec] = []
-        handlers: dict[str, Tool] = {} if alone else {**self._tools}
+        specs: list[ToolSpec] = [tool.spec for tool in asked_for.values()]
+        handlers: dict[str, Tool] = asked_for if alone else {**self._tools, **asked_for}
         names = {spec.name for spec in declared} | handlers.keys()
         for tool in agents:
             if tool.spec.name not in names:
@@ -88,7 +128,8 @@ class Toolbox:
                 handlers[spec.name] = DispatchTool(spec, self._dispatch_url)
             specs.append(spec)
         # The server's first, always in the same order, so that prompt caches hold.
-        return Offer((*(() if alone else self._specs), *specs), handlers)
+        stand_ins = {need.called: found for need in needs if (found := self.tools_for(need, agents))}
+        return Offer((*(() if alone else self._specs), *specs), handlers, stand_ins)
 
 
 def load_tools(path: str) -> tuple[list[Tool], dict[str, Callable[..., Any]]]:

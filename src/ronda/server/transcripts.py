@@ -24,6 +24,7 @@ from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.models import Served
 from ronda.wire.asked import Asked
+from ronda.wire.capabilities import NotHere
 from ronda.wire.openai_chat.server import read_request
 from ronda.wire.projection import Change, Projection, origins, repairs, warnings_of
 
@@ -36,6 +37,8 @@ _BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", 
 
 async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
+    for need in server.toolbox.lacks(asked.needs):
+        raise NotHere(need)
     served = _target(server, asked, owner_of(request))
     heavy = is_heavy(asked.turns)
     return Json(await aside(_checked, served, asked) if heavy else _checked(served, asked))

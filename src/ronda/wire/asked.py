@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.wire.capabilities import Need
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -30,4 +31,5 @@ class Asked(Struct, frozen=True, kw_only=True):
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"
     inputs: dict[str, Any] = {}  # for an agent that has some
+    needs: tuple[Need, ...] = ()  # what the server must have for it
     about: dict[str, Raw] = {}  # kept with the run, for writing its answer again: metadata, what is echoed

@@ -23,12 +23,8 @@ T = TypeVar("T")
 # Fields that ask for something of the server, in whatever dialect, and it is not here: passing them on would promise it.
 NOT_HERE: Final[dict[str, str]] = {
     "tool_dispatch_url": "it is the operator's to set, with --tool-dispatch-url",
-    "web_search_options": "this server has no web search",
-    "files": "this server captures no files",
     "agent_permission": "this server has no approvals",
     "code_execution_permission": "this server has no approvals",
-    "enable_code_execution": "this server has no code execution",
-    "enable_shell": "this server has no shell",
 }
 
 _MOST: Final = 2**63

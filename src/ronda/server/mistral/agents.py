@@ -80,14 +80,15 @@ def serve_agent(agent: AgentBody, base: Served, id: str = "", version: int = 0) 
     options, choice = agent.options()
     extra = {**options.extra, **raws({"guardrails": agent.guardrails or None})}
     options = without_hints(msgspec.structs.replace(options, extra=extra), split_spec(base.spec)[0])
-    specs = agent.specs()
+    declared = agent.declared()
     return ServedAgent(
         name=base.name,
         spec=base.spec,
         provider=base.provider,
         begin=_beginning(base, agent.instructions),
         tools=base.tools,
-        declared=(*beside(base.declared, specs), *specs),
+        declared=(*beside(base.declared, declared.specs), *declared.specs),
+        needs=(*base.needs, *declared.needs),
         choice=choice,
         options=base.options_under(options),
         id=id,
@@ -156,7 +157,8 @@ def _check(server: Server, agent: AgentBody, owner: str) -> None:
     if find_model(server.models, agent.model, owner) is None:
         there_is = ", ".join(f"'{name}'" for name in server.models.listed)
         refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
-    server.toolbox.offer(agent.specs(), 0)  # says if a name is taken
+    declared = agent.declared()
+    server.toolbox.offer(declared.specs, 0, needs=declared.needs)  # says if a name is taken, or something is not here
 
 
 def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:

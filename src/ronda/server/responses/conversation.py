@@ -46,12 +46,17 @@ async def joined(
         before, parent = await _previous(server, asked.previous, owner, local)
         turns = _continued(before, turns)
     lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
+    left_out = [
+        f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
+        for need in server.toolbox.lacks(asked.needs, served.tools)
+        if need.is_optional
+    ]
     _, warning = server.config.rounds_for(asked.max_tool_rounds)
     kept = replace(
         asked.kept,
         model=served.name,
         instructed=bool(lead),
-        warnings=asked.kept.warnings if warning is None else (*asked.kept.warnings, warning),
+        warnings=(*left_out, *([] if warning is None else [warning])),
     )
     return replace(asked, turns=(*lead, *turns), parent=parent, kept=kept)
 

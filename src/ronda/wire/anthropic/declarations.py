@@ -1,13 +1,13 @@
-"""Tools and `tool_choice` of a request. Tools of Anthropic's own are told by their type, and looked up in a table of ours.
+"""Tools and `tool_choice` of a request. Tools of Anthropic's own are told by their type.
 
 An upstream of this dialect runs those itself, or hands their calls to the caller: it is sent the declaration as it came.
-Elsewhere the server must have the tool that the table names, since it is the server that will run it.
+Elsewhere they are what the request needs of the server (`wire.capabilities`).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,28 +16,18 @@ from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
+from ronda.wire.capabilities import Need, hosted_by
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _DATED: Final = re.compile(r"(?P<kind>[a-z0-9_]+?)_20\d{6}")
 
-# Anthropic's tools by their type without its date → the tool of this server that does the same.
-HOSTED: Final[dict[str, str]] = {
-    "web_search": "search_the_web",
-    "web_fetch": "read_page",
-    "code_execution": "run_python",
-    "bash": "run_shell",
-    "text_editor": "edit_file",
-    "memory": "remember",
-    "computer": "use_computer",
-    "computer_toolset": "use_computer",
-    "browser_toolset": "use_browser",
-    "tool_search_tool_bm25": "find_tools",
-    "tool_search_tool_regex": "find_tools",
-    "advisor": "ask_advisor",
-    "mcp_toolset": "call_mcp",
-}
+# Anthropic's own tools, by their type without its date.
+HOSTED: Final = (
+    "web_search", "web_fetch", "code_execution", "bash", "text_editor", "memory", "computer", "computer_toolset",
+    "browser_toolset", "tool_search_tool_bm25", "tool_search_tool_regex", "advisor", "mcp_toolset",
+)  # fmt: skip
 
 # What a declaration may say, and what becomes of it. For a tool that Anthropic's API runs, the API reads it all.
 TOOL_FIELDS: Final[dict[str, str]] = {
@@ -77,30 +67,19 @@ class _PlainTool(Struct, frozen=True, forbid_unknown_fields=True):
 _decode_plain = msgspec.json.Decoder(_PlainTool).decode
 
 
-class Hosted(Struct, frozen=True):
-    """A tool of Anthropic's own, asked for: `ours` does the same here, if the server has it."""
-
-    path: str
-    type: str
-    name: str
-    ours: str
-    native: ToolSpec
-    settings: tuple[str, ...] = ()  # members that say how it should run
-
-
 class Declared(Struct, frozen=True):
     """`elsewhere` is what an upstream of another dialect makes impossible: the field and why."""
 
     tools: tuple[ToolSpec, ...] = ()  # the caller's
     every: tuple[ToolSpec, ...] = ()  # Anthropic's own too, in the caller's order
-    hosted: tuple[Hosted, ...] = ()
+    needs: tuple[Need, ...] = ()  # Anthropic's own, where the model's API is another
     elsewhere: tuple[tuple[str, str], ...] = ()
 
 
 def read_tools(raws: list[Raw]) -> Declared:
     tools: list[ToolSpec] = []
     every: list[ToolSpec] = []
-    hosted: list[Hosted] = []
+    needs: list[Need] = []
     elsewhere: list[tuple[str, str]] = []
     seen: set[str] = set()
     check_count(raws, MAX_TOOLS, "tools")
@@ -112,13 +91,13 @@ def read_tools(raws: list[Raw]) -> Declared:
             tools.append(spec)
             elsewhere += _elsewhere(said, path)
         else:
-            hosted.append(_hosted(said, raw, path))
-            spec = hosted[-1].native
+            spec = ToolSpec(_name_of(said, path), kind="caller", native=raw.copy(), native_api=API)
+            needs.append(_need(said, spec.name, raw, path))
         if spec.name in seen:
             raise BadRequest(f"'{path}': a tool named '{spec.name}' is declared twice", param=path)
         seen.add(spec.name)
         every.append(spec)
-    return Declared(tuple(tools), tuple(every), tuple(hosted), tuple(elsewhere))
+    return Declared(tuple(tools), tuple(every), tuple(needs), tuple(elsewhere))
 
 
 def _caller_s(said: _Tool, raw: Raw, path: str) -> ToolSpec:
@@ -165,37 +144,27 @@ def _elsewhere(said: _Tool, path: str) -> list[tuple[str, str]]:
 _IDLE: Final = frozenset({"type", "name", "cache_control", "mcp_server_name"})
 
 
-def _hosted(said: _Tool, raw: Raw, path: str) -> Hosted:
-    type = said.type or said.name or ""
+def _name_of(said: _Tool, path: str) -> str:
+    name = said.name or _kind(said.type or "")
+    if not _NAME.fullmatch(name):
+        raise bad(f"{path}.name", f"is {name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
+    return name
+
+
+def _kind(type: str) -> str:
     dated = _DATED.fullmatch(type)
-    kind = dated["kind"] if dated is not None else type
-    ours = HOSTED.get(kind)
-    if ours is None:
+    return dated["kind"] if dated is not None else type
+
+
+def _need(said: _Tool, name: str, raw: Raw, path: str) -> Need:
+    type = said.type or said.name or ""
+    hosted = hosted_by(type) if _kind(type) in HOSTED else None
+    if hosted is None:
         known = ", ".join(f"{name}_…" for name in HOSTED)
         raise bad(f"{path}.type", f'is {type[:80]!r}; it can be "custom" or one of Anthropic\'s own: {known}')
     members: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
-    settings = [name for name, value in members.items() if name not in _IDLE and value != NULL]
-    name = said.name or kind
-    if not _NAME.fullmatch(name):
-        raise bad(f"{path}.name", f"is {name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
-    native = ToolSpec(name, kind="caller", native=raw.copy(), native_api=API)
-    return Hosted(path, type, name, ours, native, tuple(settings))
-
-
-def held_here(hosted: tuple[Hosted, ...], names: list[str]) -> dict[str, str]:
-    """The tools of this server that run in the place of Anthropic's, by the names the request has for them."""
-    found: dict[str, str] = {}
-    for tool in hosted:
-        ours = next((name for name in (tool.ours, tool.name) if name in names), None)
-        if ours is None:
-            raise bad(
-                f"{tool.path}.type", f"is {tool.type!r}: this server has no tool for that, and its model has none"
-            )
-        if tool.settings:
-            field = f"{tool.path}.{tool.settings[0]}"
-            raise bad(field, f"cannot be kept to: '{ours}' of this server runs in the place of {tool.type}")
-        found[tool.name] = ours
-    return found
+    settings = [f"{path}.{name}" for name, value in members.items() if name not in _IDLE and value != NULL]
+    return Need(type, f"{path}.type", hosted, called=name, settings=tuple(settings))
 
 
 # ---- which of them ----------------------------------------------------------------------------------------------------
@@ -230,11 +199,3 @@ def read_choice(raw: Raw) -> Chosen:
     if said.name and said.type != "tool":
         raise bad("tool_choice.name", 'goes with {"type": "tool"}')
     return Chosen(choice, bool(said.disable_parallel_tool_use))
-
-
-def renamed(choice: ToolChoice, names: dict[str, str]) -> ToolChoice:
-    """The choice of a tool of Anthropic's own is the choice of ours."""
-    if not names or not choice.names:
-        return choice
-    chosen: Any = tuple([names.get(name, name) for name in choice.names])
-    return msgspec.structs.replace(choice, names=chosen)

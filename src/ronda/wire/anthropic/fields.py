@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from ronda.wire.capabilities import FATES, HOSTED, lack
 from ronda.wire.fields import NOT_HERE
 
 _CACHES: Final = "ignored: caches are the upstream's own business"
+
+# What a server must have for them.
+NEEDED: Final = ("container", "mcp_servers")
 
 # Anthropic's own → what is done with it where the model speaks another dialect.
 OWN: Final[dict[str, str]] = {
@@ -23,8 +27,7 @@ OWN: Final[dict[str, str]] = {
     "context_management": "ignored: what is sent is kept whole",
     "betas": "ignored: they switch on features of Anthropic's",
     "inference_geo": "refused: where other upstreams compute cannot be chosen",
-    "container": "refused: this server has no containers and no skills",
-    "mcp_servers": "refused: this server connects to the MCP servers of its operator alone",
+    **{name: f"refused: {lack(HOSTED[name])}" for name in NEEDED},
 }
 
 # Sampling that other engines know, under the names they have for it.
@@ -66,4 +69,5 @@ FIELDS: Final[dict[str, str]] = {
     **{name: f"passed on to Anthropic; elsewhere {why}" for name, why in OWN.items()},
     **{name: f"ignored: {why}" for name, why in IGNORED.items()},
     **{name: f"refused: {why}" for name, why in REFUSED.items()},
+    **FATES,
 }

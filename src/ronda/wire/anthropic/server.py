@@ -18,9 +18,10 @@ from ronda.core.plan import Options, ResponseFormat, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
-from ronda.wire.anthropic.declarations import Chosen, Declared, Hosted, read_choice, read_tools
-from ronda.wire.anthropic.fields import FIELDS, IGNORED, OWN, PASSED_ON, REFUSED, SAMPLING
+from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, read_tools
+from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
 from ronda.wire.asked import Asked
+from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.fields import (
     bad,
     bounded,
@@ -44,7 +45,7 @@ class MessagesRequest(Asked, frozen=True, kw_only=True):
     own: dict[str, Raw] = msgspec.field(default_factory=dict)  # fields of Anthropic's, as they came
     effort: str | None = None  # what they say of reasoning, in everybody else's words
     elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why
-    hosted: tuple[Hosted, ...] = ()
+    own_needs: tuple[Need, ...] = ()  # of a server whose model speaks another dialect
     every: tuple[ToolSpec, ...] = ()  # the caller's tools and Anthropic's own
 
 
@@ -85,7 +86,8 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         own=own,
         effort=effort,
         elsewhere=_elsewhere(own, conversation, declared),
-        hosted=declared.hosted,
+        needs=read_needs(fields),
+        own_needs=(*[Need(name, name, HOSTED[name]) for name in NEEDED if _is_asked(own, name)], *declared.needs),
         every=declared.every,
     )
 
@@ -99,16 +101,21 @@ def for_anthropic(asked: MessagesRequest) -> MessagesRequest:
 def for_others(asked: MessagesRequest) -> MessagesRequest:
     for name, why in asked.elsewhere:
         raise BadRequest(f"'{name}' is not supported with this model: {why}", param=name)
+    needs = (*asked.needs, *asked.own_needs)
     if asked.effort is None or asked.options.reasoning_effort is not None:
-        return asked
-    return replace(asked, options=replace(asked.options, reasoning_effort=asked.effort))
+        return replace(asked, needs=needs)
+    return replace(asked, needs=needs, options=replace(asked.options, reasoning_effort=asked.effort))
 
 
 def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declared) -> tuple[tuple[str, str], ...]:
-    asked = [name for name in own if bytes(own[name]) not in (b"[]", b"{}")]  # of nothing there is no lack
+    asked = [name for name in own if _is_asked(own, name) and name not in NEEDED]
     found = [(name, OWN[name].removeprefix("refused: ")) for name in asked if OWN.get(name, "")[:7] == "refused"]
     found += [(name, "it is unknown here") for name in own if name not in OWN]
     return (*found, *[("messages", said) for said in conversation.unknown], *declared.elsewhere)
+
+
+def _is_asked(own: dict[str, Raw], name: str) -> bool:
+    return name in own and bytes(own[name]) not in (b"[]", b"{}")  # of nothing there is no lack
 
 
 # ---- the fields -------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
-from ronda.core.plan import Options, ToolChoice, ToolSpec
+from ronda.core.plan import Options, ToolChoice
 from ronda.wire.json import encode
-from ronda.wire.mistral.declared import CompletionArgs, Guardrail, kept_tools, read_args, read_tools
+from ronda.wire.mistral.declared import CompletionArgs, Declared, Guardrail, kept_tools, read_args, read_tools
 from ronda.wire.mistral.details import BODY, Loc, decoder, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -33,9 +33,9 @@ class AgentBody(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     metadata: dict[str, Raw] | None = None
     version_message: str | None = None
 
-    def specs(self) -> tuple[ToolSpec, ...]:
+    def declared(self) -> Declared:
         """Once it was `checked`."""
-        return kept_tools(self.tools)
+        return kept_tools(self.tools, (*BODY, "tools"))
 
     def options(self, loc: Loc = BODY) -> tuple[Options, ToolChoice]:
         return read_args(self.completion_args, (*loc, "completion_args"))
@@ -78,7 +78,7 @@ def read_create(body: bytes) -> AgentBody:
 
 
 def checked(agent: AgentBody) -> AgentBody:
-    """Everything in it can be used; what cannot is refused now, and not when somebody talks to the agent."""
+    """It makes sense; what does not is refused now, and not when somebody talks to the agent."""
     read_tools(agent.tools, (*BODY, "tools"))
     agent.options()
     return agent

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, structs
 
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.schema.validate import check_schema
+from ronda.wire import capabilities
+from ronda.wire.capabilities import Need, lack
 from ronda.wire.fields import MAX_TOOLS
 from ronda.wire.json import encode
 from ronda.wire.mistral.details import Invalid, Loc, check_count, decoder, problem, read_value, refuse
@@ -105,42 +107,57 @@ class _Typed(Struct, frozen=True):
     type: str | None = None
 
 
-# Tools that Mistral runs, and this server does not: refused by name, never offered to a model that could not call them.
-UNAVAILABLE: Final[dict[str, str]] = {
-    "web_search": "this server has no web search",
-    "web_search_premium": "this server has no web search",
-    "code_interpreter": "this server has no code interpreter",
-    "image_generation": "this server makes no images",
-    "document_library": "this server keeps no document libraries",
-    "connector": "this server has no connectors",
+# Tools that Mistral runs itself, by their type.
+HOSTED: Final = (
+    "web_search",
+    "web_search_premium",
+    "code_interpreter",
+    "image_generation",
+    "document_library",
+    "connector",
+)
+TOOLS: Final[dict[str, str]] = {
+    "function": "read",
+    **{name: f"refused: {lack(capabilities.HOSTED[name])}" for name in HOSTED},
 }
-TOOLS: Final[dict[str, str]] = {"function": "read", **{name: f"refused: {why}" for name, why in UNAVAILABLE.items()}}
 
 
-def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> tuple[ToolSpec, ...]:
+class Declared(Struct, frozen=True):
+    """The caller's tools, and what the server must have."""
+
+    specs: tuple[ToolSpec, ...] = ()
+    needs: tuple[Need, ...] = ()
+
+
+def read_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
     specs: dict[str, ToolSpec] = {}
+    needs: list[Need] = []
     check_count(raws or (), MAX_TOOLS, loc)
     for at, raw in enumerate(raws or ()):
         spec = _known_tool(bytes(raw)) or _read_tool(raw, (*loc, at))
+        if isinstance(spec, Need):
+            needs.append(spec)
+            continue
         if spec.name in specs:
             refuse("value_error", (*loc, at, "function", "name"), f"'{spec.name}' is declared twice", spec.name)
         specs[spec.name] = spec
-    return tuple(specs.values())
+    return Declared(tuple(specs.values()), tuple(needs))
 
 
 @lru_cache(maxsize=512)  # a client declares the same tools with every request
 def _known_tool(raw: bytes) -> ToolSpec | None:
     """A tool that can be used; None for one whose place must be said."""
     try:
-        return _read_tool(Raw(raw), ())
+        spec = _read_tool(Raw(raw), ())
     except Invalid:
         return None
+    return spec if isinstance(spec, ToolSpec) else None
 
 
-def _read_tool(raw: Raw, loc: Loc) -> ToolSpec:
+def _read_tool(raw: Raw, loc: Loc) -> ToolSpec | Need:
     kind = read_value(raw, _Typed, loc).type or "function"
-    if kind in UNAVAILABLE:
-        refuse("unavailable", (*loc, "type"), f"'{kind}' cannot be used here: {UNAVAILABLE[kind]}", kind)
+    if kind in HOSTED:
+        return _need(kind, (*loc, "type"))
     if kind != "function":
         expected = ", ".join(f"'{name}'" for name in TOOLS)
         refuse("union_tag_invalid", (*loc, "type"), f"Input should be one of {expected}", kind)
@@ -153,12 +170,26 @@ def _read_tool(raw: Raw, loc: Loc) -> ToolSpec:
     return _spec(function, read_schema(function.parameters, (*inner, "parameters")))
 
 
-def kept_tools(raws: Sequence[Raw] | None) -> tuple[ToolSpec, ...]:
+def _need(kind: str, loc: Loc) -> Need:
+    found = Need(kind, ".".join(map(str, loc[1:])), capabilities.HOSTED[kind])
+    return structs.replace(found, details=[problem("unavailable", loc, found.refusal, encode(kind))])
+
+
+def kept_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
     """Tools that `read_tools` has read before. Checking their schemas again would take a hundred times as long."""
-    functions = [_decode_tool(raw).function for raw in raws or ()]
-    return tuple([_spec(function, _decode_schema(function.parameters)) for function in functions])
+    specs: list[ToolSpec] = []
+    needs: list[Need] = []
+    for at, raw in enumerate(raws or ()):
+        kind = _decode_type(raw).type or "function"
+        if kind in HOSTED:
+            needs.append(_need(kind, (*loc, at, "type")))
+        else:
+            function = _decode_tool(raw).function
+            specs.append(_spec(function, _decode_schema(function.parameters)))
+    return Declared(tuple(specs), tuple(needs))
 
 
+_decode_type = decoder(_Typed).decode
 _decode_tool = decoder(FunctionTool).decode
 _decode_schema = decoder(dict[str, Any]).decode
 

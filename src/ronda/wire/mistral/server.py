@@ -212,13 +212,15 @@ def read_completion(body: bytes) -> CompletionAsked:
     hints = raws({name: getattr(said, name) for name in _HINTS})
     if said.session_id is not None and not said.session_id.isprintable():
         refuse("value_error", (*BODY, "session_id"), "it has characters that cannot be printed", said.session_id)
+    declared = read_tools(said.tools, (*BODY, "tools"))
     about = {"metadata": hints["metadata"]} if "metadata" in hints else {}
     if said.messages[-1].prefix:
         about["prefix"] = Raw(b"true")
     return CompletionAsked(
         model=said.agent_id,
         turns=read_messages(said.messages),
-        tools=read_tools(said.tools, (*BODY, "tools")),
+        tools=declared.specs,
+        needs=declared.needs,
         choice=read_choice(said.tool_choice),
         options=options,
         stream=bool(said.stream),

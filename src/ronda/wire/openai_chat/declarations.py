@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
+from ronda.wire.capabilities import HOSTED, Need
 from ronda.wire.fields import MAX_TOOLS, check_count, decode_field
 from ronda.wire.functions import Function, FunctionTool, spec_of
 from ronda.wire.openai_chat import API
@@ -35,17 +36,33 @@ _HOSTED = {
     "shell": 'tools[].type="shell" is only supported by the Responses API.',
     "namespace": 'tools[].type="namespace" is only supported by the Responses API.',
     "custom": 'tools[].type="custom" is only supported by the Responses API; declare it as a function',
-    "code_interpreter": 'tools[].type="code_interpreter" is not available: this server has no code execution',
 }
+_PYTHON = "code_interpreter"  # the one tool of the service's that is declared here
 
 
-def read_tools(raws: list[Raw]) -> tuple[ToolSpec, ...]:
+class Declared(Struct, frozen=True):
+    """The caller's tools, and what the server must have."""
+
+    specs: tuple[ToolSpec, ...] = ()
+    needs: tuple[Need, ...] = ()
+
+
+_NOTHING = Declared()
+
+
+def read_tools(raws: list[Raw]) -> Declared:
+    if not raws:
+        return _NOTHING
+    needs: list[Need] = []
     tools: list[ToolSpec] = []
     seen: set[str] = set()
     check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
         said: FunctionTool = decode_field(raw, FunctionTool, path)
+        if said.type == _PYTHON:
+            needs.append(Need(_PYTHON, f"{path}.type", HOSTED[_PYTHON], called=_PYTHON))
+            continue
         if said.type != "function":
             known = _HOSTED.get(said.type, f"'{path}.type' is {said.type!r}; only \"function\" is supported here")
             raise BadRequest(known, param=f"{path}.type")
@@ -54,7 +71,7 @@ def read_tools(raws: list[Raw]) -> tuple[ToolSpec, ...]:
             raise BadRequest(f"'{path}': a tool named '{tool.name}' is declared twice", param=path)
         seen.add(tool.name)
         tools.append(tool)
-    return tuple(tools)
+    return Declared(tuple(tools), tuple(needs))
 
 
 def _is_known(raw: Raw) -> bool:
@@ -107,7 +124,7 @@ def read_choice(raw: Raw) -> ToolChoice:
         if not names:
             raise BadRequest("tool_choice.allowed_tools requires at least one tool.", param="tool_choice")
         return ToolChoice(allowed.mode, names)
-    if said.type in _HOSTED:
+    if said.type in _HOSTED or said.type == _PYTHON:
         raise BadRequest(f"tool_choice forcing hosted tool `{said.type}` is not supported.", param="tool_choice")
     raise BadRequest(
         f'\'tool_choice.type\' is {said.type!r}; it can be "function" or "allowed_tools"', param="tool_choice"

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
+from ronda.wire import capabilities
 from ronda.wire.asked import Asked
 from ronda.wire.fields import NOT_HERE, bounded, check_disconnect, field, read_fields, read_session, whole
 from ronda.wire.formats import read_response_format
@@ -50,6 +51,7 @@ _READ = frozenset(
         "response_format",
         "on_disconnect",
         "truncate_sequence",
+        *capabilities.FIELDS,
     ]
 )
 
@@ -76,6 +78,7 @@ FIELDS: Final[dict[str, str]] = {
     "inputs": "read: for an agent that has some",
     "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": 'read: only "cancel"',
+    **capabilities.FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
     "modalities": 'refused: only ["text"]; this server answers with text',
     "safe_prompt": "passed on, where it is true",
@@ -86,11 +89,13 @@ FIELDS: Final[dict[str, str]] = {
 
 def read_request(body: bytes) -> ChatRequest:
     fields = read_fields(body)
+    declared = read_tools(field(fields, "tools", list[Raw], []))
     if fields.keys() <= _USUAL:
         return ChatRequest(
             model=field(fields, "model", str, "default"),
             turns=read_messages(fields),
-            tools=read_tools(field(fields, "tools", list[Raw], [])),
+            tools=declared.specs,
+            needs=declared.needs,
             stream=field(fields, "stream", bool, False),
         )
     for name in fields.keys() & _REFUSED.keys():
@@ -106,7 +111,8 @@ def read_request(body: bytes) -> ChatRequest:
     return ChatRequest(
         model=field(fields, "model", str, "default"),
         turns=read_messages(fields),
-        tools=read_tools(field(fields, "tools", list[Raw], [])),
+        tools=declared.specs,
+        needs=(*capabilities.read_needs(fields), *declared.needs),
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=_read_options(fields),
         stream=stream,

@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL, Turn, user
 from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
+from ronda.wire import capabilities
 from ronda.wire.asked import Asked
 from ronda.wire.fields import (
     NOT_HERE,
@@ -33,7 +34,7 @@ from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.input import read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.sealed import Sealer
-from ronda.wire.openai_responses.tools import read_choice, read_tools
+from ronda.wire.openai_responses.tools import needs_of, read_choice, read_tools
 
 _MORE: Final = "passed on: to an upstream of this API; others have no word for it"
 _SAME: Final = "passed on"
@@ -93,12 +94,17 @@ FIELDS: Final[dict[str, str]] = {
     "on_disconnect": 'read: only "cancel"',
     "n": "refused: only 1; Chat Completions has several choices",
     **{name: f"refused: {why}" for name, why in NOT_HERE.items()},
+    **capabilities.FATES,
 }
 _READ = frozenset([name for name, fate in FIELDS.items() if fate.startswith("read")])
-_REFUSED = {name: fate.removeprefix("refused: ") for name, fate in FIELDS.items() if fate.startswith("refused")}
+_REFUSED = {
+    name: fate.removeprefix("refused: ")
+    for name, fate in FIELDS.items()
+    if fate.startswith("refused") and name not in capabilities.FIELDS
+}
 _NATIVE = tuple([name for name, fate in FIELDS.items() if fate == _MORE])
 # What may be said although it is refused, since it asks for nothing.
-_HARMLESS = {"background": b"false", "generate": b"true", "n": b"1", "files": b"[]"}
+_HARMLESS = {"background": b"false", "generate": b"true", "n": b"1"}
 
 _INCLUDABLE = frozenset(
     {
@@ -153,10 +159,10 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         namespaces=tools.namespaces,
         customs=tools.customs,
         waiting=tools.waiting,
-        warnings=tools.warnings,
         sealed="reasoning.encrypted_content" in include,
         obfuscated=_read_stream_options(fields, stream),
     )
+    choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()
     turns, items, named = _read_input(fields, sealer, may_be_empty=previous is not None)
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
@@ -164,7 +170,8 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         items=items,
         named=tuple(named.items()),
         tools=tools.specs,
-        choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
+        choice=choice,
+        needs=(*capabilities.read_needs(fields), *tools.needs, *needs_of(choice)),
         options=options,
         stream=stream,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),

@@ -1,7 +1,7 @@
 """Tools and `tool_choice` of a request → what the loop knows of them, and back again for the answer's echo.
 
-A tool that the API's own service would run is here only if this server has one like it. Which ones those are is a table, so
-that a server which has one says so in one line.
+A tool that the API's own service would run is something the request needs (`wire.capabilities`): whether the server has it, the
+server knows.
 """
 
 from __future__ import annotations
@@ -11,31 +11,33 @@ from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
+from ronda.wire.capabilities import Need, hosted_by, lack
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import FunctionTool, must_be_name, spec_of
 from ronda.wire.openai_responses import API, waiting
 
-# Hosted tools by the type that declares them, and what a server must have for them.
-HOSTED: Final[dict[str, str]] = {
-    "web_search": "web search",
-    "web_search_2025_08_26": "web search",
-    "web_search_preview": "web search",
-    "web_search_preview_2025_03_11": "web search",
-    "file_search": "file search",
-    "code_interpreter": "code execution",
-    "shell": "shell of its own",
-    "computer": "computer to use",
-    "computer_use": "computer to use",
-    "computer_use_preview": "computer to use",
-    "image_generation": "image generation",
-    "mcp": "MCP servers that a request may name",
-    "tool_search": "search for tools",
-    "programmatic_tool_calling": "programmatic tool calls",
-}
+# Hosted tools, by the type that declares them.
+HOSTED: Final = (
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+    "file_search",
+    "code_interpreter",
+    "shell",
+    "computer",
+    "computer_use",
+    "computer_use_preview",
+    "image_generation",
+    "mcp",
+    "tool_search",
+    "programmatic_tool_calling",
+)
 # Hosted tools that agents (Codex) offer in every request beside their own, whoever serves it: a model may use them, and does
 # without where they are not. Alone, or chosen, they are what the request is about, and refused like the others.
 OFFERED: Final = frozenset({"web_search", "tool_search", "image_generation"})
@@ -46,8 +48,9 @@ FIELDS: Final[dict[str, str]] = {
     "namespace": "read: its functions are called NAMESPACE.NAME by the model",
     "custom": "read: for the model a function of one text, `input`, that is told the grammar it has to follow",
     **{
-        type: f"refused: this server has no {what}" + (_BESIDE if type in OFFERED else "")
-        for type, what in HOSTED.items()
+        type: f"refused: {lack(hosted)}" + (_BESIDE if type in OFFERED else "")
+        for type in HOSTED
+        if (hosted := hosted_by(type)) is not None
     },
     **dict.fromkeys(waiting.OFFERED, "read: the client runs it; a model of another API is offered a function instead"),
     "shell": "read: the client runs it; refused in a container: this server has none",
@@ -68,13 +71,13 @@ class _Tool(FunctionTool, frozen=True):
 
 
 class Declared(Struct, frozen=True):
-    """The tools; the namespaces that some of their names begin with; those whose calls are text; what is left out."""
+    """The tools; the namespaces that some of their names begin with; those whose calls are text; what the server must have."""
 
     specs: tuple[ToolSpec, ...] = ()
     namespaces: tuple[str, ...] = ()
     customs: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()  # whose calls are items of their own
-    warnings: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
 
 
 class _KnownTool(Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,9 +99,12 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     tools: dict[str, ToolSpec] = {}
     namespaces: list[str] = []
     customs: list[str] = []
-    left_out: list[tuple[_Tool, str]] = []
+    needs: list[Need] = []
 
-    def take(spec: ToolSpec, path: str) -> None:
+    def take(spec: ToolSpec | Need, path: str) -> None:
+        if isinstance(spec, Need):
+            needs.append(spec)
+            return
         if spec.name in tools:
             raise bad(path, f"declares a second tool named '{spec.name}'")
         tools[spec.name] = spec
@@ -113,22 +119,18 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
             check_count(said.tools or (), MAX_TOOLS, f"{path}.tools")
             for inner, one in enumerate(said.tools or []):
                 within = f"{path}.tools[{inner}]"
-                take(_spec(_function(decode_field(one, _Tool, within), within), one, within, name), within)
+                take(_function(decode_field(one, _Tool, within), one, within, name), within)
         elif said.type == "custom":
             take(_custom(said, path), path)
             customs.append(said.name or "")
         elif said.type in waiting.OFFERED and waiting.waits(raw):
             take(_waiting(said.type, raw), path)
-        elif said.type in OFFERED:
-            left_out.append((said, path))
         else:
-            take(_spec(_function(said, path), raw, path, ""), path)
+            take(_function(said, raw, path, ""), path)
     if not tools:
-        for said, path in left_out:
-            _function(said, path)  # which refuses it
-    warnings = [f"this server has no {HOSTED[said.type]}: the model is not offered '{path}'" for said, path in left_out]
+        needs = [replace(need, is_optional=False) for need in needs]
     own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
-    return Declared(tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(own), tuple(warnings))
+    return Declared(tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(own), tuple(needs))
 
 
 def _waiting(type: str, raw: Raw) -> ToolSpec:
@@ -157,16 +159,17 @@ def _custom(said: _Tool, path: str) -> ToolSpec:
     )
 
 
-def _function(said: _Tool, path: str) -> _Tool:
+def _function(said: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Need:
     if said.type == "function":
-        return said
-    if said.type in HOSTED:
-        raise bad(f"{path}.type", f"is {said.type!r}: this server has no {HOSTED[said.type]}")
+        return spec_of(said, path, NULL if namespace or _is_known(raw) else raw.copy(), API, namespace)
+    if (need := _need(said.type, f"{path}.type", is_optional=said.type in OFFERED and not namespace)) is not None:
+        return need
     raise bad(f"{path}.type", f'is {said.type[:60]!r}; it can be "function", "custom" or "namespace"')
 
 
-def _spec(said: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec:
-    return spec_of(said, path, NULL if namespace or _is_known(raw) else raw.copy(), API, namespace)
+def _need(type: str | None, path: str, *, is_optional: bool = False) -> Need | None:
+    hosted = hosted_by(type) if type in HOSTED else None
+    return None if hosted is None or type is None else Need(type, path, hosted, is_optional, called=_OF_SERVICE + type)
 
 
 def _is_known(raw: Raw) -> bool:
@@ -202,6 +205,15 @@ class _Choice(Struct, frozen=True):
     allowed_tools: _Allowed | None = None
 
 
+_OF_SERVICE: Final = "hosted:"  # before the type of a tool that is chosen: no function has such a name
+
+
+def needs_of(choice: ToolChoice) -> list[Need]:
+    """What a choice names that is no tool of the caller's."""
+    found = [_need(name.removeprefix(_OF_SERVICE), "tool_choice") for name in choice.names if _OF_SERVICE in name]
+    return [need for need in found if need is not None]
+
+
 def read_choice(raw: Raw) -> ToolChoice:
     """All forms in use: a word, a named function flat or nested, and `allowed_tools` flat or nested."""
     said: str | _Choice = decode_field(raw, str | _Choice, "tool_choice")
@@ -220,10 +232,7 @@ def read_choice(raw: Raw) -> ToolChoice:
             raise BadRequest("tool_choice.allowed_tools requires at least one tool.", param="tool_choice")
         return ToolChoice(mode, tuple(dict.fromkeys([_chosen(tool) for tool in tools])))
     if said.type in HOSTED:
-        raise BadRequest(
-            f"tool_choice names the hosted tool `{said.type}`: this server has no {HOSTED[said.type]}.",
-            param="tool_choice",
-        )
+        return ToolChoice("required", (_OF_SERVICE + said.type,), named=True)
     raise bad("tool_choice.type", f'is {said.type[:60]!r}; it can be "function" or "allowed_tools"')
 
 
@@ -232,10 +241,7 @@ def _chosen(tool: _Named) -> str:
     if tool.type is not None and tool.type in waiting.OFFERED:
         return tool.type
     if tool.type is not None and tool.type in HOSTED:
-        raise BadRequest(
-            f"tool_choice.allowed_tools contains the hosted tool `{tool.type}`: this server has no {HOSTED[tool.type]}.",
-            param="tool_choice",
-        )
+        return _OF_SERVICE + tool.type
     if not named.name:
         raise BadRequest("'tool_choice' names no function", param="tool_choice")
     return f"{named.namespace}.{named.name}" if named.namespace else named.name

@@ -1,0 +1,135 @@
+"""What a request may ask a server for beside the caller's own tools: one table for all dialects, and one sentence.
+
+A dialect's reader says what a request needs; the server says what it has (`server.toolbox`). What is asked for and not had
+is refused in the dialect's own shape, or left out with a warning where the caller can do without.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ronda.core.plan import ToolChoice
+from ronda.errors import BadRequest
+
+Capability: TypeAlias = Literal["python", "shell", "files", "skills", "search", "fetch", "images", "mcp"]
+
+
+class Hosted(Struct, frozen=True):
+    """Something that a service does itself, with its own tools.
+
+    `tool` is the name of a tool that does the same: a server whose operator has given it one has what is asked for.
+    """
+
+    noun: str
+    tool: str = ""
+    capability: Capability | None = None  # None: no server of ours has it by itself
+
+
+_SEARCH: Final = Hosted("web search", "search_the_web", "search")
+_PYTHON: Final = Hosted("code execution", "run_python", "python")
+_SHELL: Final = Hosted("shell", "run_shell", "shell")
+_MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp")
+_COMPUTER: Final = Hosted("computer to use", "use_computer")
+_TOOL_SEARCH: Final = Hosted("search for tools", "find_tools")
+
+# What asks for it: the types of tools, without their dates, and the fields of requests.
+HOSTED: Final[dict[str, Hosted]] = {
+    "web_search": _SEARCH,
+    "web_search_options": _SEARCH,
+    "web_search_premium": _SEARCH,
+    "web_search_preview": _SEARCH,
+    "web_fetch": Hosted("way to fetch pages", "read_page", "fetch"),
+    "code_interpreter": _PYTHON,
+    "code_execution": _PYTHON,
+    "enable_code_execution": _PYTHON,
+    "shell": _SHELL,
+    "bash": _SHELL,
+    "enable_shell": _SHELL,
+    "file_search": Hosted("file search", "search_files", "files"),
+    "document_library": Hosted("document libraries", "search_files", "files"),
+    "files": Hosted("capture of files", "", "files"),
+    "text_editor": Hosted("files to edit", "edit_file", "files"),
+    "memory": Hosted("memory", "remember", "files"),
+    "container": Hosted("containers and no skills", "", "skills"),
+    "image_generation": Hosted("image generation", "make_image", "images"),
+    "mcp": _MCP,
+    "mcp_servers": _MCP,
+    "mcp_toolset": _MCP,
+    "connector": Hosted("connectors", "", "mcp"),
+    "computer": _COMPUTER,
+    "computer_toolset": _COMPUTER,
+    "computer_use": _COMPUTER,
+    "computer_use_preview": _COMPUTER,
+    "browser_toolset": Hosted("browser", "use_browser"),
+    "tool_search": _TOOL_SEARCH,
+    "tool_search_tool_bm25": _TOOL_SEARCH,
+    "tool_search_tool_regex": _TOOL_SEARCH,
+    "programmatic_tool_calling": Hosted("programmatic tool calls"),
+    "advisor": Hosted("advisor", "ask_advisor"),
+}
+
+_DATE: Final = re.compile(r"_20\d\d_?\d\d_?\d\d\Z")
+
+
+def hosted_by(type: str) -> Hosted | None:
+    """What a type of tool asks for. `web_search_20250305` → as `web_search`: a date is only that of the declaration."""
+    return HOSTED.get(_DATE.sub("", type))
+
+
+class Need(Struct, frozen=True):
+    """What a request asks for, and where it says so."""
+
+    name: str  # the type of a tool, or a field
+    path: str
+    hosted: Hosted
+    is_optional: bool = False  # the caller does without, and hears of it
+    called: str = ""  # what `tool_choice` calls it
+    settings: tuple[str, ...] = ()  # members that say how it should be done
+    details: object = None  # what the dialect says beside a message
+
+    @property
+    def reason(self) -> str:
+        return lack(self.hosted)
+
+    @property
+    def refusal(self) -> str:
+        return f"'{self.name}' cannot be used here: {self.reason}"
+
+
+def lack(hosted: Hosted) -> str:
+    return f"this server has no {hosted.noun}"
+
+
+class NotHere(BadRequest):
+    """A request needs what the server does not have."""
+
+    def __init__(self, need: Need) -> None:
+        super().__init__(need.refusal, param=need.path)
+        if need.details is not None:  # a dialect that says place by place what is wrong: with its own status
+            self.details = need.details
+            self.status_hint = 422
+
+
+# Fields that every dialect may have, beside its own.
+FIELDS: Final = ("web_search_options", "files", "enable_code_execution", "enable_shell")
+FATES: Final[dict[str, str]] = {name: f"refused: {lack(HOSTED[name])}" for name in FIELDS}
+_NOTHING: Final = (b"false", b"[]")
+
+
+def read_needs(fields: Mapping[str, Raw]) -> tuple[Need, ...]:
+    """What these fields ask for; one that says false, or nothing, does not."""
+    asked = [name for name in FIELDS if name in fields and bytes(fields[name]) not in _NOTHING]
+    return tuple([Need(name, name, HOSTED[name]) for name in asked])
+
+
+def renamed(choice: ToolChoice, stand_ins: Mapping[str, tuple[str, ...]]) -> ToolChoice:
+    """The choice of what a service has is the choice of the tools that stand in for it here."""
+    if not stand_ins or not choice.names:
+        return choice
+    names = [name for chosen in choice.names for name in stand_ins.get(chosen, (chosen,))]
+    return replace(choice, names=tuple(dict.fromkeys(names)))
