@@ -10,6 +10,7 @@ import pytest
 from tests.cli.commands import shown
 
 from ronda.prompty import schema
+from ronda.wire.events import schema as events_schema
 
 TOOLS = '''
 from ronda import tool
@@ -310,6 +311,9 @@ def test_messages_are_printed_as_they_would_be_sent(tmp_path: Path, capsys: pyte
 def test_the_schema_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = shown(capsys, "schema")
     assert (code, json.loads(out)) == (0, schema())
+    assert json.loads(shown(capsys, "schema", "prompty")[1]) == schema()
+    assert json.loads(shown(capsys, "schema", "events")[1]) == json.loads(json.dumps(events_schema()))
+    assert shown(capsys, "schema", "runs")[0] == 2
     path = tmp_path / "schema.json"
     assert shown(capsys, "schema", "-o", str(path)) == (0, "", "")
     assert json.loads(path.read_text()) == schema()

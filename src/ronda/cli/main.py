@@ -134,8 +134,9 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     _schema_parser(
         commands.add_parser(
             "schema",
-            help="print the JSON Schema of prompty files",
-            description="The front matter of prompty files as a JSON Schema, for editors.",
+            help="print the JSON Schema of prompty files, or of events",
+            description="The front matter of prompty files as a JSON Schema, for editors; or the events of a run, for programs "
+            "that follow one over HTTP.",
         )
     )
     _models_parser(
@@ -309,6 +310,9 @@ def _render_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _schema_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what", nargs="?", choices=("prompty", "events"), default="prompty", help="of what: prompty, events"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write it to this file instead")
 
 

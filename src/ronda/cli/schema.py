@@ -1,4 +1,4 @@
-"""`ronda schema`: the front matter of prompty files as a JSON Schema, for editors."""
+"""`ronda schema`: a JSON Schema of the front matter of prompty files, for editors; or of a run's events, for clients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 import msgspec
 
 from ronda.errors import BadConfig
-from ronda.prompty.json_schema import schema as front_matter
 
 
 def schema(asked: argparse.Namespace) -> int:
-    text = msgspec.json.format(msgspec.json.encode(front_matter()), indent=2).decode() + "\n"
+    if asked.what == "events":
+        from ronda.wire.events import schema as make
+    else:
+        from ronda.prompty.json_schema import schema as make
+    text = msgspec.json.format(msgspec.json.encode(make()), indent=2).decode() + "\n"
     if asked.output is None:
         sys.stdout.write(text)
         return 0

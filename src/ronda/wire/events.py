@@ -1,0 +1,223 @@
+"""A run's events as JSON, for whoever follows it over HTTP: a wire of its own, with a version.
+
+    events → JSON     one object per event, told apart by its `type`: facts, and previews
+    JSON → events     what is not known is passed over: members, and whole kinds of events (`Unknown`)
+
+It says what happened, not how a run is kept. Of a start it leaves out the plan, the owner and what doors keep with a run;
+everywhere it leaves out instructions and what only a provider's own API can read. Within a version members are added, never
+changed and never taken away.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias, assert_never, get_args
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ronda.core.events import (
+    CallDelta,
+    Checked,
+    Compacted,
+    Event,
+    LogprobsDelta,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    RunStarted,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, SystemTurn, ToolTurn, Usage, UserTurn
+from ronda.errors import BadRequest
+
+VERSION: Final = 1
+
+# Where an event stands: its fact's number, and how many previews came since that fact.
+Position: TypeAlias = tuple[int, int]
+
+
+class Started(Struct, frozen=True, tag="run_started", omit_defaults=True):
+    """A run began. `turns` is the conversation it began with, without instructions."""
+
+    version: int
+    run: str
+    model: str
+    turns: tuple[UserTurn | AssistantTurn | ToolTurn, ...]
+    tools: tuple[str, ...] = ()
+    at: float = 0.0
+    parent: tuple[str, int] | None = None
+    session: str = ""
+    sibling: int = 0
+
+
+class Finished(Struct, frozen=True, tag="model_finished", omit_defaults=True):
+    """The model's turn is complete. `logprobs` are token probabilities, in the provider's JSON."""
+
+    turn: AssistantTurn
+    usage: Usage = NO_USAGE
+    at: float = 0.0
+    logprobs: Any = None
+
+
+class Unknown(Struct, frozen=True):
+    """An event of a kind that is newer than this reader."""
+
+    type: str
+    payload: Raw
+
+
+# Said as they are.
+_Same: TypeAlias = (
+    TextDelta
+    | ReasoningDelta
+    | RefusalDelta
+    | CallDelta
+    | LogprobsDelta
+    | ModelStarted
+    | ModelRetried
+    | ModelFailed
+    | ToolStarted
+    | Compacted
+    | Warned
+    | RunFinished
+)
+WireEvent: TypeAlias = Started | Finished | _Same | ModelInterrupted | ToolFinished | Checked | Steered
+
+
+def shown(event: Event) -> WireEvent | None:
+    """What is said of an event; nothing of one that only a provider's own API has a word for."""
+    match event:
+        case NativeDelta():
+            return None
+        case RunStarted(plan=plan):
+            return Started(
+                version=VERSION,
+                run=event.run,
+                model=plan.model,
+                turns=tuple([_bare(turn) for turn in event.turns if not isinstance(turn, SystemTurn)]),
+                tools=tuple([tool.name for tool in plan.tools]),
+                at=event.at,
+                parent=event.parent,
+                session=event.session,
+                sibling=event.sibling,
+            )
+        case ModelFinished(turn=turn):
+            logprobs = None if event.logprobs == NULL else event.logprobs
+            return Finished(_bare(turn), event.usage, event.at, logprobs)
+        case ModelInterrupted(turn=turn):
+            return replace(event, turn=_bare(turn))
+        case ToolFinished(result=result):
+            return event if result.native is None else replace(event, result=replace(result, native=None))
+        case Checked():
+            return event if event.rewrite is None else replace(event, rewrite=None)
+        case Steered(turn=turn):
+            return replace(event, turn=_bare(turn))
+        case (
+            TextDelta()
+            | ReasoningDelta()
+            | RefusalDelta()
+            | CallDelta()
+            | LogprobsDelta()
+            | ModelStarted()
+            | ModelRetried()
+            | ModelFailed()
+            | ToolStarted()
+            | Compacted()
+            | Warned()
+            | RunFinished()
+        ):
+            return event
+        case _:
+            assert_never(event)
+
+
+def _bare(turn: Any) -> Any:
+    """A turn without the provider's own JSON."""
+    if isinstance(turn, ToolTurn):
+        return ToolTurn(tuple([replace(result, native=None) for result in turn.results]))
+    return turn if turn.native is None else replace(turn, native=None)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def write(event: WireEvent) -> bytes:
+    return _encode(event)
+
+
+def write_frame(position: Position, event: Event) -> bytes:
+    """One server-sent event, whose id is where to go on from."""
+    said = shown(event)
+    if said is None:
+        return b""
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (
+        write_position(position).encode(),
+        _TAGS[type(said)],
+        _encode(said),
+    )
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------
+
+
+class _Typed(Struct, frozen=True):
+    type: str
+
+
+_KINDS: Final = get_args(WireEvent)
+_TAGS: Final[dict[type, bytes]] = {kind: kind.__struct_config__.tag.encode() for kind in _KINDS}
+_KNOWN: Final = frozenset(_TAGS.values())
+_decode_type = msgspec.json.Decoder(_Typed).decode
+_decode = msgspec.json.Decoder(WireEvent).decode
+
+
+def read(data: bytes) -> WireEvent | Unknown:
+    try:
+        type = _decode_type(data).type
+        return _decode(data) if type.encode() in _KNOWN else Unknown(type, Raw(data))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadRequest(f"this is no event of a run: {error}") from error
+
+
+def write_position(position: Position) -> str:
+    fact, preview = position
+    return f"{fact}.{preview}" if preview else str(fact)
+
+
+def read_position(text: str, param: str) -> Position:
+    fact, dot, preview = text.partition(".")
+    is_number = text.isascii() and fact.isdecimal() and (preview.isdecimal() or not dot)
+    if not is_number or len(text) > 40:
+        raise BadRequest(f"'{param}' is {text[:60]!r}; a position is written as 12 or 12.345", param=param)
+    return int(fact), int(preview or 0)
+
+
+_NEVER_SAID: Final = frozenset({"native", "rewrite"})
+
+
+def schema() -> dict[str, Any]:
+    """The JSON of an event as a JSON Schema."""
+    (events,), named = msgspec.json.schema_components([WireEvent], ref_template="#/$defs/{name}")
+    for kind in named.values():
+        for name in _NEVER_SAID & kind.get("properties", {}).keys():
+            del kind["properties"][name]
+    for name in ("Native", "SystemTurn"):
+        del named[name]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"An event of a Ronda run, version {VERSION}",
+        "description": "Members and kinds of events may be added within a version: pass over what you do not know.",
+        **events,
+        "$defs": named,
+    }

@@ -1,0 +1,138 @@
+"""A run's events as JSON: what is written is read again, fits its schema, and keeps what is nobody's business to itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.any_event import EVENTS
+
+from ronda.core.events import Event, NativeDelta, RunStarted, TextDelta, ToolStarted
+from ronda.core.parts import SystemTurn, user
+from ronda.core.plan import Options, Plan, ToolSpec
+from ronda.errors import BadRequest
+from ronda.schema.validate import Validator
+from ronda.wire.events import (
+    VERSION,
+    Unknown,
+    read,
+    read_position,
+    schema,
+    shown,
+    write,
+    write_frame,
+    write_position,
+)
+
+SCHEMA = schema()
+FITS = Validator(SCHEMA)
+
+
+@given(EVENTS)
+def test_what_is_written_is_read_again(event: Event) -> None:
+    said = shown(event)
+    if said is None:
+        return
+    written = write(said)
+
+    again = read(written)
+
+    assert not isinstance(again, Unknown)
+    assert json.loads(write(again)) == json.loads(written)
+    assert type(again) is type(said)
+
+
+@given(EVENTS)
+def test_what_is_written_fits_the_schema(event: Event) -> None:
+    said = shown(event)
+    if said is not None:
+        assert FITS.explain(json.loads(write(said))) is None
+
+
+def test_every_kind_of_event_but_a_providers_own_is_said() -> None:
+    tags = {kind.__struct_config__.tag for kind in get_args(Event) if kind is not NativeDelta}
+
+    assert {*SCHEMA["discriminator"]["mapping"]} == tags
+
+
+@given(EVENTS, st.dictionaries(st.sampled_from(["newer", "x_trace", "z"]), st.integers(), min_size=1))
+def test_members_that_are_newer_than_the_reader_are_passed_over(event: Event, more: dict[str, int]) -> None:
+    said = shown(event)
+    if said is None:
+        return
+    written = json.loads(write(said))
+
+    assert read(json.dumps({**more, **written}).encode()) == read(json.dumps(written).encode())
+
+
+def test_a_kind_of_event_that_is_newer_than_the_reader_is_known_by_its_name() -> None:
+    data = b'{"type":"run_dreamt","of":["sheep"]}'
+
+    found = read(data)
+
+    assert isinstance(found, Unknown)
+    assert (found.type, bytes(found.payload)) == ("run_dreamt", data)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"type":5}', b'{"type":"text_delta"}', b'{"type":"\xff"}'])
+def test_what_is_no_event_is_refused(data: bytes) -> None:
+    with pytest.raises(BadRequest, match="no event of a run"):
+        read(data)
+
+
+SECRET = "kept to ourselves"
+
+
+def keys(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return {*value, *[key for one in value.values() for key in keys(one)]}
+    return {key for one in value for key in keys(one)} if isinstance(value, list) else set()
+
+
+@given(EVENTS)
+def test_a_providers_own_json_is_never_said(event: Event) -> None:
+    said = shown(event)
+
+    assert said is None or not keys(json.loads(write(said))) & {"native", "plan", "owner", "about", "held", "rewrite"}
+
+
+def test_instructions_and_how_a_run_is_kept_are_not_said() -> None:
+    plan = Plan("script:x", (ToolSpec("look", SECRET),), options=Options(extra={}))
+    start = RunStarted("run_1", plan, (SystemTurn(SECRET), user("hi")), 1.0, owner=SECRET)
+    said = shown(start)
+    assert said is not None
+
+    assert SECRET.encode() not in write(said)
+    assert json.loads(write(said)) == {
+        "type": "run_started",
+        "version": VERSION,
+        "run": "run_1",
+        "model": "script:x",
+        "tools": ["look"],
+        "turns": [{"type": "user", "parts": [{"type": "text", "text": "hi"}]}],
+        "at": 1.0,
+    }
+
+
+def test_a_frame_has_the_position_and_the_kind() -> None:
+    assert (
+        write_frame((12, 345), TextDelta("é"))
+        == 'id: 12.345\nevent: text_delta\ndata: {"type":"text_delta","text":"é"}\n\n'.encode()
+    )
+    assert write_frame((12, 0), ToolStarted("c1", name="look")).startswith(b"id: 12\nevent: tool_started\n")
+
+
+@given(st.tuples(st.integers(0, 10**12), st.integers(0, 10**12)))
+def test_a_position_is_read_as_it_was_written(position: tuple[int, int]) -> None:
+    assert read_position(write_position(position), "after") == position
+
+
+@pytest.mark.parametrize("text", ["", ".", "1.", ".1", "-1", "1.2.3", "x", "1e3", "٣", "1" * 41, " 1", "1 "])
+def test_what_is_no_position_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadRequest, match="a position is written as 12 or") as refused:
+        read_position(text, "after")
+
+    assert refused.value.param == "after"
