@@ -339,6 +339,10 @@ class Door:
             async with soon():
                 await server.runs.close()
 
+    def put(self, app: Any) -> None:
+        """Serve this for the rest of the block."""
+        self._app = app
+
     async def close(self) -> None:
         for client in self._clients.values():
             await client.close()

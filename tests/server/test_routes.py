@@ -7,10 +7,13 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import ASGIApp
 from tests.interaction.doors import Door
 
-from ronda.server.routes import ROUTES
-from ronda.server.routing import WEBSOCKET, Route
+from ronda.server.app import App, Server
+from ronda.server.exchange import Incoming, Json
+from ronda.server.routes import RESPONSES, ROUTES
+from ronda.server.routing import WEBSOCKET, Route, Routes
 from ronda.testing import ScriptedModel
 from ronda.wire.failures import Failure
 
@@ -69,6 +72,24 @@ async def test_a_slash_at_the_end_of_an_address_changes_nothing(door: Door, path
 
 def test_nothing_but_the_servers_own_health_is_open_to_everybody() -> None:
     assert [row.path for row in ROUTES.rows if row.scope == "public"] == ["/health", "/"]
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+async def test_what_needs_a_capability_is_there_where_the_server_has_it(door: Door, has_files: bool) -> None:
+    async def list_files(server: Server, request: Incoming) -> ASGIApp:
+        return Json(b"[]")
+
+    row = Route("GET", "/v1/files", RESPONSES, list_files, "read", capability="files")
+
+    async with door.serving(ScriptedModel(), capabilities={"files": []} if has_files else None) as served:
+        door.put(App(served.server, Routes([row], RESPONSES)))
+        async with served.http.get(f"{served.url}/files") as answer:
+            body = await answer.json()
+
+    if has_files:
+        assert (answer.status, body) == (200, [])
+    else:
+        assert (answer.status, body["error"]["code"]) == (404, "capability_missing")
 
 
 SEGMENT = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=20)

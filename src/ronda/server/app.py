@@ -119,6 +119,8 @@ class App:
         else:
             route, places = found
             try:
+                if route.capability is not None:
+                    self._server.toolbox.check_capability(route.capability)
                 answer = await route.handler(self._server, Incoming(scope, receive, places))
             except RondaError as error:
                 answer = said(failure_of(error), route.dialect.error)

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from ronda.server.exchange import NO_PLACES, Incoming
 from ronda.server.failure import ErrorWriter
+from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
@@ -40,13 +41,17 @@ class Dialect(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True):
-    """One row. `{name}` in a path stands for one segment, `{name:path}` for all that is left."""
+    """One row. `{name}` in a path stands for one segment, `{name:path}` for all that is left.
+
+    What needs a `capability` is there on servers that have it.
+    """
 
     method: str
     path: str
     dialect: Dialect
     handler: Handler
     scope: KeyScope
+    capability: Capability | None = None
 
 
 class Routes:

@@ -12,7 +12,7 @@ import msgspec
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
-from ronda.errors import BadConfig, BadRequest
+from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.tools.callback import CallbackTool
 from ronda.tools.function import FunctionTool
 from ronda.wire.capabilities import Capability, Need, NotHere
@@ -71,6 +71,10 @@ class Toolbox:
                 f"'{field}' cannot be kept to: '{found}' of this server runs in the place of {need.name}", param=field
             )
         return () if found is None else (found,)
+
+    def check_capability(self, name: Capability) -> None:
+        if name not in self._capabilities:
+            raise NotFound(f"this server has no '{name}'; its operator can switch it on", code="capability_missing")
 
     def lacks(self, needs: Sequence[Need], agents: tuple[Tool, ...] = ()) -> list[Need]:
         return [need for need in needs if not self.tools_for(need, agents)]
