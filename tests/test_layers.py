@@ -1,6 +1,6 @@
 """Imports point one way:
 
-cli → server → agent → prompty → tools → providers | trace → journal → store → drive → wire, schema → core → errors
+cli → server → agent → host | prompty → tools → providers | trace → journal → store → drive → wire, schema → core → errors
 """
 
 import ast
@@ -19,9 +19,10 @@ BELOW = {
     "journal": {"store"},
     "providers": {"journal"},
     "trace": {"journal"},
+    "host": {"trace"},
     "tools": {"providers", "trace"},
     "prompty": {"tools"},
-    "agent": {"prompty"},
+    "agent": {"prompty", "host"},
     "testing": {"agent"},
     "server": {"agent"},
     "runner": {"server"},

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from msgspec import Raw
 from starlette.types import ASGIApp
 
-from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
+from ronda.core.events import Event
 from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan, ToolChoice, ToolSpec
@@ -27,9 +27,9 @@ from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, RondaError, UpstreamError
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of, said, said_of_run
-from ronda.server.follow import KEEP_ALIVE, EventStream, Watch
+from ronda.server.follow import EventStream, Watch
 from ronda.server.models import Opened, Served, beside
-from ronda.server.runs import LiveRun, Sink, new_id
+from ronda.server.runs import LiveRun, OtherIds, new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import Asked
@@ -59,14 +59,6 @@ class Writer(Protocol):
 MakeWriter: TypeAlias = Callable[[Sequence[Run], str, Sequence[str]], Writer]
 
 
-_SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished}
-
-
-def _is_shown(event: Event) -> bool:
-    """Whether a stream is opened for it. What comes before (a call begins, is tried again, fails) a status can still say."""
-    return type(event) in _SHOWN or (type(event) is RunFinished and event.reason not in ("failed", "cancelled"))
-
-
 def owner_of(request: Incoming) -> str:
     """Whose request it is. While no keys are configured any is accepted, but one bearer never finds another's runs."""
     said = request.authorization
@@ -75,6 +67,8 @@ def owner_of(request: Incoming) -> str:
 
 class Exchange:
     """One request and its answer."""
+
+    _other_ids: OtherIds | None = None
 
     def __init__(
         self,
@@ -93,7 +87,6 @@ class Exchange:
         self._write_error = write_error
         self._lives: list[LiveRun] = []
         self._writer: Writer
-        self._sink: Sink
         self._client_left = False
 
     async def answer(self) -> ASGIApp:
@@ -126,35 +119,26 @@ class Exchange:
         return any(live.cancel_was_asked for live in self._lives)
 
     def _streamed(self, headers: Sequence[Header]) -> ASGIApp:
-        keep = partial(self._keep_start, headers) if self._outlives_process else None
-        stream = EventStream(headers, getattr(self._writer, "keep_alive", KEEP_ALIVE), keep)
-        open_runs = len(self._lives)
-
-        def take(sibling: int, batch: Sequence[Event]) -> None:
-            if data := self._writer.feed(sibling, batch):
-                stream.put(data)
-                if not stream.is_open and any(map(_is_shown, batch)):
-                    stream.open()
-
-        def finished(live: LiveRun) -> None:
-            nonlocal open_runs
-            open_runs -= 1
-            if live.error is not None:
-                stream.put(self._writer.broke_down(live.run.start.sibling))
-                self._server.report(live.error, live.run)
-            if open_runs:
-                return
-            self._sink = _ignore  # `take` knows us: a cycle would leave every request to the collector
-            if not stream.is_open and (failure := self._failure_of_all()) is not None:
-                stream.replace(said_of_run(failure, self._write_error, tuple(headers)))
-            else:
-                stream.end()
-
-        self._sink = take
+        stream = EventStream(
+            [live.follow() for live in self._lives],
+            self._writer,
+            headers,
+            before_head=partial(self._keep_start, headers) if self._outlives_process else None,
+            instead=partial(self._instead, headers),
+            gone=self._gone,
+        )
         for live in self._lives:
-            live.start(finished)
-        stream.gone = self._gone
+            live.start(self._finished)
         return stream
+
+    def _finished(self, live: LiveRun) -> None:
+        if live.error is not None:
+            self._broken(live.error, live)
+
+    def _instead(self, headers: Sequence[Header]) -> ASGIApp | None:
+        """Where nothing was shown, and nothing will be: a status that says so."""
+        failure = self._failure_of_all()
+        return None if failure is None else said_of_run(failure, self._write_error, tuple(headers))
 
     async def _keep_start(self, headers: Sequence[Header]) -> ASGIApp | None:
         """Wait until what the stream's ids name is kept; if that cannot be, this is the answer."""
@@ -167,7 +151,6 @@ class Exchange:
 
     async def _drive_all(self) -> None:
         """One run is driven right here; several side by side."""
-        self._sink = self._writer.fold
         if len(self._lives) == 1:
             try:
                 await self._lives[0].drive()
@@ -244,7 +227,6 @@ class Exchange:
                     opened,
                     provider=provider,
                     offer=offer,
-                    sink=self._take,
                     owner=owner,
                     session=session,
                     parent=asked.parent or parent,
@@ -252,6 +234,7 @@ class Exchange:
                     about=self._about(turns, opened),
                     keep=asked.keep,
                     said=turns,
+                    other_ids=self._other_ids,
                 )
             )
         warnings = [warning] if warning is not None else []
@@ -260,9 +243,6 @@ class Exchange:
     def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
         """What is kept with the run. `opened` is the conversation with what an agent says around it."""
         return self._asked.about
-
-    def _take(self, sibling: int, batch: Sequence[Event]) -> None:
-        self._sink(sibling, batch)
 
     def _gone(self) -> None:
         self._client_left = True
@@ -276,6 +256,7 @@ class Exchange:
         for live in self._lives:
             if (failure := self._failure_of(live)) is not None:
                 return said_of_run(failure, self._write_error, tuple(headers))
+            live.fold_into(self._writer)
         return Json(self._writer.body(), 200, headers)
 
     def _failure_of(self, live: LiveRun) -> Failure | None:
@@ -286,10 +267,6 @@ class Exchange:
         """Why none of them has one: the first that went wrong says it."""
         failures = [self._failure_of(live) for live in self._lives]
         return failures[0] if all(failures) else None
-
-
-def _ignore(sibling: int, batch: Sequence[Event]) -> None:
-    """The sink of an exchange that is over."""
 
 
 def _as_ours(error: BaseException) -> RondaError:

@@ -1,12 +1,15 @@
-"""HTTP at the edge of a run: bytes out as they come, and a client that goes away takes its runs with it."""
+"""HTTP at the edge of a run: bytes out as fast as the client takes them, and a client that goes away takes its runs with it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
+from ronda.host.log import FellBehind
 
 # How long a client waits for the head of a stream: until then a failure has its own status.
 HEAD_SECONDS = 5.0
@@ -14,6 +17,13 @@ KEEP_ALIVE_SECONDS = 10.0  # of silence
 KEEP_ALIVE = b": keep-alive\n\n"
 # Most answers are over before this; only longer ones are worth a task that listens for the client going away.
 _WATCH_AFTER = 0.05
+
+_SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished}
+
+
+def _is_shown(event: Event) -> bool:
+    """Whether a stream is opened for it. What comes before (a call begins, is tried again, fails) a status can still say."""
+    return type(event) in _SHOWN or (type(event) is RunFinished and event.reason not in ("failed", "cancelled"))
 
 
 class Watch:
@@ -42,106 +52,176 @@ class Watch:
             self._task = None  # which knows us, by where it was cancelled: a cycle, with all that `gone` knows
 
 
+class Following(Protocol):
+    """Events to be written, as `host.log.Follower` gives them."""
+
+    @property
+    def is_over(self) -> bool: ...
+
+    @property
+    def is_broken(self) -> bool: ...
+
+    def pull(self) -> list[Event]: ...
+
+    def wake(self, waiter: asyncio.Future[None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class StreamWriter(Protocol):
+    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes: ...
+
+    def broke_down(self, sibling: int) -> bytes: ...
+
+
 def _nobody_left() -> None:
     """Said to nobody: whoever cared has been told, and is let go of."""
 
 
 class EventStream:
-    """A stream that is written while it is read: `put` takes bytes from wherever, `end` closes it.
+    """What happens in some runs, written as a client reads it: events are pulled when the bytes before them are taken.
 
-    Its head waits for something to show (`open`), but not for ever: until then the answer may be another one (`replace`),
-    whose status says what went wrong. `before_head` is awaited last before it; what that gives is the answer instead.
+    Its head waits for something to show, but not for ever. Where the runs are over before that, `instead` may give another
+    answer, whose status says what went wrong. `before_head` is awaited last before it; what that gives is the answer instead.
     """
 
     def __init__(
         self,
+        followers: Sequence[Following],
+        writer: StreamWriter,
         headers: Sequence[tuple[bytes, bytes]] = (),
-        keep_alive: bytes = KEEP_ALIVE,
+        *,
+        is_open: bool = False,
         before_head: Callable[[], Awaitable[ASGIApp | None]] | None = None,
+        instead: Callable[[], ASGIApp | None] | None = None,
+        gone: Callable[[], None] = _nobody_left,
     ) -> None:
-        self._keep_alive_bytes = keep_alive  # sent while there is nothing else
+        self._followers: list[Following | None] = list(followers)  # None: over
+        self._writer = writer
+        self._headers = headers
         self._before_head = before_head
-        self._pending: list[bytes] = []
-        self._ended = False
-        self._instead: ASGIApp | None = None
+        self._instead = instead
+        self._gone = gone
         self._wake: asyncio.Future[None] | None = None
         self._sent_at = 0.0  # when something was sent last
+        self._is_silent = False  # for so long that the client is given a sign of life
         self._timer: asyncio.TimerHandle | None = None
-        self._head = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-cache"),
-            (b"x-accel-buffering", b"no"),
-            *headers,
-        ]
-        self.is_open = False
-        self.gone: Callable[[], None] = _nobody_left
+        self._is_open = is_open
 
-    def put(self, data: bytes) -> None:
-        self._pending.append(data)
-        if self.is_open:
-            self._ring()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watch = Watch(receive, self._leave)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(HEAD_SECONDS, self._tick, loop)
+        try:
+            first = await self._first(loop)
+            answer = None if self._is_open or self._instead is None else self._instead()
+            if answer is None and self._before_head is not None:
+                answer = await self._before_head()
+            if answer is not None:
+                await answer(scope, receive, send)
+                return
+            self._is_open = True
+            self._sent_at = loop.time()
+            await send({"type": "http.response.start", "status": 200, "headers": _head(self._headers)})
+            body = first or await self._next(loop)
+            while body:
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                self._sent_at = loop.time()
+                body = await self._next(loop)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._timer.cancel()
+            watch.stop()
+            self._leave()
 
-    def open(self) -> None:
-        """There is something to show: the head goes out, and all that was put."""
-        self.is_open = True
+    def _leave(self) -> None:
+        """There is nobody to write for, or nothing to write."""
+        for follower in self._followers:
+            if follower is not None:
+                follower.close()
+        self._followers = []
         self._ring()
+        gone, self._gone = self._gone, _nobody_left
+        gone()
 
-    def replace(self, answer: ASGIApp) -> None:
-        """Answer with this instead; nothing was shown yet."""
-        assert not self.is_open
-        self._instead = answer
-        self.end()
+    async def _first(self, loop: asyncio.AbstractEventLoop) -> bytes:
+        """What there is when the head may go out, or when the runs are over."""
+        written: list[bytes] = []
+        while True:
+            written.append(self._write())
+            if self._is_open or self._is_over:
+                return b"".join(written)
+            await self._news(loop)
 
-    def end(self) -> None:
-        self._ended = True
-        self.open()
+    async def _next(self, loop: asyncio.AbstractEventLoop) -> bytes:
+        """What is sent next; nothing at the end."""
+        while True:
+            data = self._write()
+            if data or self._is_over:
+                return data
+            if self._is_silent:
+                self._is_silent = False
+                return bytes(getattr(self._writer, "keep_alive", KEEP_ALIVE))
+            await self._news(loop)
+
+    async def _news(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._wake = loop.create_future()
+        for follower in self._followers:
+            if follower is not None:
+                follower.wake(self._wake)
+        await self._wake
+
+    @property
+    def _is_over(self) -> bool:
+        return not any(self._followers)
+
+    def _write(self) -> bytes:
+        """What has happened since the last time, as much as is pulled at once."""
+        written: list[bytes] = []
+        for sibling, follower in enumerate(self._followers):
+            if follower is None:
+                continue
+            try:
+                events = follower.pull()
+            except FellBehind as error:
+                written.append(self._writer.feed(sibling, [RunFinished("failed", message=str(error))]))
+                self._end(sibling, follower)
+                continue
+            if events:
+                written.append(self._writer.feed(sibling, events))
+                if not self._is_open and any(map(_is_shown, events)):
+                    self._is_open = True
+            if follower.is_over:
+                if follower.is_broken:
+                    written.append(self._writer.broke_down(sibling))
+                self._end(sibling, follower)
+        return written[0] if len(written) == 1 else b"".join(written)
+
+    def _end(self, sibling: int, follower: Following) -> None:
+        follower.close()
+        self._followers[sibling] = None
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The one timer: the head, when it has waited long enough, and then a sign of life after every long silence."""
+        silence = loop.time() - self._sent_at if self._sent_at else 0.0
+        if not self._is_open:
+            self._is_open = True
+            self._ring()
+        elif silence >= KEEP_ALIVE_SECONDS:
+            self._is_silent = True
+            self._ring()
+            silence = 0.0
+        self._timer = loop.call_later(max(KEEP_ALIVE_SECONDS - silence, 0.001), self._tick, loop)
 
     def _ring(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watch = Watch(receive, self.gone)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(HEAD_SECONDS, self._tick, loop)
-        try:
-            while not self.is_open:
-                self._wake = loop.create_future()
-                await self._wake
-            if self._instead is None and self._before_head is not None:
-                self._instead = await self._before_head()
-            if self._instead is not None:
-                await self._instead(scope, receive, send)
-                return
-            self._sent_at = loop.time()
-            await send({"type": "http.response.start", "status": 200, "headers": self._head})
-            while True:
-                if pending := self._pending:
-                    self._pending = []
-                    body = pending[0] if len(pending) == 1 else b"".join(pending)
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-                    self._sent_at = loop.time()
-                elif self._ended:
-                    break
-                else:
-                    self._wake = loop.create_future()
-                    await self._wake
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            self._ended = True
-            self._timer.cancel()
-            watch.stop()
-            gone, self.gone = self.gone, _nobody_left
-            gone()
 
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The one timer: the head, when it has waited long enough, and then a sign of life after every long silence."""
-        if self._ended:
-            return
-        silence = loop.time() - self._sent_at if self.is_open else 0.0
-        if not self.is_open:
-            self.open()
-        elif silence >= KEEP_ALIVE_SECONDS:
-            self.put(self._keep_alive_bytes)
-            silence = 0.0
-        self._timer = loop.call_later(max(KEEP_ALIVE_SECONDS - silence, 0.001), self._tick, loop)
+def _head(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+        *headers,
+    ]

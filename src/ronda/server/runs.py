@@ -9,20 +9,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw
 
-from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
+from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import continued
 from ronda.drive import Provider, Tool, ToolContext, ToolOutput, drive
+from ronda.host.log import START, Follower, Log, Logs
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
+from ronda.server.follow import Following
 from ronda.server.toolbox import Offer
 
 if TYPE_CHECKING:
@@ -34,49 +36,72 @@ _SAME_ID = 16  # conversations whose calls have the same id
 _AT_ONCE = 256  # turns that are looked at before other requests have their turn
 LEFT = "the server ended, or broke down, while this was under way"
 
-Sink = Callable[[int, Sequence[Event]], None]
+
+# The calls that a run leaves to its caller → what else they may be called when their results come.
+OtherIds: TypeAlias = Callable[[Run], list[str]]
+
+
+class Folding(Protocol):
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
 
 
 class LiveRun:
-    """One run that is being driven here. `sink` sees every batch of its events."""
+    """One run that is being driven here. Its log has what anybody may see of it."""
 
     __slots__ = (
         "_end",
         "_provider",
         "_runs",
-        "_sink",
         "_tools",
         "cancel_was_asked",
         "error",
-        "facts",
         "family",
         "guardrails",
         "journal",
+        "log",
+        "other_ids",
         "run",
         "said",
         "task",
     )
 
-    def __init__(
-        self, runs: Runs, journal: Journal, run: Run, provider: Provider, tools: Mapping[str, Tool], sink: Sink
-    ) -> None:
+    def __init__(self, runs: Runs, journal: Journal, run: Run, provider: Provider, tools: Mapping[str, Tool]) -> None:
         self.run = run
+        self.log = runs.logs.open(run.start)
         self.task: asyncio.Task[Any] | None = None  # while it is driven
         self.error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
         self.cancel_was_asked = False  # through another request than its own
         self.said: tuple[Turn, ...] = run.start.turns  # the conversation as the caller knows it
-        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
         self.family: Family | None = None
         self.guardrails: Guardrails | None = None
         self.journal = journal
+        self.other_ids: OtherIds | None = None
         self._runs = runs
         self._provider = provider
         self._tools = tools
-        self._sink: Sink | None = sink
         self._end: Sequence[Event] | None = None  # what is shown once it is kept
+
+    @property
+    def facts(self) -> int:
+        """How many there are, with RunStarted: where a child goes on from."""
+        return len(self.log.facts) + (0 if self._end is None else len(self._end))
+
+    def follow(self) -> Following:
+        """What happens after its beginning."""
+        return self.log.follow(START)
+
+    def fold_into(self, writer: Folding) -> None:
+        """What happened, for a plain answer."""
+        writer.fold(self.run.start.sibling, self.log.facts[1:])
 
     async def drive(self) -> None:
         """Drive it to its end in this task. A request that waits for one run needs no second task for it."""
+        try:
+            await self._drive()
+        finally:
+            self._close(is_broken=self.run.ended is None)
+
+    async def _drive(self) -> None:
         runs, run, journal = self._runs, self.run, self.journal
         self.task = asyncio.current_task()
         runs.live[run.id] = self
@@ -98,8 +123,7 @@ class LiveRun:
         finally:
             del runs.live[run.id]
             journal.release(run.id)
-            # Lets go of whoever followed, and of the task, which knows us: a cycle would leave every request to the collector.
-            self._sink = self.task = None
+            self.task = None  # which knows us: a cycle would leave every request to the collector
 
     async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
         from ronda.agent.children import start_child  # most agents start no other
@@ -111,26 +135,32 @@ class LiveRun:
 
         def over(task: asyncio.Task[None]) -> None:
             self.error = None if task.cancelled() else task.exception()
-            self._sink = self.task = None  # a task that was cancelled before its first step has not let go of them
+            self._close(is_broken=self.error is not None)
+            self.task = None
             finished(self)
 
-        self.task = asyncio.create_task(self.drive())
+        self.task = asyncio.create_task(self._drive())
         self.task.add_done_callback(over)
+
+    def _close(self, *, is_broken: bool) -> None:
+        self.log.close(is_broken=is_broken)
 
     def _emit(self, batch: list[Event]) -> None:
         run, journal = self.run, self.journal
         journal.append(run.id, batch)
-        if type(batch[0]) not in PREVIEWS:
-            self.facts += len(batch)
-        if run.ended is not None and run.ended.reason == "tool_calls" and run.runs_tools:
-            # Half of this turn is ours: the caller's next request must find it.
-            ids = [call.id for call in run.open_calls]
-            journal.expect(run.start.owner, ids, run.id)
-            self._runs.handed_out(run, ids, self.said)
-        if run.ended is not None:
-            self._end = batch
-        elif self._sink is not None:
-            self._sink(run.start.sibling, batch)
+        if run.ended is None:
+            self.log.append(batch)
+            return
+        self._end = batch
+        if run.ended.reason == "tool_calls":
+            ids = [] if self.other_ids is None else self.other_ids(run)
+            if run.runs_tools:
+                # Half of this turn is ours: the caller's next request must find it.
+                open_calls = [call.id for call in run.open_calls]
+                self._runs.handed_out(run, open_calls, self.said)
+                ids += open_calls
+            if ids:
+                journal.expect(run.start.owner, ids, run.id)
 
     async def _barrier(self) -> None:
         await self.journal.barrier(self.run.id)
@@ -139,8 +169,8 @@ class LiveRun:
 
     def _show_end(self) -> None:
         end, self._end = self._end, None
-        if end is not None and self._sink is not None:
-            self._sink(self.run.start.sibling, end)
+        if end is not None:
+            self.log.append(end)
 
     def cancel(self) -> None:
         if self.task is not None:
@@ -151,6 +181,7 @@ class Runs:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
+        self.logs = Logs()
         self.live: dict[str, LiveRun] = {}
         self.stopping = False
         self._handed: dict[tuple[str, str], list[_Handed]] = {}  # by owner and call, the oldest first
@@ -163,7 +194,6 @@ class Runs:
         *,
         provider: Provider,
         offer: Offer,
-        sink: Sink,
         owner: str = "",
         session: str = "",
         parent: tuple[str, int] | None = None,
@@ -171,13 +201,15 @@ class Runs:
         about: dict[str, Raw] | None = None,
         keep: Literal["stored", "memory"] = "stored",
         said: Sequence[Turn] = (),
+        other_ids: OtherIds | None = None,
     ) -> LiveRun:
         """A run whose input is journaled, and which nobody drives yet. `said`: the conversation as the caller knows it."""
         started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling, about or {})
         journal = self.journal if keep == "stored" else self.memory
         journal.append(started.run, [started])
-        live = LiveRun(self, journal, Run(started), provider, offer.handlers, sink)
+        live = LiveRun(self, journal, Run(started), provider, offer.handlers)
         live.said = tuple(said) or turns
+        live.other_ids = other_ids
         return live
 
     async def read(self, id: str, owner: str) -> list[Event]:
@@ -199,6 +231,13 @@ class Runs:
             return events
         last = max([getattr(event, "at", 0.0) for event in events])
         return [*events, *rebuild(events).recover(), RunFinished("failed", message=LEFT, at=last)]
+
+    def follow(self, events: Sequence[Event]) -> Follower:
+        """Everything that happens in a run after its beginning; `events` are what the journal has of it."""
+        assert type(events[0]) is RunStarted
+        id = events[0].run
+        live = self.live.get(id)
+        return (Log.of(events, self.logs.previews(id)) if live is None else live.log).follow(START)
 
     def cancel(self, id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""

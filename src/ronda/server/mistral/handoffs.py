@@ -8,21 +8,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw, Struct, structs
 
-from ronda.core.events import RunFinished
+from ronda.core.events import Event, RunFinished
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadRequest, ProtocolError, RondaError
 from ronda.server.door import Exchange
+from ronda.server.follow import Following
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.history import Busy, place_of, said_in
 from ronda.server.models import Served
-from ronda.server.runs import LiveRun
+from ronda.server.runs import Folding, LiveRun
 from ronda.server.toolbox import Offer
 from ronda.wire.asked import Asked
 from ronda.wire.mistral.completion import CompletionAnswer
@@ -104,6 +106,7 @@ class Handing(Exchange):
     ask_next: AskNext | None = None
     told: Sequence[str] = ()  # what the caller should be warned of
     is_first = True
+    begin: Callable[[], None] | None = None  # tells the writer that this run goes on from the one before
 
     @property
     def _may_hand_over(self) -> bool:
@@ -144,16 +147,15 @@ class Handing(Exchange):
         return following
 
     def _follow(self, first: Handing, sibling: int) -> None:
-        """Say everything to the writer of the first exchange."""
+        """Say everything to the writer of the first exchange, which hears of this run when it comes to it."""
         writer, told = first._writer, self.told
         assert isinstance(writer, ConversationAnswer | CompletionAnswer)
 
         def go_on(runs: Any, model: str, warnings: Any) -> ConversationAnswer | CompletionAnswer:
-            writer.go_on(sibling, runs[0], [*told, *warnings])
+            self.begin = partial(writer.go_on, sibling, runs[0], [*told, *warnings])
             return writer
 
         self._make_writer = go_on
-        self._sink = lambda _, batch: first._sink(sibling, batch)
         self.is_first = False
 
     def _failed(self, live: LiveRun, first: Handing, sibling: int, turns: tuple[Turn, ...], why: str) -> Handing:
@@ -171,7 +173,6 @@ class Handing(Exchange):
             turns,
             provider=self._served.provider,
             offer=Offer((), {}),
-            sink=end._take,
             owner=run.start.owner,
             session=run.start.session,
             parent=(run.id, live.facts),
@@ -185,7 +186,8 @@ class Handing(Exchange):
         failed.run.apply(finished)
         failed.journal.append(failed.run.id, [finished])
         failed.journal.release(failed.run.id)
-        end._take(0, [finished])
+        failed.log.append([finished])
+        failed.log.close()
         return end
 
 
@@ -197,7 +199,7 @@ def _name(run: Run) -> str:
 class _Chain(LiveRun):
     """Runs one after another, in one task, seen as the run that is under way or was the last."""
 
-    __slots__ = ("_first", "_live")
+    __slots__ = ("_first", "_waiter", "is_broken", "is_over", "links")
 
     def __init__(self, first: Handing, live: LiveRun) -> None:
         self.run = live.run
@@ -205,12 +207,33 @@ class _Chain(LiveRun):
         self.task = None
         self.error = None
         self.cancel_was_asked = False
+        self.links: list[tuple[LiveRun, Callable[[], None] | None]] = [(live, None)]
+        self.is_over = False
+        self.is_broken = False
         self._first: Handing | None = first
-        self._live = live
+        self._waiter: asyncio.Future[None] | None = None
 
-    async def drive(self) -> None:
+    def follow(self) -> Following:
+        return _ChainFollower(self)
+
+    def fold_into(self, writer: Folding) -> None:
+        for live, begin in self.links:
+            if begin is not None:
+                begin()
+            writer.fold(self.links[0][0].run.start.sibling, live.log.facts[1:])
+
+    def wake(self, waiter: asyncio.Future[None] | None) -> None:
+        """Have this future set when another run goes on, or none will."""
+        self._waiter = waiter
+
+    def _news(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _drive(self) -> None:
         self.task = asyncio.current_task()
-        begun, live, first = self.run, self._live, self._first
+        begun, first = self.run, self._first
+        live, _ = self.links[0]
         assert first is not None
         now = first
         try:
@@ -224,6 +247,8 @@ class _Chain(LiveRun):
                 now = await now.after(live, first, begun.start.sibling)
                 live = now._lives[0]
                 self.run = live.run
+                self.links.append((live, now.begin))
+                self._news()
                 if live.run.ended is not None:
                     return
         except Exception:
@@ -232,3 +257,47 @@ class _Chain(LiveRun):
         finally:
             # It has this in its list, and the task knows us: a cycle would leave every request to the collector.
             self._first = self.task = None
+
+    def _close(self, *, is_broken: bool) -> None:
+        if not self.is_over:
+            self.is_over, self.is_broken = True, is_broken
+            self.links[-1][0].log.close(is_broken=is_broken)
+            self._news()
+
+
+class _ChainFollower:
+    """One run after the other, as one stream."""
+
+    def __init__(self, chain: _Chain) -> None:
+        self._chain = chain
+        self._at = 0
+        self._follower = chain.links[0][0].follow()
+
+    def pull(self) -> list[Event]:
+        events = self._follower.pull()
+        if not events and self._follower.is_over and self._at + 1 < len(self._chain.links):
+            self._follower.close()
+            self._at += 1
+            live, begin = self._chain.links[self._at]
+            if begin is not None:
+                begin()
+            self._follower = live.follow()
+            events = self._follower.pull()
+        return events
+
+    @property
+    def is_over(self) -> bool:
+        chain = self._chain
+        return chain.is_over and self._follower.is_over and self._at + 1 == len(chain.links)
+
+    @property
+    def is_broken(self) -> bool:
+        return self._chain.is_broken
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        self._follower.wake(waiter)
+        self._chain.wake(waiter)
+
+    def close(self) -> None:
+        self._follower.close()
+        self._chain.wake(None)

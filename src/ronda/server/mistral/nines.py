@@ -5,13 +5,12 @@ Our half of a turn is found by the ids of the caller's calls, so those are remem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Raw, structs
 
-from ronda.core.events import Event, RunStarted
+from ronda.core.events import RunStarted
 from ronda.core.parts import AssistantTurn, ToolCall, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.server.mistral.handoffs import Handing
@@ -23,20 +22,21 @@ from ronda.wire.mistral.ids import nine
 INSTEAD: Final = {"instead": Raw(b"true")}
 
 
+def _both_ids(run: Run) -> list[str]:
+    if goes_on(run):
+        return []
+    ids = [call.id for call in calls_for_caller(run)]
+    also = [nine(id) for id in ids if nine(id) != id]
+    if run.runs_tools:
+        return also
+    # So that what comes of them finds the agent that asked.
+    return [*ids, *also] if INSTEAD.keys() <= run.start.about.keys() else []
+
+
 class Remembering(Handing):
     """An exchange whose open calls are found under both of their ids."""
 
-    def _take(self, sibling: int, batch: Sequence[Event]) -> None:
-        super()._take(sibling, batch)
-        run: Run = self._lives[sibling].run
-        if run.ended is None or run.ended.reason != "tool_calls" or goes_on(run):
-            return
-        ids = [call.id for call in calls_for_caller(run)]
-        also = [nine(id) for id in ids if nine(id) != id]
-        if run.runs_tools:
-            self._server.runs.journal.expect(run.start.owner, also, run.id)
-        elif INSTEAD.keys() <= run.start.about.keys():  # so that what comes of them finds the agent that asked
-            self._server.runs.journal.expect(run.start.owner, [*ids, *also], run.id)
+    _other_ids = staticmethod(_both_ids)
 
 
 async def asked_by(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:

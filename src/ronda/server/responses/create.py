@@ -12,11 +12,9 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import Turn
 from ronda.core.run import Run
-from ronda.errors import RondaError
 from ronda.server.door import Exchange, Writer, count, owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.responses.conversation import Local, joined
-from ronda.server.responses.tapes import Tapes
 from ronda.server.runs import LiveRun
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
@@ -32,10 +30,9 @@ if TYPE_CHECKING:
 
 
 class Responses:
-    """What a server has for this API: streams to be watched again, and the secret of what is sealed while it runs."""
+    """What a server has for this API: the secret of what is sealed while it runs."""
 
     def __init__(self) -> None:
-        self.tapes = Tapes()
         self._secret = secrets.token_bytes(32)
 
     def sealer(self, owner: str) -> Sealer:
@@ -103,9 +100,7 @@ async def answer(
         assert kept is not None
         if started is not None:
             started(run)
-        answer = ResponseAnswer(run, kept, sealer=sealer, sse=sse, progress_type=progress)
-        # What is not kept cannot be asked for again; it can be watched by nobody but its caller.
-        return server.responses.tapes.record(run, answer) if asked.keep == "stored" else answer
+        return ResponseAnswer(run, kept, sealer=sealer, sse=sse, progress_type=progress)
 
     return await _Exchange(server, request, asked, writer, responses_error, served).answer()
 
@@ -126,10 +121,6 @@ class _Exchange(Exchange):
             return about(replace(kept, instructed=False))
         lead = at + 1 if kept.instructed else at
         return about(replace(kept, lead=lead, tail=len(opened) - at - len(turns)))
-
-    def _broken(self, error: BaseException, live: LiveRun) -> RondaError:
-        self._server.responses.tapes.drop(live.run.id)
-        return super()._broken(error, live)
 
     def _failure_of(self, live: LiveRun) -> Failure | None:
         return None if live.cancel_was_asked else super()._failure_of(live)  # which is an outcome, not an error

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp
 
-from ronda.core.events import Event, RunFinished
+from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
+from ronda.host.log import START
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
@@ -52,47 +51,26 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
         answer = ResponseAnswer(run, kept)
         answer.fold(0, events[1:])
         return Json(answer.body())
-    tape = server.responses.tapes.find(run.id, run.start.owner)
-    if tape is not None and tape.is_full and tape.run is not None:
-        raise BadRequest(
-            f"the response '{request.places['id'][:100]}' has grown too large to be watched from its beginning while it "
-            "is under way; ask for it when it is finished",
-            code="response_too_large",
-        )
+    live = server.runs.live.get(run.id)
     # What is said of its end is read from the run itself, which must be the one that comes to it.
-    live = tape.run if tape is not None else None
     sealer = server.responses.sealer(run.start.owner)
     obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
     progress = progress_type(request.header(SDK_LANGUAGE))
     writer = ResponseAnswer(
-        live or run, kept, sealer=sealer, after=after, obfuscated=obfuscated, progress_type=progress
+        run if live is None else live.run,
+        kept,
+        sealer=sealer,
+        after=after,
+        obfuscated=obfuscated,
+        progress_type=progress,
     )
-    stream = EventStream()
-    stream.open()
-    _replay(stream, writer, tape.events if tape is not None else events[1:])
-    if tape is None or live is None:
-        stream.end()
-        return stream
-
-    def watch(batch: Sequence[Event]) -> None:
-        _replay(stream, writer, batch)
-        if not batch or type(batch[-1]) is RunFinished:
-            stream.end()
-
-    def leave() -> None:
-        if watch in tape.watchers:
-            tape.watchers.remove(watch)
-        stream.end()
-
-    tape.watchers.append(watch)
-    stream.gone = leave
-    return stream
+    return EventStream([server.runs.follow(events)], writer, is_open=True)
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
     _, run, _ = await _found(server, request)
     await _stop(server, run)
-    server.responses.tapes.drop(run.id)
+    server.runs.logs.forget(run.id)
     await server.runs.journal.forget(run.id)
     return Json(encode({"id": request.places["id"], "object": "response", "deleted": True}))
 
@@ -138,22 +116,15 @@ async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run, K
 async def _stop(server: Server, run: Run) -> None:
     """End a run that is under way here, and wait until it has."""
     live = server.runs.cancel(run.id, run.start.owner)
-    tape = server.responses.tapes.find(run.id, run.start.owner)
-    if live is None or tape is None or tape.run is None:
+    if live is None:
         return
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def watch(batch: Sequence[Event]) -> None:
-        if (not batch or type(batch[-1]) is RunFinished) and not over.done():
-            over.set_result(None)
-
-    tape.watchers.append(watch)
-    await over
-
-
-def _replay(stream: EventStream, writer: ResponseAnswer, events: Sequence[Event]) -> None:
-    if events and (data := writer.feed(0, events)):
-        stream.put(data)
+    follower = live.log.follow(START)
+    try:
+        while not follower.is_over:
+            if not follower.pull():
+                await follower.wait()
+    finally:
+        follower.close()
 
 
 def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

@@ -1,0 +1,353 @@
+"""A run's log: its events with their positions, for whoever follows it from wherever, as fast as each of them can.
+
+    append ──► Log ──► Follower.pull ──► a writer, a stream, a reader in a terminal
+                 │          at most 64 kB at a time
+                 └── False while all followers are far behind: the model's server is then not read
+
+A position is (fact, preview since it), written "12" or "12.345". Facts have the journal's numbers, whether anybody watches
+or not.
+
+Previews are kept in memory, within a bound for all logs together (`Logs`). They are dropped by whole rounds that are over,
+whose `ModelFinished` says all they said; never in the round under way, where a reader that comes later needs the first of them.
+A follower that was in the middle of what is dropped cannot go on (`FellBehind`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final, TypeAlias, cast
+
+from ronda.core.events import PREVIEWS, Event, Fact, ModelStarted, Preview, RunFinished, RunStarted, TextDelta
+from ronda.core.sizes import event_size
+from ronda.errors import BadRequest, RondaError
+
+Position: TypeAlias = tuple[int, int]
+START: Final[Position] = (0, 0)  # after RunStarted
+
+PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
+ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be before a model is held back
+KEPT_BYTES: Final = 64 * 1024 * 1024  # of the previews of all logs together
+KEPT_RUNS: Final = 200  # that are over, and whose previews are kept
+EVENT_BYTES: Final = 96  # an event without its text: a Struct, a str's head, and its place in the list
+
+
+class FellBehind(RondaError):
+    """What this follower needs next is no longer kept."""
+
+
+def write_position(position: Position) -> str:
+    fact, preview = position
+    return f"{fact}.{preview}" if preview else str(fact)
+
+
+def read_position(text: str, param: str) -> Position:
+    fact, dot, preview = text.partition(".")
+    if len(text) > 40 or not fact.isdecimal() or (dot and not preview.isdecimal()) or not text.isascii():
+        raise BadRequest(f"'{param}' is {text[:60]!r}; a position is written as 12 or 12.345", param=param)
+    return int(fact), int(preview or 0)
+
+
+def size_of(batch: Sequence[Event]) -> int:
+    size = EVENT_BYTES * len(batch)
+    for event in batch:
+        # The first is nearly all there is.
+        size += len(event.text) if type(event) is TextDelta else event_size(event, KEPT_BYTES)
+    return size
+
+
+class _Cursor:
+    """What a log knows of a follower: how much it has taken, and that it waits."""
+
+    __slots__ = ("taken", "waiter")
+
+    def __init__(self, taken: int) -> None:
+        self.taken = taken
+        self.waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        if (waiter := self.waiter) is not None:
+            self.waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class _Kept:
+    """Previews by the fact they came after. What is dropped is only counted."""
+
+    __slots__ = ("after", "bytes", "dropped", "upto")
+
+    def __init__(self, after: dict[int, list[Preview]] | None = None) -> None:
+        self.after: dict[int, list[Preview]] = {} if after is None else after
+        self.dropped: dict[int, int] = {}
+        self.bytes = 0  # of rounds that are over: of what came before the fact `upto`
+        self.upto = 0
+
+    def drop(self) -> int:
+        """Forget those of rounds that are over; how many bytes they were."""
+        for fact in [fact for fact in self.after if fact < self.upto]:
+            self.dropped[fact] = len(self.after.pop(fact))
+        size, self.bytes = self.bytes, 0
+        return size
+
+
+class Log:
+    """`is_over` when nothing more will come; `is_broken` when it is over without an end, because something of ours broke."""
+
+    __slots__ = (
+        "_cursors",
+        "_kept",
+        "_logs",
+        "_open_bytes",
+        "_room",
+        "_since",
+        "_size",
+        "facts",
+        "is_broken",
+        "is_over",
+    )
+
+    def __init__(self, start: RunStarted, logs: Logs | None = None) -> None:
+        self.facts: list[Fact] = [start]
+        self.is_over = False
+        self.is_broken = False
+        self._since: list[Preview] = []  # after the last fact
+        self._kept = _Kept()  # after the facts before it
+        self._open_bytes = 0  # of the round under way
+        self._logs = logs
+        self._cursors: list[_Cursor] = []
+        self._size = 0  # bytes of everything that came while somebody followed
+        self._room: asyncio.Future[None] | None = None
+
+    @classmethod
+    def of(cls, facts: Sequence[Event], previews: dict[int, list[Preview]]) -> Log:
+        """Of a run that is over: its journal, and what is kept of its previews."""
+        start = facts[0]
+        assert type(start) is RunStarted
+        log = cls(start)
+        log.facts = cast("list[Fact]", list(facts))
+        log._kept = _Kept(previews)
+        log.is_over = True
+        return log
+
+    def follow(self, after: Position | None = None) -> Follower:
+        """Everything after this position; from RunStarted on, if there is none."""
+        return Follower(self, (-1, 0) if after is None else after)
+
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
+    def append(self, batch: Sequence[Event]) -> bool:
+        """Take a run's next events: all facts, or all previews. False if every follower is far behind."""
+        if type(batch[0]) not in PREVIEWS:
+            self._append_facts(cast("Sequence[Fact]", batch))
+            return True
+        self._since += cast("Sequence[Preview]", batch)
+        size = size_of(batch)
+        self._open_bytes += size
+        if self._logs is not None:
+            self._logs.grow(size)
+        if not self._cursors:
+            return True
+        self._size += size
+        self._wake()
+        return self.has_room
+
+    def _append_facts(self, batch: Sequence[Fact]) -> None:
+        if self._since:
+            self._kept.after[len(self.facts) - 1] = self._since
+            self._since = []
+        self.facts += batch
+        if self._open_bytes and any(type(fact) is ModelStarted or type(fact) is RunFinished for fact in batch):
+            self._kept.bytes += self._open_bytes
+            self._kept.upto = len(self.facts) - 1
+            self._open_bytes = 0
+        if self._cursors:
+            self._size += size_of(batch)
+            self._wake()
+
+    def close(self, *, is_broken: bool = False) -> None:
+        """Nothing more will come."""
+        if not self.is_over:
+            self.is_over, self.is_broken = True, is_broken
+            if self._logs is not None:
+                self._logs.closed(self, self._kept, self._open_bytes)
+                self._logs = None
+        self._wake()
+        self._make_room()
+
+    def _wake(self) -> None:
+        for cursor in self._cursors:
+            cursor.wake()
+
+    # ---- who is behind -----------------------------------------------------------------------------------------------
+
+    @property
+    def followers(self) -> int:
+        return len(self._cursors)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more should be read for those who follow: the fastest sets the pace, and nobody at all holds nothing back."""
+        least = self._size - ROOM_BYTES
+        for cursor in self._cursors:
+            if cursor.taken >= least:
+                return True
+        return not self._cursors
+
+    async def room(self) -> None:
+        """Until somebody has caught up, or nobody follows any more."""
+        while not (self.is_over or self.has_room):
+            self._room = asyncio.get_running_loop().create_future()
+            try:
+                await self._room
+            finally:
+                self._room = None
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done() and (self.is_over or self.has_room):
+            self._room.set_result(None)
+
+
+class Follower:
+    """A place in a log, and what comes after it. Whoever has one closes it."""
+
+    __slots__ = ("_cursor", "_fact", "_log", "_preview")
+
+    def __init__(self, log: Log, after: Position) -> None:
+        self._log = log
+        self._fact, self._preview = after
+        self._cursor = _Cursor(log._size - size_of(self._next(None)))
+        log._cursors.append(self._cursor)
+
+    @property
+    def position(self) -> Position:
+        return self._fact, self._preview
+
+    @property
+    def is_over(self) -> bool:
+        """Everything was pulled, and nothing more will come."""
+        log = self._log
+        return log.is_over and self._fact >= len(log.facts) - 1 and self._preview >= len(log._since)
+
+    @property
+    def is_broken(self) -> bool:
+        return self._log.is_broken
+
+    def pull(self) -> list[Event]:
+        """What comes next, about 64 kB of it at the most; empty if there is nothing yet. Raises FellBehind."""
+        log, cursor = self._log, self._cursor
+        if self._preview and self._preview < log._kept.dropped.get(self._fact, 0):
+            raise FellBehind("this reader fell so far behind that what it needs next is no longer kept")
+        is_all = log._size - cursor.taken <= PULL_BYTES
+        events = self._next(None if is_all else PULL_BYTES)
+        cursor.taken = log._size if is_all else cursor.taken + size_of(events)
+        if self._fact == len(log.facts) - 1:
+            self._preview += len(events)
+        else:
+            self._move(events)
+        if log._room is not None:
+            log._make_room()
+        return events
+
+    def _next(self, most: int | None) -> list[Event]:
+        """What comes next, without moving: all of it, or as much as fits and at least one event."""
+        log, fact, skip = self._log, self._fact, self._preview
+        last = len(log.facts) - 1
+        events: list[Event] = []
+        while fact < last:
+            if fact >= 0:
+                events += log._kept.after.get(fact, ())[skip:]
+            if most is not None and len(events) * EVENT_BYTES > most:
+                return _within(events, most)
+            fact, skip = fact + 1, 0
+            events.append(log.facts[fact])
+        events += log._since[skip:]
+        return events if most is None else _within(events, most)
+
+    def _move(self, events: list[Event]) -> None:
+        for event in events:
+            if type(event) in PREVIEWS:
+                self._preview += 1
+            else:
+                self._fact += 1
+                self._preview = 0
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        """Have this future set when there is more, or nothing will come any more. Several logs may have the same."""
+        self._cursor.waiter = waiter
+
+    async def wait(self) -> None:
+        """Until there is more, or nothing will come any more. To be called when `pull` gave nothing."""
+        if not self._log.is_over:
+            waiter = asyncio.get_running_loop().create_future()
+            self.wake(waiter)
+            await waiter
+
+    def close(self) -> None:
+        log = self._log
+        if self._cursor in log._cursors:
+            log._cursors.remove(self._cursor)
+            log._make_room()
+
+
+def _within(events: list[Event], most: int) -> list[Event]:
+    size = 0
+    for at, event in enumerate(events):
+        size += size_of((event,))
+        if size > most:
+            return events[: max(at, 1)]
+    return events
+
+
+class Logs:
+    """The bound of all logs together, and what is kept of those that are over: their previews alone, since the journal has
+    the rest. Finished runs go first, the oldest before others; then rounds that are over of the run that has the most."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._live: dict[str, _Kept] = {}
+        self._over: dict[str, _Kept] = {}  # the oldest first
+
+    def open(self, start: RunStarted) -> Log:
+        log = Log(start, self)
+        self._live[start.run] = log._kept
+        return log
+
+    def previews(self, run: str) -> dict[int, list[Preview]]:
+        """What is kept of a run that is over."""
+        found = self._over.get(run)
+        return {} if found is None else found.after
+
+    def grow(self, size: int) -> None:
+        self._size += size
+        while self._size > KEPT_BYTES and self._drop_some():
+            pass
+
+    def _drop_some(self) -> bool:
+        if self._over:
+            self.forget(next(iter(self._over)))
+            return True
+        largest = max(self._live.values(), key=attrgetter("bytes"), default=None)
+        if largest is None or not largest.bytes:
+            return False  # all of it is of rounds under way
+        self._size -= largest.drop()
+        return True
+
+    def closed(self, log: Log, kept: _Kept, left: int) -> None:
+        """This log is over; of so many bytes of it nothing is kept."""
+        start = log.facts[0]
+        assert type(start) is RunStarted
+        self._live.pop(start.run, None)
+        self._size -= left
+        if log.is_broken or not kept.after:
+            self._size -= kept.bytes
+            return
+        self._over[start.run] = kept
+        if len(self._over) > KEPT_RUNS:
+            self.forget(next(iter(self._over)))
+
+    def forget(self, run: str) -> None:
+        """Keep nothing of a run that is over."""
+        if (found := self._over.pop(run, None)) is not None:
+            self._size -= found.drop()
