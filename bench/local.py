@@ -20,7 +20,7 @@ from msgspec import Raw
 from ronda.core.events import ModelFinished, Preview, TextDelta
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.plan import AUTO, Options, ResponseFormat
-from ronda.core.request import ModelRequest
+from ronda.core.request import ModelRequest, Wait
 from ronda.providers.local.calls import Completion, Take
 from ronda.providers.local.engine import Engine
 from ronda.providers.local.files import DEFAULT, find_model
@@ -45,9 +45,9 @@ class Overheard(Engine):
 
     body: dict[str, Any]
 
-    async def complete(self, body: dict[str, Any], take: Take) -> Completion:
+    async def complete(self, body: dict[str, Any], take: Take, room: Wait | None = None) -> Completion:
         self.body = body
-        return await super().complete(body, take)
+        return await super().complete(body, take, room)
 
 
 class Bare:

@@ -12,8 +12,9 @@ from tests.interaction.doors import Upstream, delta, streams
 from tests.pipeline.files import scripted, text_of, weather
 
 from ronda import Agent, PromptyStream, Retry, invoke_agent, invoke_agent_async
-from ronda.core.events import Preview, TextDelta
+from ronda.core.events import TextDelta
 from ronda.core.request import ModelRequest
+from ronda.drive import Show
 from ronda.errors import ExecuteError, UpstreamError
 from ronda.prompty import Prompty, loads
 from ronda.testing import ScriptedModel, calls, fails, says
@@ -92,7 +93,7 @@ class Breaks:
 
     tries = 0
 
-    async def call(self, request: ModelRequest, show: Callable[[list[Preview]], None]) -> Any:
+    async def call(self, request: ModelRequest, show: Show) -> Any:
         self.tries += 1
         if self.tries == 1:
             show([TextDelta("Sun")])
@@ -165,7 +166,7 @@ class Hangs:
     def __init__(self) -> None:
         self.ended = threading.Event()
 
-    async def call(self, request: ModelRequest, show: Callable[[list[Preview]], None]) -> Any:
+    async def call(self, request: ModelRequest, show: Show) -> Any:
         show([TextDelta("first")])
         try:
             await asyncio.Event().wait()

@@ -218,6 +218,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--body-seconds", type=float, metavar="N", help="the most time in which nothing of a body comes (default 60)"
     )
     parser.add_argument(
+        "--stall-seconds",
+        type=float,
+        metavar="N",
+        help="a client that takes nothing of its answer for so long counts as gone (default 60)",
+    )
+    parser.add_argument(
         "--tool-dispatch-url", metavar="URL", help="POST calls of declared tools that nothing here runs to this address"
     )
     parser.add_argument(

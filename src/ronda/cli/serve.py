@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ronda.cli.process import Signals
     from ronda.server.app import Server
 
+_UNSENT = 128 * 1024  # bytes that wait in the system to be sent to one client
 _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
@@ -80,7 +81,12 @@ def http_settings(server: Server) -> uvicorn.Config:
     config = server.config
     return uvicorn.Config(
         create_app(server),
-        http=partial(BoundedHeads, header_seconds=config.header_seconds, body_seconds=config.body_seconds),  # type: ignore[arg-type]  # called as its class is
+        http=partial(  # type: ignore[arg-type]  # called as its class is
+            BoundedHeads,
+            header_seconds=config.header_seconds,
+            body_seconds=config.body_seconds,
+            stall_seconds=config.stall_seconds,
+        ),
         log_level="info" if config.access_log else "warning",
         access_log=config.access_log,
         # Longer than clients keep an idle connection (httpx and most SDKs: 5 seconds): no request should meet its end.
@@ -88,7 +94,7 @@ def http_settings(server: Server) -> uvicorn.Config:
         timeout_graceful_shutdown=5,
         server_header=False,
         date_header=False,
-        ws=BoundedSockets,
+        ws=partial(BoundedSockets, stall_seconds=config.stall_seconds),  # type: ignore[arg-type]  # as above
         ws_max_size=config.max_body,
         ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
         proxy_headers=False,
@@ -112,6 +118,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # else the system takes megabytes for a client that reads nothing
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
         listener.listen(2048)  # from here on nobody is refused: who comes before the server is up waits
     except OSError as error:
         if listener is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from ronda.core.limits import ANSWER_BYTES
 from ronda.core.parts import Turn
 from ronda.core.plan import Options, ToolChoice, ToolSpec
+
+Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class ModelRequest(Struct, gc=False):
@@ -25,3 +27,4 @@ class ModelRequest(Struct, gc=False):
     attempt: int
     scratch: dict[str, Any]
     max_bytes: int = ANSWER_BYTES  # of the answer, as it arrives
+    room: Wait | None = None  # to be awaited before more is read, where `show` said that there is none

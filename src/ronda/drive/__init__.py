@@ -1,6 +1,7 @@
 """The one place that awaits for a run: does what `Run.todo` says and reports what happened as events.
 
-    emit(batch)    takes events at once and never waits: followers, journal and writers are behind it
+    emit(batch)    takes events at once and never waits: journal and log are behind it. False: who follows is far behind
+    room()         waits until that is no longer so; a provider awaits it before it reads on
     barrier()      waits until everything emitted is kept; before a tool starts, and before the end is shown
 
 What it asks of others are two small protocols, `Provider` and `Tool`. It knows no vendor, no HTTP and no storage. Cancelling
@@ -15,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from ronda.core.guardrails import Guardrails
+from ronda.core.request import Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.drive.contracts import (
@@ -63,6 +65,7 @@ async def drive(
     summarize: Summarize | None = None,
     is_cancelled: Callable[[], bool] | None = None,
     start_child: StartChild | None = None,
+    room: Wait | None = None,
     at_once: bool = False,
     now: Callable[[], float] = time.time,
     jitter: Callable[[], float] = random.random,
@@ -81,5 +84,6 @@ async def drive(
     driver.summarize = summarize
     driver.is_cancelled = is_cancelled
     driver.start_child = start_child
+    driver.room = room
     driver.at_once = at_once
     await driver.drive()

@@ -13,8 +13,9 @@ from ronda.core.parts import NO_USAGE, Attachment, Turn, Usage
 from ronda.core.plan import Options, Plan, ToolSpec
 from ronda.core.request import ModelRequest
 
-Show: TypeAlias = Callable[[list[Preview]], None]
-Emit: TypeAlias = Callable[[list[Event]], None]
+# False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
+Show: TypeAlias = Callable[[list[Preview]], bool | None]
+Emit: TypeAlias = Callable[[list[Event]], bool | None]  # of previews, the same
 Barrier: TypeAlias = Callable[[], Awaitable[None]]
 Exclusive: TypeAlias = Callable[[str], AbstractAsyncContextManager[Any]]
 Summarize: TypeAlias = Callable[[Sequence[Turn]], str | Awaitable[str]]

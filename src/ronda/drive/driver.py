@@ -34,7 +34,7 @@ from ronda.core.guardrails import Guardrails
 from ronda.core.output import announces, fold, was_shown
 from ronda.core.parts import ToolCall, Turn, user
 from ronda.core.plan import NONE
-from ronda.core.request import ModelRequest
+from ronda.core.request import ModelRequest, Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle
@@ -59,6 +59,7 @@ class Driver:
         "now",
         "pending",
         "provider",
+        "room",
         "run",
         "scratch",
         "shown",
@@ -97,6 +98,7 @@ class Driver:
         self.summarize: Summarize | None = None
         self.is_cancelled: Callable[[], bool] | None = None
         self.start_child: StartChild | None = None
+        self.room: Wait | None = None
         self.at_once = False
         self.pending: list[Event] = []
         self.call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
@@ -117,13 +119,14 @@ class Driver:
             batch, self.pending = self.pending, []
             self.emit(batch)
 
-    def show(self, batch: Sequence[Preview]) -> None:
+    def show(self, batch: Sequence[Preview]) -> bool:
+        """False if whoever watches is far behind."""
         if self.run.plan.tools:
             if self.call_ids is None:
                 self.call_ids = CallIds(self.run)
             batch = self.call_ids.under_new_ids(batch)
         self.shown += batch
-        self.emit(batch)  # type: ignore[arg-type]  # a list of previews is read as a list of events, never written to
+        return self.emit(batch) is not False  # type: ignore[arg-type]  # a list of previews is read as one of events, never written to
 
     async def keep(self) -> None:
         self.flush()
@@ -217,7 +220,9 @@ class Driver:
         choice = NONE if last else plan.choice if action.owes else plan.choice.when_met
         stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
         most = plan.limits.answer_bytes
-        request = ModelRequest(turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most)
+        request = ModelRequest(
+            turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, self.room
+        )
         try:
             finished = await self._try(request, started)
         except _Interrupted as broken:

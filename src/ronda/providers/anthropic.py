@@ -91,7 +91,7 @@ class Anthropic:
             if not request.stream or not answer.is_stream:
                 return read_answer(await answer.read(), body.names)
             reader = Reader(body.names, first_call=_calls(paused))
-            await answer.stream_into(reader, show)
+            await answer.stream_into(reader, show, request.room)
             return reader.answer()
 
     async def count_tokens(self, request: ModelRequest) -> int:

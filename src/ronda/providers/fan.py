@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, runtime_checkable
 
+from msgspec import structs
+
 from ronda.core.events import ModelFinished, Preview
-from ronda.core.request import ModelRequest
+from ronda.core.request import ModelRequest, Wait
 from ronda.drive import Show
 
 
@@ -26,6 +28,7 @@ class Fan:
     def __init__(self, provider: ManyProvider, n: int) -> None:
         self._provider = provider
         self._shows: dict[int, Show] = {}
+        self._rooms: dict[int, Wait | None] = {}
         self._n = n
         self._call: asyncio.Task[list[ModelFinished]] | None = None
         self._waiting: set[int] = set()
@@ -34,10 +37,12 @@ class Fan:
         return [_Share(self, index) for index in range(self._n)]
 
     async def call(self, index: int, request: ModelRequest, show: Show) -> ModelFinished:
-        self._shows[index] = show
+        self._shows[index], self._rooms[index] = show, request.room
         if self._call is None or (self._call.done() and _failed(self._call)):  # a retry: again for everybody
             self._call = asyncio.create_task(
-                self._provider.call_many(request, [self._shower(i) for i in range(self._n)])
+                self._provider.call_many(
+                    structs.replace(request, room=self._room), [self._shower(i) for i in range(self._n)]
+                )
             )
         self._waiting.add(index)
         try:
@@ -52,11 +57,16 @@ class Fan:
             self._waiting.discard(index)
 
     def _shower(self, index: int) -> Show:
-        def show(batch: list[Preview]) -> None:
-            if index in self._waiting:
-                self._shows[index](batch)
+        def show(batch: list[Preview]) -> bool | None:
+            return self._shows[index](batch) if index in self._waiting else None
 
         return show
+
+    async def _room(self) -> None:
+        """Whoever is far behind in one choice holds all of them back: it is one answer."""
+        for index in sorted(self._waiting):
+            if (room := self._rooms[index]) is not None:
+                await room()
 
 
 def _failed(call: asyncio.Task[list[ModelFinished]]) -> bool:

@@ -82,7 +82,7 @@ class Gemini:
             else:
                 # Some proxies drop `alt=sse` and answer with a JSON array that grows: the reader sees which it is.
                 reader = Reader(naming, len(shows))
-                await answer.stream_many_into(reader, shows)
+                await answer.stream_many_into(reader, shows, request.room)
                 finished = reader.finish_all()
         if body.changes.found:
             finished[0] = msgspec.structs.replace(finished[0], warnings=body.changes.warnings)

@@ -67,7 +67,7 @@ class Mistral:
                 finished = read_choices(await answer.read(), naming, len(shows))
             else:
                 reader = Reader(naming, len(shows))
-                await answer.stream_many_into(reader, shows)
+                await answer.stream_many_into(reader, shows, request.room)
                 finished = reader.finish_all()
         if body.changes.found:
             finished[0] = msgspec.structs.replace(finished[0], warnings=body.changes.warnings)

@@ -55,7 +55,7 @@ class OpenAIChat:
                 finished = read_plain(await answer.read(), naming)
             else:
                 reader = Reader(naming=naming)
-                await answer.stream_into(reader, show)
+                await answer.stream_into(reader, show, request.room)
                 finished = reader.finish()
         return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)
 
@@ -78,7 +78,7 @@ class OpenAIChat:
                 finished = read_choices(await answer.read(), naming)
             else:
                 reader = Reader(n, naming)
-                await answer.stream_many_into(reader, shows)
+                await answer.stream_many_into(reader, shows, request.room)
                 finished = reader.finish_all()
         missing = range(len(finished), n)
         return [*finished[:n], *await asyncio.gather(*[self.call(request, shows[index]) for index in missing])]

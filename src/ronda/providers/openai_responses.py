@@ -76,6 +76,6 @@ class OpenAIResponses:
                 finished = read_plain(await answer.read(), names)
             else:
                 reader = Reader(names)
-                await answer.stream_into(reader, show)
+                await answer.stream_into(reader, show, request.room)
                 finished = reader.finish()
         return finished if not body.changes.found else structs.replace(finished, warnings=body.changes.warnings)

@@ -93,7 +93,7 @@ class ScriptedModel:
         self.requests.append(msgspec.structs.replace(request, turns=self.heard[-1]))
         if at >= len(self._lines):
             raise UpstreamError(f"the script is over: it has {len(self._lines)} turns and was asked for one more")
-        return _say(self._lines[at], at, request.stream, show)
+        return await _say(self._lines[at], at, request, show)
 
 
 def _playable(line: Line | str | Mapping[str, Any], at: int) -> Line:
@@ -152,10 +152,10 @@ class ScriptFile:
         script = self._scripts[max(0, len(users) - 1) % len(self._scripts)]
         since = request.turns[users[-1] :] if users else request.turns
         said = sum(type(turn) is AssistantTurn for turn in since)
-        return _say(script[said % len(script)], said, request.stream, show)
+        return await _say(script[said % len(script)], said, request, show)
 
 
-def _say(line: Line, at: int, stream: bool, show: Show) -> ModelFinished:
+async def _say(line: Line, at: int, request: ModelRequest, show: Show) -> ModelFinished:
     if line.error is not None:
         retryable = line.status is None or line.status in (408, 429) or line.status >= 500
         raise UpstreamError(line.error, status=line.status, retryable=retryable, retry_after=line.retry_after)
@@ -166,9 +166,10 @@ def _say(line: Line, at: int, stream: bool, show: Show) -> ModelFinished:
     if text:
         parts.append(Text(text))
     parts += [ToolCall(call.id or f"call_{at}_{n}", call.name, _text(call)) for n, call in enumerate(line.calls)]
-    if stream:
+    if request.stream:
         for batch in _previews(line, text, parts):
-            show(batch)
+            if show(batch) is False and request.room is not None:
+                await request.room()
     if line.cut:
         raise UpstreamBroken("the script breaks off here", retryable=True)
     stop: Stop = line.stop or ("tool_calls" if line.calls else "stop")

@@ -38,6 +38,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_body: int = MAX_BODY
     header_seconds: float = 20.0  # until a request's head must be there
     body_seconds: float = 60.0  # in which something of its body must come
+    stall_seconds: float = 60.0  # in which something of its answer must be taken
     max_run_seconds: float | None = None
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing

@@ -2,6 +2,7 @@
 
     431    a head that is larger than 64 KiB, however it comes
     408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`
+    —      a client that has taken nothing of its answer for `stall_seconds` is gone
 
 How long it takes is looked at once in a while (`look`), for all connections: a timer for each request would cost more.
 """
@@ -13,7 +14,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
-from ronda.server.pieces import PIECE, Pieces
+from ronda.server.pieces import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
 
 MAX_HEAD: Final = 64 * 1024
@@ -33,11 +34,17 @@ class _TooLarge(Exception):
 
 class BoundedHeads(Pieces, HttpToolsProtocol):
     def __init__(
-        self, *args: Any, header_seconds: float = HEADER_SECONDS, body_seconds: float = BODY_SECONDS, **kwargs: Any
+        self,
+        *args: Any,
+        header_seconds: float = HEADER_SECONDS,
+        body_seconds: float = BODY_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._header_seconds = header_seconds
         self._body_seconds = body_seconds
+        self.stall_seconds = stall_seconds
         self._head_since: float | None = self.loop.time()  # while one is awaited: from the first moment on
         self._last = 0.0  # when something came
         self._received = 0  # bytes, with all of the piece in which the head began …
@@ -95,6 +102,7 @@ class BoundedHeads(Pieces, HttpToolsProtocol):
 
     def look(self, now: float) -> None:
         """Called once in a while: is it waited for too long?"""
+        super().look(now)
         if self._refusal is not None or self.transport.is_closing() or self._rest:
             return
         cycle = self.cycle

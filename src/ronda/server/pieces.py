@@ -1,6 +1,8 @@
 """What one read of a socket brings is looked at in pieces, and other clients have their turn between two of them.
 
 A read brings up to 256 kB. That may be eight thousand requests, or forty thousand frames of a WebSocket.
+
+A client that takes nothing of what waits for it, for `stall_seconds`, counts as gone: its model is held back meanwhile.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 PIECE: Final = 16 * 1024  # bytes: three thousand frames, some 15 ms
+STALL_SECONDS: Final = 60.0
 
 
 class Pieces(asyncio.Protocol, ABC):
@@ -17,7 +20,10 @@ class Pieces(asyncio.Protocol, ABC):
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
+    stall_seconds: float
     _rest = b""
+    _unsent = 0  # bytes that the client has not taken, when it was last looked …
+    _unsent_since = 0.0  # … and since when it has taken none
 
     @abstractmethod
     def take(self, data: bytes) -> None:
@@ -56,3 +62,12 @@ class Pieces(asyncio.Protocol, ABC):
             self.loop.call_soon(self._take_next)
         elif not self.is_paused and not self.transport.is_closing():
             self.transport.resume_reading()
+
+    def look(self, now: float) -> None:
+        """Called once in a while: does the client take anything?"""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent < self._unsent or not self._unsent:
+            self._unsent_since = now
+        self._unsent = unsent
+        if unsent and now - self._unsent_since > self.stall_seconds:
+            self.transport.abort()

@@ -116,6 +116,7 @@ class LiveRun:
                 barrier=self._barrier,
                 exclusive=runs.exclusive_in(run.start.session or run.id),
                 start_child=self._start_child,
+                room=self.log.room,
             )
         except asyncio.CancelledError:
             self._show_end()  # which promises nothing
@@ -145,12 +146,11 @@ class LiveRun:
     def _close(self, *, is_broken: bool) -> None:
         self.log.close(is_broken=is_broken)
 
-    def _emit(self, batch: list[Event]) -> None:
+    def _emit(self, batch: list[Event]) -> bool:
         run, journal = self.run, self.journal
         journal.append(run.id, batch)
         if run.ended is None:
-            self.log.append(batch)
-            return
+            return self.log.append(batch)
         self._end = batch
         if run.ended.reason == "tool_calls":
             ids = [] if self.other_ids is None else self.other_ids(run)
@@ -161,6 +161,7 @@ class LiveRun:
                 ids += open_calls
             if ids:
                 journal.expect(run.start.owner, ids, run.id)
+        return True
 
     async def _barrier(self) -> None:
         await self.journal.barrier(self.run.id)

@@ -3,17 +3,21 @@ and no message comes in fragments without end."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
-from ronda.server.pieces import Pieces
+from ronda.server.pieces import STALL_SECONDS, Pieces
 
 MAX_FRAGMENTS: Final = 10_000  # of one message
 
 
 class BoundedSockets(Pieces, WebSocketsSansIOProtocol):
+    def __init__(self, *args: Any, stall_seconds: float = STALL_SECONDS, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stall_seconds = stall_seconds
+
     @property
     def is_paused(self) -> bool:
         return self.read_paused

@@ -16,7 +16,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 IDLE: Final = 15.0  # seconds a connection is kept that nobody uses; servers seldom keep theirs much longer
 _TICK: Final = 15.0
-_MANY: Final = 1024 * 1024  # bytes that may wait to be read before the server is made to wait
+_MANY: Final = 256 * 1024  # bytes that may wait to be read before the server is made to wait
 _LONGEST_HEAD: Final = 256 * 1024  # bytes, hints before it included
 _LARGE: Final = 64 * 1024  # a request that is not out in one go
 

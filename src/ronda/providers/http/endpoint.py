@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 
 from ronda.core.events import Preview
 from ronda.core.limits import ANSWER_BYTES, Timeouts
+from ronda.core.request import Wait
 from ronda.drive import Show
 from ronda.errors import UpstreamBroken, UpstreamError, UpstreamUnreachable
 from ronda.providers.http.address import Address, without_secrets
@@ -263,26 +264,29 @@ class Answer:
             raise self._too_large()
         return data
 
-    async def stream_into(self, reader: StreamReader, show: Show) -> None:
-        """Read to the end, one batch of previews per socket read."""
+    async def stream_into(self, reader: StreamReader, show: Show, room: Wait | None) -> None:
+        """Read to the end, one batch of previews per socket read; but not while whoever watches is far behind."""
         self._connection.expect(self._timeouts.silence)
         while not reader.broken and (data := await self.next()):
-            if previews := reader.feed(data):
-                show(previews)
+            if (previews := reader.feed(data)) and show(previews) is False and room is not None:
+                await room()
         if previews := reader.close():
             show(previews)
 
-    async def stream_many_into(self, reader: ManyReader, shows: Sequence[Show]) -> None:
+    async def stream_many_into(self, reader: ManyReader, shows: Sequence[Show], room: Wait | None) -> None:
         """The same for several choices, each shown to its own."""
 
-        def show(previews: list[Preview]) -> None:
+        def show(previews: list[Preview]) -> bool:
+            there_is_room = True
             for one, batch in zip(shows, (previews, *reader.take_aside()), strict=True):
-                if batch:
-                    one(batch)
+                if batch and one(batch) is False:
+                    there_is_room = False
+            return there_is_room
 
         self._connection.expect(self._timeouts.silence)
         while not reader.broken and (data := await self.next()):
-            show(reader.feed(data))
+            if not show(reader.feed(data)) and room is not None:
+                await room()
         show(reader.close())
 
     async def _inflated(self, inflate: Inflater, data: bytes) -> bytes:

@@ -85,7 +85,7 @@ class Completion(Struct, frozen=True, gc=False):
         )
 
 
-Take: TypeAlias = Callable[[list[Piece]], None]
+Take: TypeAlias = Callable[[list[Piece]], bool | None]  # False: whoever watches is far behind
 
 
 class AnswerReader:

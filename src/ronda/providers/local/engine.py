@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from ronda.core.request import Wait
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.local.admission import Room
 from ronda.providers.local.binding import check_installed
@@ -137,43 +138,46 @@ class Engine:
 
     # ---- completions -------------------------------------------------------------------------------------------------
 
-    async def complete(self, body: dict[str, Any], take: Take) -> Completion:
-        """Complete a prompt. `take` gets what came since it was last called, in this event loop."""
+    async def complete(self, body: dict[str, Any], take: Take, room: Wait | None = None) -> Completion:
+        """Complete a prompt. `take` gets what came since it was last called, in this event loop.
+
+        Where it says that whoever watches is far behind, nothing more is read, and soon decoded, before `room` returns.
+        """
         shown = _Shown(take)
         try:
-            return await self._complete(body, shown)
+            return await self._complete(body, shown, room)
         except EngineDied:
             if shown.something:
                 raise
-            return await self._complete(body, shown)
+            return await self._complete(body, shown, room)
 
-    async def _complete(self, body: dict[str, Any], take: Take) -> Completion:
+    async def _complete(self, body: dict[str, Any], take: Take, room: Wait | None) -> Completion:
         tokens = min(len(body["prompt"]) + body["n_predict"], self.sizing.tokens)  # else it would wait for ever
         text = body.get("grammar")
         if text is None:
             async with self._room.place(tokens):
-                return await _complete_in(await self._live(), body, take)
+                return await _complete_in(await self._live(), body, take, room)
         grammar = digest_of(text)
         if self._trials.is_suspect(grammar):
             async with self._trials.turn.place(1), self._room.place(tokens):
-                return await self._try(grammar, body, take)
+                return await self._try(grammar, body, take, room)
         if not self._trials.is_settled(grammar):
             await self._prove(grammar, body)
         async with self._room.place(tokens):
             process = await self._live()
             try:
-                return await _complete_in(process, body, take)
+                return await _complete_in(process, body, take, room)
             except EngineDied:
                 if not process.is_closing:
                     self._trials.suspect(grammar)
                 raise
 
-    async def _try(self, grammar: bytes, body: dict[str, Any], take: Take) -> Completion:
+    async def _try(self, grammar: bytes, body: dict[str, Any], take: Take, room: Wait | None) -> Completion:
         """A suspect's answer, with no other suspect beside it."""
         self._trials.is_settled(grammar)  # it may have been refused while it waited
         process = await self._live()
         try:
-            done = await _complete_in(process, body, take)
+            done = await _complete_in(process, body, take, room)
         except EngineDied as error:
             if process.is_closing:
                 raise
@@ -200,7 +204,7 @@ class Engine:
                 return
             process = await self._live(self._prover)
             try:
-                await _complete_in(process, trial.body, trial.take)
+                await _complete_in(process, trial.body, trial.take, None)
             except EngineDied as error:
                 if process.is_closing:
                     raise
@@ -220,12 +224,12 @@ class _Shown:
         self._take = take
         self.something = False
 
-    def __call__(self, pieces: list[Piece]) -> None:
+    def __call__(self, pieces: list[Piece]) -> bool | None:
         self.something = True
-        self._take(pieces)
+        return self._take(pieces)
 
 
-async def _complete_in(process: EngineProcess, body: dict[str, Any], take: Take) -> Completion:
+async def _complete_in(process: EngineProcess, body: dict[str, Any], take: Take, room: Wait | None) -> Completion:
     """Cancelled, it closes the connection; the slot is free as soon as the engine has finished the batch of tokens it is at."""
     reader = AnswerReader()
     with process.working():
@@ -233,8 +237,10 @@ async def _complete_in(process: EngineProcess, body: dict[str, Any], take: Take)
             async with process.door.post("/v1/completions", msgspec.json.encode(body | _ALWAYS)) as connection:
                 while data := await connection.some():
                     process.stir()
-                    if pieces := reader.feed(data, connection.status):
-                        take(pieces)
+                    pieces = reader.feed(data, connection.status)
+                    if pieces and take(pieces) is False and room is not None:
+                        await room()
+                        process.stir()  # it was we who kept it waiting
         except Broken as error:
             if await _is_gone(process):
                 raise EngineDied(

@@ -124,10 +124,10 @@ class LocalModel:
             raise UpstreamError(str(error)) from error
         prepared = await self._engine.aside(partial(self._prepare, request, settings))
         reading = _Reading(self._family, request, settings, show, prepared.thinking)
-        done = await self._engine.complete(prepared.body, reading.take)
+        done = await self._engine.complete(prepared.body, reading.take, request.room)
         if prepared.owed:
             body = await self._engine.aside(partial(self._prepare_call, request, settings, prepared, reading.raw))
-            done = done.then(await self._engine.complete(body, reading.take))
+            done = done.then(await self._engine.complete(body, reading.take, request.room))
         finished = reading.finish(done)
         return msgspec.structs.replace(finished, warnings=settings.warnings) if settings.warnings else finished
 
@@ -278,7 +278,7 @@ class _Reading:
         """All that was written, markup included."""
         return "".join(self._raw)
 
-    def take(self, pieces: list[Piece]) -> None:
+    def take(self, pieces: list[Piece]) -> bool | None:
         shown: list[Preview] = []
         for piece in pieces:
             self._raw.append(piece.text)
@@ -289,13 +289,12 @@ class _Reading:
         if self._top is not None and (probable := self._probable(pieces)):
             self._logprobs += probable
             shown.append(LogprobsDelta(_write_logprobs(probable)))
-        self._put(shown)
+        return self._put(shown)
 
-    def _put(self, shown: list[Preview]) -> None:
+    def _put(self, shown: list[Preview]) -> bool | None:
         if self._calls is not None:
             shown = [preview for preview in shown if type(preview) is not CallDelta or preview.index < self._calls]
-        if shown and self._show is not None:
-            self._show(shown)
+        return self._show(shown) if shown and self._show is not None else None
 
     def _probable(self, pieces: list[Piece]) -> list[TokenLogprob]:
         """A token without text ended the answer: it is no part of it."""
