@@ -26,7 +26,7 @@ class Heard:
 
 
 NAMES = ("chat", "responses", "messages", "completions", "conversations")
-_PATHS = {
+PATHS = {
     "chat": "chat/completions",
     "responses": "responses",
     "messages": "messages",
@@ -87,7 +87,7 @@ def _declared(door: str, tool: Json) -> Json:
 async def ask(served: Served, door: str, stream: bool, tools: Sequence[Json] = (), **more: Any) -> Heard:
     body = json.dumps(body_for(door, stream, tools, **more)).encode()
     headers = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
-    async with soon(), served.http.post(f"{served.url}/{_PATHS[door]}", data=body, headers=headers) as answer:
+    async with soon(), served.http.post(f"{served.url}/{PATHS[door]}", data=body, headers=headers) as answer:
         data = await answer.read()
         is_stream = answer.headers["content-type"].startswith("text/event-stream")
         status = answer.status
