@@ -26,7 +26,7 @@ from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, UpstreamError
 from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.client import Reader, read_plain
-from ronda.wire.openai_responses.resource import Kept, about
+from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.server import read_request
 from ronda.wire.sse import SseReader
 
@@ -118,24 +118,24 @@ def _said_again(exchange: Exchange, schemas: OpenResponses) -> None:
     names = {call.name for call in finished.turn.calls}
     plan = Plan("recorded", tools=tuple([ToolSpec(name, kind="caller") for name in names]), stream=True)
     kept = Kept(model="recorded")
-    start = RunStarted("run_0123456789ab", plan, (user("go"),), 1.0, about=about(kept))
+    start = RunStarted("run_0123456789ab", plan, (user("go"),), 1.0, about=kept.about)
     reason = {"length": "length", "content_filter": "content_filter"}.get(
         finished.turn.stop, "tool_calls" if names else "stop"
     )
     facts: list[Event] = [ModelStarted(0), finished, RunFinished(reason, at=2.0)]  # type: ignore[arg-type]  # a reason
-    events = check_stream(schemas, ResponseAnswer(rebuild([start, *facts]), kept).feed(0, facts))
-    body = plain(rebuild([start, *facts]), facts, kept)
+    events = check_stream(schemas, ResponseAnswer([rebuild([start, *facts])]).feed(0, facts))
+    body = plain(rebuild([start, *facts]), facts)
     schemas.check(json.loads(body), "ResponseResource")
     same(events[-1]["response"], json.loads(body), "the end of the stream and the plain body")
     ours = read_plain(body)
     same(told(ours.turn), told(finished.turn), "what our client reads")
     reader = Reader()
-    reader.feed(ResponseAnswer(rebuild([start, *facts]), kept).feed(0, facts))
+    reader.feed(ResponseAnswer([rebuild([start, *facts])]).feed(0, facts))
     same(told(reader.finish().turn), told(finished.turn), "what our client reads of the stream")
 
 
-def plain(run: Run, facts: list[Event], kept: Kept) -> bytes:
-    answer = ResponseAnswer(run, kept)
+def plain(run: Run, facts: list[Event]) -> bytes:
+    answer = ResponseAnswer([run])
     answer.fold(0, facts)
     return answer.body()
 

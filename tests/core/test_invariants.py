@@ -357,13 +357,13 @@ def test_repair_returns_the_very_same_history_when_nothing_is_wrong(turns: list[
 
 
 def answer_of(run: Run, events: Sequence[Event]) -> bytes:
-    plain = ChatAnswer([run], "m")
+    plain = ChatAnswer([run])
     plain.fold(0, facts(events)[1:])
     return plain.body()
 
 
 def stream_of(run: Run, batches: Sequence[Sequence[Event]]) -> bytes:
-    writer = ChatAnswer([run], "m", include_usage=True)
+    writer = ChatAnswer([run])
     return b"".join([writer.feed(0, batch) for batch in batches])
 
 

@@ -92,7 +92,8 @@ async def exchange(app: Any, path: str, body: dict[str, Any] | None, method: str
     async def receive() -> Message:
         if asked:
             return asked.pop()
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return await never
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":

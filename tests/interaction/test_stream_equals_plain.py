@@ -20,7 +20,7 @@ from ronda.core.plan import AUTO, NONE, Options, Plan, ResponseFormat, ToolChoic
 from ronda.core.run import Run
 from ronda.drive import Tool, drive
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
-from ronda.wire.openai_chat.answer import ChatAnswer
+from ronda.wire.openai_chat.answer import ChatAnswer, ChatOptions
 
 
 @tool
@@ -42,8 +42,8 @@ HANDLERS: dict[str, Tool] = {"echo": echo, "fail": fail}
 def answer(lines: list[Line], plan: Plan, stream: bool) -> Said:
     """One answer through the driver and the writer, without a socket between."""
     plan = msgspec.structs.replace(plan, model="test", retry=QUICK, stream=stream)
-    run = Run(RunStarted("run_1", plan, (says_user("go"),), session="s"))
-    writer = ChatAnswer([run], "test")
+    run = Run(RunStarted("run_1", plan, (says_user("go"),), session="s", about=ChatOptions(model="test").about))
+    writer = ChatAnswer([run])
     sent: list[bytes] = []
 
     def emit(batch: list[Event]) -> None:

@@ -8,7 +8,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from tests.journal.journal_before import ASK, BEFORE, QUESTION, UNFINISHED, asked, close, opened, served
+from tests.interaction.golden_bytes import ASK
+from tests.journal.journal_before import BEFORE, QUESTION, UNFINISHED, asked, close, opened, served
 
 from ronda.core.parts import ToolTurn
 from ronda.core.run import rebuild

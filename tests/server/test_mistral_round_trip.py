@@ -54,7 +54,7 @@ def written(log: Sequence[Event], stream: bool) -> bytes:
     """The answer, written again from the log."""
     facts = [event for event in log if type(event).__name__.endswith("Delta") is False]
     run = rebuild(facts)
-    answer = CompletionAnswer([run], "x")
+    answer = CompletionAnswer([run])
     if stream:
         return b"".join(answer.feed(0, [event]) for event in log[1:])
     answer.fold(0, log[1:])
@@ -102,7 +102,7 @@ def test_a_conversations_stream_is_written_again_as_it_was(line: Line) -> None:
     facts = [event for event in log if not type(event).__name__.endswith("Delta")]
 
     def write() -> bytes:
-        answer = ConversationAnswer(rebuild(facts))
+        answer = ConversationAnswer([rebuild(facts)])
         return b"".join(answer.feed(0, [event]) for event in log[1:])
 
     assert write() == write()

@@ -109,7 +109,7 @@ def written(log: Sequence[Event], *, size: int = 1) -> tuple[bytes, bytes]:
     stream = b""
     for plain in (False, True):
         run = Run(RunStarted("run_x", Plan("m", stream=not plain), (user("hi"),), 1.0))
-        answer = MessageAnswer(run, "m")
+        answer = MessageAnswer([run])
         both.append(answer)
         for at in range(0, len(log), size):
             batch = log[at : at + size]
@@ -230,7 +230,7 @@ def test_an_answer_that_broke_off_is_closed_and_the_next_is_another_block() -> N
     ]
     lookup = ToolSpec("lookup")  # of ours: the caller does not run the loop
     run = Run(RunStarted("run_x", Plan("m", (lookup,)), (user("hi"),)))
-    answer = MessageAnswer(run, "m")
+    answer = MessageAnswer([run])
     stream = b""
     for event in log:
         run.apply(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,19 +24,18 @@ from ronda.wire.mistral.completion import CompletionAnswer
 from ronda.wire.mistral.conversation import ConversationAnswer
 from ronda.wire.openai_chat.answer import ChatAnswer
 from ronda.wire.openai_responses.answer import ResponseAnswer
-from ronda.wire.openai_responses.resource import Kept
 
-WRITERS: dict[str, Callable[[Run], Any]] = {
-    "chat": lambda run: ChatAnswer([run], "m"),
-    "responses": lambda run: ResponseAnswer(run, Kept()),
-    "messages": lambda run: MessageAnswer(run, "m"),
-    "completions": lambda run: CompletionAnswer([run], "m"),
-    "conversations": lambda run: ConversationAnswer(run),
+WRITERS: dict[str, Callable[[Sequence[Run]], Any]] = {
+    "chat": ChatAnswer,
+    "responses": ResponseAnswer,
+    "messages": MessageAnswer,
+    "completions": CompletionAnswer,
+    "conversations": ConversationAnswer,
 }
 
 
 def streamed(name: str, run: Run, events: list[Event], *, alone: bool) -> Heard:
-    writer = WRITERS[name](run)
+    writer = WRITERS[name]([run])
     batches = [[event] for event in events] if alone else [events]
     return read_stream(name, b"".join([writer.feed(0, batch) for batch in batches]))
 
@@ -64,7 +63,7 @@ def test_a_stream_hands_out_the_calls_that_the_plain_answer_has(
     shown = Run(msgspec.structs.replace(run.start, about=about))
     for event in events:
         shown.apply(event)
-    plain = WRITERS[name](shown)
+    plain = WRITERS[name]([shown])
     plain.fold(0, facts(events))
     assert shown.ended is not None
     watched = streamed(name, shown, events, alone=True)

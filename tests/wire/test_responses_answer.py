@@ -40,7 +40,7 @@ from ronda.providers.script import Call, Line, ScriptedModel
 from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.client import Reader, read_plain
 from ronda.wire.openai_responses.input import read_items
-from ronda.wire.openai_responses.resource import Kept, about
+from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.sealed import Room, Sealer
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -76,7 +76,7 @@ KEPT = Kept(model="test")
 
 
 def started(plan: Plan, kept: Kept = KEPT) -> RunStarted:
-    return RunStarted("run_00aa", plan, (user("go"),), 1.0, session="s", about=about(kept))
+    return RunStarted("run_00aa", plan, (user("go"),), 1.0, session="s", about=kept.about)
 
 
 def story(lines: list[Line], plan: Plan, stream: bool) -> list[list[Event]]:
@@ -97,17 +97,22 @@ def story(lines: list[Line], plan: Plan, stream: bool) -> list[list[Event]]:
     return batches
 
 
+def run_of(batches: list[list[Event]], kept: Kept) -> Run:
+    [[start], *rest] = batches
+    assert isinstance(start, RunStarted)
+    return rebuild([msgspec.structs.replace(start, about=kept.about), *[event for batch in rest for event in batch]])
+
+
 def streamed(
     batches: list[list[Event]], after: int | None = None, kept: Kept = KEPT, sealer: Sealer | None = None
 ) -> bytes:
-    events = [event for batch in batches for event in batch]
-    writer = ResponseAnswer(rebuild(events), kept, after=after, sealer=sealer)
+    writer = ResponseAnswer([run_of(batches, kept)], after=after, sealer=sealer)
     return b"".join([writer.feed(0, batch) for batch in batches[1:]])
 
 
 def plainly(batches: list[list[Event]], kept: Kept = KEPT) -> Json:
     events = [event for batch in batches for event in batch]
-    writer = ResponseAnswer(rebuild(events), kept)
+    writer = ResponseAnswer([run_of(batches, kept)])
     writer.fold(0, [event for event in events[1:] if type(event) not in PREVIEWS])
     body: Json = json.loads(writer.body())
     return body
@@ -352,8 +357,8 @@ def test_token_probabilities_have_every_member_the_schema_wants(schemas: OpenRes
     said = Raw(
         b'{"content":[{"token":"\xc3\xa9","logprob":-0.5,"bytes":null,"top_logprobs":[{"token":"e","logprob":-1.5}]}]}'
     )
-    batches = told_of(AssistantTurn((Text("é"),)), TextDelta("é"))
-    batches[2].append(LogprobsDelta(said))
+    plan = Plan("test", stream=True, options=Options(extra={"logprobs": Raw(b"true")}))
+    batches = told_of(AssistantTurn((Text("é"),)), TextDelta("é"), LogprobsDelta(said), plan=plan)
     events = check_stream(schemas, streamed(batches))
 
     logprob = {
@@ -456,7 +461,7 @@ def test_padding_hides_the_length_of_a_piece_and_is_the_same_each_time() -> None
 
 def test_a_stream_that_breaks_down_ends_properly(schemas: OpenResponses) -> None:
     plan = Plan("test", tools=(ASK,), stream=True)
-    writer = ResponseAnswer(Run(started(plan)), KEPT)
+    writer = ResponseAnswer([Run(started(plan))])
     stream = writer.feed(0, [ModelStarted(0), TextDelta("So"), CallDelta(0, "c", "ask", "{")]) + writer.broke_down(0)
     events = check_stream(schemas, stream)
 

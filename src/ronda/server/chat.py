@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.core.run import Run
 from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming
 from ronda.wire.failures import Failure
@@ -20,18 +19,9 @@ if TYPE_CHECKING:
 
 async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
-
-    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> ChatAnswer:
-        return ChatAnswer(
-            runs,
-            model,
-            include_usage=asked.include_usage,
-            warnings=warnings,
-            whole_calls=asked.whole_calls,
-            user_agent=request.header(b"user-agent") or "",
-        )
-
-    return await Exchange(server, request, asked, writer, chat_error).answer()
+    if (answer := asked.answer.for_client(request.header(b"user-agent") or "")) is not asked.answer:
+        asked = replace(asked, answer=answer)
+    return await Exchange(server, request, asked, ChatAnswer, chat_error).answer()
 
 
 def chat_error(failure: Failure) -> bytes:

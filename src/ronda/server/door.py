@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Raw
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.core.events import Event
@@ -32,7 +33,7 @@ from ronda.server.models import Opened, Served, beside
 from ronda.server.runs import LiveRun, OtherIds, new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
-from ronda.wire.asked import Asked
+from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.capabilities import renamed
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run
 
@@ -55,8 +56,8 @@ class Writer(Protocol):
     def body(self) -> bytes: ...
 
 
-# The runs (one per choice), the name of the model as the answer should say it, and what the caller should be warned of.
-MakeWriter: TypeAlias = Callable[[Sequence[Run], str, Sequence[str]], Writer]
+# The runs, one per choice. What else a writer must know is kept with them; how a run ended it reads when it has.
+MakeWriter: TypeAlias = Callable[[Sequence[Run]], Writer]
 
 
 def owner_of(request: Incoming) -> str:
@@ -220,6 +221,8 @@ class Exchange:
         )
         check_plan(served.provider, plan)
         session = asked.session or new_id("sess")
+        warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
+        about = self._about(turns, opened, replace(asked.answer, model=served.name, warnings=warnings))
         for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
             self._lives.append(
                 server.runs.new(
@@ -231,18 +234,17 @@ class Exchange:
                     session=session,
                     parent=asked.parent or parent,
                     sibling=sibling,
-                    about=self._about(turns, opened),
+                    about=about,
                     keep=asked.keep,
                     said=turns,
                     other_ids=self._other_ids,
                 )
             )
-        warnings = [warning] if warning is not None else []
-        self._writer = self._make_writer([live.run for live in self._lives], served.name, warnings)
+        self._writer = self._make_writer([live.run for live in self._lives])
 
-    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
         """What is kept with the run. `opened` is the conversation with what an agent says around it."""
-        return self._asked.about
+        return {**self._asked.about, **answer.about}
 
     def _gone(self) -> None:
         self._client_left = True

@@ -33,16 +33,13 @@ if TYPE_CHECKING:
 async def messages(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
-        asked, served, ignored = await _read(server, request)
+        asked, served = await _read(server, request)
+        if not passes_over_events(request.header(b"user-agent") or ""):
+            asked = replace(asked, answer=replace(asked.answer, shows_tools=False))
 
-        def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> MessageAnswer:
+        def writer(runs: Sequence[Run]) -> MessageAnswer:
             known.id = runs[0].id
-            return MessageAnswer(
-                runs[0],
-                model,
-                warnings=[*warnings, *ignored],
-                shows_tools=passes_over_events(request.header(b"user-agent") or ""),
-            )
+            return MessageAnswer(runs)
 
         return await Exchange(server, request, asked, writer, known.error, served).answer()
     except RondaError as error:
@@ -52,7 +49,7 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
 async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
-        asked, served, _ = await _read(server, request)
+        asked, served = await _read(server, request)
         turns, _ = await server.runs.rejoin(asked.turns, owner_of(request))
         tokens = await count(server, served, asked, turns)
     except RondaError as error:
@@ -84,16 +81,18 @@ class _Known:
 # ---- what is asked, of whom -------------------------------------------------------------------------------------------
 
 
-async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Served, list[str]]:
-    """The request in the words of the model that will answer it, and what of it that model makes no difference of."""
+async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Served]:
+    """The request in the words of the model that will answer it."""
     version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
     asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
     served = server.models.find(asked.model, owner_of(request))
     if served.spec.partition(":")[0] == API:
-        return for_anthropic(asked), served, []
+        return for_anthropic(asked), served
     thinks = _can_think(served, asked)
-    asked = for_others(asked if thinks else replace(asked, effort=None))
-    return asked, served, [] if thinks else ["this model cannot be told how much to think; 'thinking' was ignored"]
+    if not thinks:
+        warning = "this model cannot be told how much to think; 'thinking' was ignored"
+        asked = replace(asked, effort=None, answer=replace(asked.answer, warnings=(warning,)))
+    return for_others(asked), served
 
 
 def _can_think(served: Served, asked: MessagesRequest) -> bool:

@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
+import msgspec
 from msgspec import Raw, Struct
 
+from ronda.core.events import RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.wire.capabilities import Need
+from ronda.wire.json import encode
+
+
+class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a writer must know of the request that a run does not say. It is kept with the run, so a log is all that is
+    needed to write its answer again.
+
+    A dialect that has more to know extends this.
+    """
+
+    key: ClassVar[str] = "answer"  # where a run keeps it
+
+    model: str = ""  # by the name it is to be called in the answer
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, start: RunStarted) -> Self:
+        """Of a run that has none the usual ones: another door's, or one that was journaled before they were kept."""
+        raw = start.about.get(cls.key)
+        return cls() if raw is None else msgspec.json.decode(raw, type=cls)
+
+    @property
+    def about(self) -> dict[str, Raw]:
+        return {self.key: Raw(encode(self))}
+
+
+NO_ANSWER_OPTIONS = AnswerOptions()
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -32,4 +61,5 @@ class Asked(Struct, frozen=True, kw_only=True):
     keep: Literal["stored", "memory"] = "stored"
     inputs: dict[str, Any] = {}  # for an agent that has some
     needs: tuple[Need, ...] = ()  # what the server must have for it
-    about: dict[str, Raw] = {}  # kept with the run, for writing its answer again: metadata, what is echoed
+    answer: AnswerOptions = NO_ANSWER_OPTIONS
+    about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer

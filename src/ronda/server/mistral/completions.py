@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -10,7 +9,6 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO
-from ronda.core.run import Run
 from ronda.errors import NotFound
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
@@ -51,10 +49,7 @@ def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served:
         mine = structs.replace(mine, guarded=guarded(served.agent.guardrails))
     id = served.id if isinstance(served, ServedAgent) else None
     mine = structs.replace(mine, about={**asked.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
-    mine, told = fitted(mine, served)
-
-    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> CompletionAnswer:
-        return CompletionAnswer(runs, model, [*told, *warnings])
+    mine = fitted(mine, served)
 
     def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Remembering:
         following = structs.replace(
@@ -62,8 +57,8 @@ def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served:
         )
         return _exchange(server, request, following, agent, handed)
 
-    exchange = Remembering(server, request, mine, writer, mistral_error, served)
-    exchange.given, exchange.ask_next, exchange.told = given, ask_next, told
+    exchange = Remembering(server, request, mine, CompletionAnswer, mistral_error, served)
+    exchange.given, exchange.ask_next = given, ask_next
     return exchange
 
 

@@ -7,7 +7,7 @@ last of them leaves it to. One request at a time goes on with a conversation: an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,6 +41,7 @@ from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
 from ronda.server.runs import new_id
 from ronda.store.conversations import ConversationRow, RunRow, Taken
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation import ConversationAnswer
 from ronda.wire.mistral.conversations import (
@@ -76,8 +77,8 @@ class _Answering(Handing):
     def _outlives_process(self) -> bool:
         return self.kept is not None
 
-    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
-        return {**super()._about(turns, opened), **place_of(turns, opened)}
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
+        return {**super()._about(turns, opened, answer), **place_of(turns, opened)}
 
     async def _prepare(self) -> None:
         await super()._prepare()
@@ -198,18 +199,15 @@ def _exchange(
     given = offered(server, served, owner_of(request), asked, wish.execution)
     served = given.served
     asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
-    asked, told = fitted(asked, served)
-
-    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> ConversationAnswer:
-        return ConversationAnswer(runs[0], [*told, *warnings])
+    asked = fitted(asked, served)
 
     def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> _Answering:
         now = structs.replace(about, agent_id=agent.id, agent_version=None)
         rest = structs.replace(wish, entries=[])
         return _exchange(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
 
-    exchange = _Answering(server, request, asked, writer, mistral_error, served)
-    exchange.kept, exchange.given, exchange.ask_next, exchange.told = kept, given, ask_next, told
+    exchange = _Answering(server, request, asked, ConversationAnswer, mistral_error, served)
+    exchange.kept, exchange.given, exchange.ask_next = kept, given, ask_next
     return exchange
 
 

@@ -26,7 +26,7 @@ from ronda.server.mistral.history import Busy, place_of, said_in
 from ronda.server.models import Served
 from ronda.server.runs import Folding, LiveRun
 from ronda.server.toolbox import Offer
-from ronda.wire.asked import Asked
+from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.mistral.completion import CompletionAnswer
 from ronda.wire.mistral.conversation import ConversationAnswer
 from ronda.wire.mistral.handoffs import (
@@ -104,7 +104,6 @@ class Handing(Exchange):
 
     given: Offered | None = None
     ask_next: AskNext | None = None
-    told: Sequence[str] = ()  # what the caller should be warned of
     is_first = True
     begin: Callable[[], None] | None = None  # tells the writer that this run goes on from the one before
 
@@ -112,8 +111,8 @@ class Handing(Exchange):
     def _may_hand_over(self) -> bool:
         return self.given is not None and self.given.ways is not None
 
-    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
-        return {**super()._about(turns, opened), **(place_of(turns, opened) if self._may_hand_over else {})}
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
+        return {**super()._about(turns, opened, answer), **(place_of(turns, opened) if self._may_hand_over else {})}
 
     async def _prepare(self) -> None:
         await super()._prepare()
@@ -148,11 +147,11 @@ class Handing(Exchange):
 
     def _follow(self, first: Handing, sibling: int) -> None:
         """Say everything to the writer of the first exchange, which hears of this run when it comes to it."""
-        writer, told = first._writer, self.told
+        writer = first._writer
         assert isinstance(writer, ConversationAnswer | CompletionAnswer)
 
-        def go_on(runs: Any, model: str, warnings: Any) -> ConversationAnswer | CompletionAnswer:
-            self.begin = partial(writer.go_on, sibling, runs[0], [*told, *warnings])
+        def go_on(runs: Sequence[Run]) -> ConversationAnswer | CompletionAnswer:
+            self.begin = partial(writer.go_on, sibling, runs[0])
             return writer
 
         self._make_writer = go_on
@@ -181,7 +180,7 @@ class Handing(Exchange):
         )
         end._lives = [failed]
         self.added(failed.run)
-        end._make_writer([failed.run], "", [])
+        end._make_writer([failed.run])
         finished = RunFinished("failed", message=why, at=time.time())
         failed.run.apply(finished)
         failed.journal.append(failed.run.id, [finished])

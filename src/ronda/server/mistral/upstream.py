@@ -51,16 +51,16 @@ def speaks_mistral(served: Served) -> bool:
     return split_spec(served.spec)[0] in _MISTRAL
 
 
-def fitted(asked: CompletionAsked, served: Served) -> tuple[CompletionAsked, list[str]]:
-    """The request as this upstream can be asked it, and what the caller should hear of."""
+def fitted(asked: CompletionAsked, served: Served) -> CompletionAsked:
+    """The request as this upstream can be asked it."""
     provider, name = split_spec(served.spec)
-    warnings: list[str] = []
+    answer = asked.answer
     if asked.guarded != "no" and provider not in _MISTRAL:
         if asked.guarded == "always":
             raise Blocked(
                 f"blocked: block_on_error is set, and {no_moderation}", param="guardrails", code="guardrail_error"
             )
-        warnings.append(f"guardrails were left out: {no_moderation}")
+        answer = structs.replace(answer, warnings=(f"guardrails were left out: {no_moderation}",))
     turns: tuple[Turn, ...] = asked.turns
     options = with_hints(without_hints(asked.options, provider), asked.hints, provider)
     if "prompt_mode" in asked.hints and provider not in _MISTRAL:
@@ -71,7 +71,7 @@ def fitted(asked: CompletionAsked, served: Served) -> tuple[CompletionAsked, lis
     if provider in _MISTRAL:
         api = native_api(name)
         turns = tuple([renamed(turn, api) if type(turn) is AssistantTurn else turn for turn in turns])
-    return structs.replace(asked, turns=turns, options=options), warnings
+    return structs.replace(asked, turns=turns, options=options, answer=answer)
 
 
 def without_prompt(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

@@ -51,14 +51,8 @@ async def joined(
         for need in server.toolbox.lacks(asked.needs, served.tools)
         if need.is_optional
     ]
-    _, warning = server.config.rounds_for(asked.max_tool_rounds)
-    kept = replace(
-        asked.kept,
-        model=served.name,
-        instructed=bool(lead),
-        warnings=(*left_out, *([] if warning is None else [warning])),
-    )
-    return replace(asked, turns=(*lead, *turns), parent=parent, kept=kept)
+    answer = replace(asked.answer, instructed=bool(lead), warnings=tuple(left_out))
+    return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer)
 
 
 async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:
@@ -94,7 +88,7 @@ async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
     if events:
         found = rebuild(events)
         if (kept := kept_with(found)) is not None:
-            written = ResponseAnswer(found, kept)
+            written = ResponseAnswer([found])
             written.fold(0, events[1:])
             item = item_named(id, found, kept, written.items)
     if item is None:

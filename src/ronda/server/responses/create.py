@@ -16,12 +16,13 @@ from ronda.server.door import Exchange, Writer, count, owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.responses.conversation import Local, joined
 from ronda.server.runs import LiveRun
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.answer import write_error
 from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
-from ronda.wire.openai_responses.resource import about, code_of, kept_with
+from ronda.wire.openai_responses.resource import Kept, code_of
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.server import ResponseRequest, read_request, request_of
 
@@ -52,10 +53,10 @@ async def compact_response(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
-    said = asked.turns[1:] if asked.kept.instructed else asked.turns
+    said = asked.turns[1:] if asked.answer.instructed else asked.turns
     asked = replace(asked, turns=with_task(asked.turns))
 
-    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> Writer:
+    def writer(runs: Sequence[Run]) -> Writer:
         return CompactAnswer(runs[0], said)
 
     return await _Exchange(server, request, asked, writer, responses_error, served).answer()
@@ -95,12 +96,11 @@ async def answer(
     asked = await joined(server, asked, served, owner, local)
     sealer, progress = server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
 
-    def writer(runs: Sequence[Run], model: str, warnings: Sequence[str]) -> Writer:
-        run, kept = runs[0], kept_with(runs[0])
-        assert kept is not None
+    def writer(runs: Sequence[Run]) -> Writer:
+        [run] = runs
         if started is not None:
             started(run)
-        return ResponseAnswer(run, kept, sealer=sealer, sse=sse, progress_type=progress)
+        return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=progress)
 
     return await _Exchange(server, request, asked, writer, responses_error, served).answer()
 
@@ -112,15 +112,14 @@ class _Exchange(Exchange):
     def _outlives_process(self) -> bool:
         return self._asked.keep == "stored"
 
-    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
         """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
-        assert isinstance(self._asked, ResponseRequest)
-        kept = self._asked.kept
+        assert isinstance(answer, Kept)
         at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
         if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
-            return about(replace(kept, instructed=False))
-        lead = at + 1 if kept.instructed else at
-        return about(replace(kept, lead=lead, tail=len(opened) - at - len(turns)))
+            return super()._about(turns, opened, replace(answer, instructed=False))
+        lead = at + 1 if answer.instructed else at
+        return super()._about(turns, opened, replace(answer, lead=lead, tail=len(opened) - at - len(turns)))
 
     def _failure_of(self, live: LiveRun) -> Failure | None:
         return None if live.cancel_was_asked else super()._failure_of(live)  # which is an outcome, not an error

@@ -17,7 +17,7 @@ from ronda.server.responses.query import Query
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.listed import input_items
-from ronda.wire.openai_responses.resource import Kept, kept_with, run_id
+from ronda.wire.openai_responses.resource import Kept, run_id
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -43,12 +43,12 @@ _LONGEST_PAGE = 100
 
 async def retrieve(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
-    events, run, kept = await _found(server, request)
+    events, run = await _found(server, request)
     after = query.whole("starting_after", None, 0, None)
     if not query.truth("stream"):
         if after is not None:
             raise BadRequest("'starting_after' goes with stream=true", param="starting_after")
-        answer = ResponseAnswer(run, kept)
+        answer = ResponseAnswer([run])
         answer.fold(0, events[1:])
         return Json(answer.body())
     live = server.runs.live.get(run.id)
@@ -57,8 +57,7 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
     obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
     progress = progress_type(request.header(SDK_LANGUAGE))
     writer = ResponseAnswer(
-        run if live is None else live.run,
-        kept,
+        [run if live is None else live.run],
         sealer=sealer,
         after=after,
         obfuscated=obfuscated,
@@ -68,7 +67,7 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
-    _, run, _ = await _found(server, request)
+    _, run = await _found(server, request)
     await _stop(server, run)
     server.runs.logs.forget(run.id)
     await server.runs.journal.forget(run.id)
@@ -76,21 +75,21 @@ async def delete(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def cancel(server: Server, request: Incoming) -> ASGIApp:
-    _, run, _ = await _found(server, request)
+    _, run = await _found(server, request)
     await _stop(server, run)
-    events, run, kept = await _found(server, request)
+    events, run = await _found(server, request)
     if run.ended is None or run.ended.reason != "cancelled":
         what = "is driven by another process" if run.ended is None else "is finished already"
         raise BadRequest(f"the response '{request.places['id']}' {what}; it cannot be cancelled")
-    answer = ResponseAnswer(run, kept)
+    answer = ResponseAnswer([run])
     answer.fold(0, events[1:])
     return Json(answer.body())
 
 
 async def list_input(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
-    _, run, kept = await _found(server, request)
-    items = input_items(run, kept)
+    _, run = await _found(server, request)
+    items = input_items(run, Kept.of(run.start))
     limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
     if query.word("order", "desc", ("asc", "desc")) == "desc":
         items.reverse()
@@ -102,15 +101,14 @@ async def list_input(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode(_page(items[:limit], has_more=len(items) > limit)))
 
 
-async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run, Kept]:
+async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run]:
     """The response that an address names; nobody's but its owner's."""
     id: str = request.places["id"]
     events = await server.runs.read(run_id(id), owner_of(request))
     run = rebuild(events) if events else None
-    kept = kept_with(run) if run is not None else None
-    if run is None or kept is None:
+    if run is None or Kept.key not in run.start.about:
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
-    return events, run, kept
+    return events, run
 
 
 async def _stop(server: Server, run: Run) -> None:

@@ -174,7 +174,7 @@ class Connection:
         failure = failure_of_run(run) if run.ended is not None else BROKE_DOWN
         if failure is not None and self._is_refused:
             await self._tell(failure)
-        if failure is None and not asked.kept.store:  # what is stored is found where it is stored
+        if failure is None and not asked.answer.store:  # what is stored is found where it is stored
             self._runs[response_id(run.id)] = run
             while len(self._runs) > REMEMBERED:
                 del self._runs[next(iter(self._runs))]

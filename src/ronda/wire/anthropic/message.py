@@ -11,7 +11,7 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ronda.core.events import (
     CallDelta,
@@ -36,6 +36,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, has_answer, has_calls
 from ronda.wire.failures import BROKE_DOWN, TOO_LONG, failure_at
 from ronda.wire.json import encode
@@ -94,29 +95,28 @@ def said_usage(usage: Usage, blocks: Sequence[Grown]) -> dict[str, Any]:
 _COUNTED: Final = ("web_search", "web_fetch")  # tools of the upstream's that it counts
 
 
-class MessageAnswer:
-    """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer.
+class MessageOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
+    key: ClassVar[str] = "message"
 
-    `shows_tools`: a stream has events of our own around the tools that run here, which clients of this dialect pass over.
-    """
+    # A stream has events of our own around the tools that run here, which clients of this dialect pass over.
+    shows_tools: bool = True
+
+
+class MessageAnswer:
+    """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer."""
 
     keep_alive = PING  # sent while there is nothing else to send
 
     __slots__ = ("_broken", "_calls", "_content", "_held", "_model", "_run",
                  "_shows_tools", "_started", "_tools", "_turn", "_warnings")  # fmt: skip
 
-    def __init__(
-        self,
-        run: Run,
-        model: str,
-        *,
-        warnings: Sequence[str] = (),
-        shows_tools: bool = True,
-    ) -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
+        [run] = runs
+        options = MessageOptions.of(run.start)
         self._run = run
-        self._model = model
-        self._warnings = list(warnings)
-        self._shows_tools = shows_tools
+        self._model = options.model
+        self._warnings = list(options.warnings)
+        self._shows_tools = options.shows_tools
         self._broken: ModelInterrupted | None = None  # the attempt before this one
         self._content = Content()
         self._started = False

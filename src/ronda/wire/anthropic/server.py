@@ -20,6 +20,7 @@ from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
 from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, read_tools
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
+from ronda.wire.anthropic.message import MessageOptions
 from ronda.wire.asked import Asked
 from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.fields import (
@@ -42,6 +43,7 @@ _MIDDLING: Final = 12288
 
 
 class MessagesRequest(Asked, frozen=True, kw_only=True):
+    answer: MessageOptions = MessageOptions()
     own: dict[str, Raw] = msgspec.field(default_factory=dict)  # fields of Anthropic's, as they came
     effort: str | None = None  # what they say of reasoning, in everybody else's words
     elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why

@@ -46,6 +46,7 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.core.run import Run
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, has_answer, has_calls, interruption
 from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
@@ -141,10 +142,11 @@ class CompletionAnswer:
 
     __slots__ = ("_choices", "_head", "_model", "_open", "_start", "_warnings")
 
-    def __init__(self, runs: Sequence[Run], model: str, warnings: Sequence[str] = ()) -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
         self._start: RunStarted = runs[0].start
-        self._model = model
-        self._warnings = list(warnings)
+        options = AnswerOptions.of(self._start)
+        self._model = options.model
+        self._warnings = list(options.warnings)
         self._choices = [_Choice(index, run) for index, run in enumerate(runs)]
         self._open = len(runs)
         self._head = b""  # of every chunk; written with the first
@@ -153,9 +155,9 @@ class CompletionAnswer:
     def _id(self) -> str:
         return self._start.run.removeprefix("run_")
 
-    def go_on(self, index: int, run: Run, warnings: Sequence[str] = ()) -> None:
+    def go_on(self, index: int, run: Run) -> None:
         """The run of this choice handed over, and this one goes on."""
-        self._warnings += [said for said in warnings if said not in self._warnings]
+        self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
         self._choices[index].go_on(run)
 
     # ---- stream ------------------------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class CompletionAnswer:
                 out += [self._piece(choice, piece) for piece in choice.calls.add(event)]
             case LogprobsDelta():
                 if not choice.held:
-                    more = b',"logprobs":%b' % in_one_line(event.logprobs)
+                    more = b',"logprobs":%b' % in_one_line(bytes(event.logprobs))
                     choice.logprobs.append(event.logprobs)
                     out.append(self._chunk(choice.index, _NO_TEXT, more=more))
             case ModelFinished():
@@ -221,7 +223,7 @@ class CompletionAnswer:
                 out.append(self._text(choice, rest))
         if event.logprobs != NULL and not choice.logprobs:
             choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(event.logprobs)))
+            out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(bytes(event.logprobs))))
         choice.tools.asked(turn.calls)
         out += [self._piece(choice, piece) for piece in choice.calls.rest(turn)]
 

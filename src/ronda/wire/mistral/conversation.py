@@ -32,6 +32,7 @@ from ronda.core.live import LiveCalls, Piece
 from ronda.core.output import final_text
 from ronda.core.parts import NO_USAGE, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, has_answer, has_calls
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_at
 from ronda.wire.json import encode
@@ -48,19 +49,20 @@ class ConversationAnswer:
     """The answer of one run, and of those that others handed over to. `feed` gives the bytes of a stream, `body` the plain
     answer; `outputs` are its entries."""
 
-    def __init__(self, run: Run, warnings: Sequence[str] = ()) -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
+        [run] = runs
         self._id = _decode_text(run.start.about["conversation"])
         self._indices: dict[str, int] = {}  # of the entries that a stream has shown
         self._begun = False
         self._used: Usage = NO_USAGE  # by the runs before
-        self._warnings = list(warnings)
+        self._warnings = list(AnswerOptions.of(run.start).warnings)
         self.outputs: list[dict[str, Any]] = []
         self._follow(run)
 
-    def go_on(self, sibling: int, run: Run, warnings: Sequence[str] = ()) -> None:
+    def go_on(self, sibling: int, run: Run) -> None:
         """The run handed over, and this one goes on."""
         self._used = self._used + self._run.usage
-        self._warnings += [said for said in warnings if said not in self._warnings]
+        self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
         self._follow(run)
 
     def _follow(self, run: Run) -> None:
@@ -380,6 +382,6 @@ def input_entries(run: Run) -> list[dict[str, Any]]:
 
 def entries_of(run: Run, events: Sequence[Event]) -> list[dict[str, Any]]:
     """All that a run added to its conversation, from its log."""
-    answer = ConversationAnswer(run)
+    answer = ConversationAnswer([run])
     answer.fold(0, events[1:])
     return [*input_entries(run), *answer.outputs]

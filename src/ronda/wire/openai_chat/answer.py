@@ -10,7 +10,9 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
+
+from msgspec.structs import replace
 
 from ronda.core.events import (
     CallDelta,
@@ -29,6 +31,7 @@ from ronda.core.events import (
 from ronda.core.live import Piece
 from ronda.core.parts import NULL, AssistantTurn, Turn, Usage
 from ronda.core.run import Run
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, has_calls, interruption
 from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
@@ -46,33 +49,27 @@ def write_error(message: str, kind: str, param: str | None = None, code: str | N
     return encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
+class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
+    """For Mistral's own clients a stream has each of the caller's calls in one piece, and text is never null."""
+
+    key: ClassVar[str] = "chat"
+
+    include_usage: bool = False
+    whole_calls: bool = False  # a stream has each call in one piece
+    for_mistral: bool = False
+
+    def for_client(self, user_agent: str) -> Self:
+        return replace(self, whole_calls=True, for_mistral=True) if _is_mistrals(user_agent) else self
+
+
 class ChatAnswer:
-    """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer.
+    """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
 
-    `whole_calls`: a stream has each of the caller's calls in one piece. For Mistral's own clients, told by `user_agent`, so it
-    has, and text is never null.
-    """
+    __slots__ = ("_choices", "_head", "_open", "_options", "_start")
 
-    __slots__ = ("_choices", "_for_mistral", "_head", "_include_usage", "_model", "_open", "_start", "_warnings",
-                 "_whole_calls")  # fmt: skip
-
-    def __init__(
-        self,
-        runs: Sequence[Run],
-        model: str,
-        *,
-        include_usage: bool = False,
-        warnings: Sequence[str] = (),
-        whole_calls: bool = False,
-        user_agent: str = "",
-    ) -> None:
-        start = runs[0].start
-        self._start: RunStarted = start
-        self._model = model
-        self._include_usage = include_usage
-        self._for_mistral = _is_mistrals(user_agent)
-        self._whole_calls = whole_calls or self._for_mistral
-        self._warnings = list(warnings)
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._start: RunStarted = runs[0].start
+        self._options = ChatOptions.of(self._start)
         self._choices = [Choice(index, run) for index, run in enumerate(runs)]
         self._open = len(runs)
         self._head = b""  # of every chunk; written with the first
@@ -92,7 +89,7 @@ class ChatAnswer:
                 % (
                     encode(self._id),
                     int(self._start.at),
-                    encode(self._model),
+                    encode(self._options.model),
                 )
             )
         out: list[bytes] = []
@@ -110,7 +107,7 @@ class ChatAnswer:
             case ReasoningDelta() if event.text:
                 out.append(self._content(choice, b"reasoning_content", choice.thought.add(event.text)))
             case CallDelta():
-                if not self._whole_calls:
+                if not self._options.whole_calls:
                     out += [self._piece(choice, piece) for piece in choice.calls.add(event)]
             case RefusalDelta() if event.text:
                 out.append(self._content(choice, b"refusal", choice.refused.add(event.text)))
@@ -149,11 +146,11 @@ class ChatAnswer:
             out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
         choice.tools.asked(turn.calls)
         if pieces := choice.calls.rest(turn):
-            extras = _extras(turn) if self._whole_calls else {}
+            extras = _extras(turn) if self._options.whole_calls else {}
             for piece in pieces:
                 more = {"extra_content": extras[piece.id]} if piece.id in extras else _NOTHING
                 out.append(self._piece(choice, piece, more))
-        if turn.calls and not self._whole_calls and (extras := _extras(turn)):
+        if turn.calls and not self._options.whole_calls and (extras := _extras(turn)):
             for id, place in choice.calls.places.items():
                 if id in extras:
                     out.append(self._call_chunk(choice, {"index": place, "extra_content": extras[id]}))
@@ -219,11 +216,11 @@ class ChatAnswer:
         if choice.run.open_calls or choice.refused.shown:
             delta = b"{}"
         out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more_bytes))
-        if error is not None and self._for_mistral:
+        if error is not None and self._options.for_mistral:
             # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
             out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
         if self._open == 0:
-            if self._include_usage:
+            if self._options.include_usage:
                 out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))
             out.append(DONE)
         return b"".join(out)
@@ -233,7 +230,7 @@ class ChatAnswer:
         return self._end(self._choices[index], BROKE_DOWN)
 
     def _last_words(self) -> dict[str, Any]:
-        words: dict[str, Any] = {} if self._include_usage else {"usage": write_usage(self.usage)}
+        words: dict[str, Any] = {} if self._options.include_usage else {"usage": write_usage(self.usage)}
         return words | self._extensions(with_records=False)
 
     # ---- plain -------------------------------------------------------------------------------------------------------
@@ -247,7 +244,7 @@ class ChatAnswer:
             "id": self._id,
             "object": "chat.completion",
             "created": int(self._start.at),
-            "model": self._model,
+            "model": self._options.model,
             "system_fingerprint": "ronda",
             "choices": [self._message(choice) for choice in self._choices],
             "usage": write_usage(self.usage),
@@ -259,7 +256,7 @@ class ChatAnswer:
         calls = choice.run.open_calls
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": text or (None if (calls or refusal) and not self._for_mistral else ""),
+            "content": text or (None if (calls or refusal) and not self._options.for_mistral else ""),
         }
         message["refusal"] = refusal or None
         if thought:
@@ -289,7 +286,7 @@ class ChatAnswer:
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
         choices = self._choices
         records = [record for choice in choices for record in choice.tools.records] if with_records else ()
-        warnings = [*self._warnings, *[said for choice in choices for said in choice.warnings]]
+        warnings = [*self._options.warnings, *[said for choice in choices for said in choice.warnings]]
         return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
 
 

@@ -16,6 +16,7 @@ from ronda.wire import capabilities
 from ronda.wire.asked import Asked
 from ronda.wire.fields import NOT_HERE, bounded, check_disconnect, field, read_fields, read_session, whole
 from ronda.wire.formats import read_response_format
+from ronda.wire.openai_chat.answer import ChatOptions
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
 
@@ -23,8 +24,7 @@ MAX_CHOICES = 8
 
 
 class ChatRequest(Asked, frozen=True, kw_only=True):
-    include_usage: bool = False
-    whole_calls: bool = False  # a stream has each call in one piece
+    answer: ChatOptions = ChatOptions()
 
 
 # Fields that mean something to Ronda and are read below; everything else is `extra`.
@@ -116,8 +116,7 @@ def read_request(body: bytes) -> ChatRequest:
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=_read_options(fields),
         stream=stream,
-        include_usage=bool(streamed.include_usage),
-        whole_calls=streamed.stream_tool_calls is False,
+        answer=ChatOptions(include_usage=bool(streamed.include_usage), whole_calls=streamed.stream_tool_calls is False),
         n=bounded(fields, "n", 1, MAX_CHOICES) or 1,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import Raw
+
 from ronda.core.events import (
     CallDelta,
     Event,
@@ -47,6 +49,7 @@ from ronda.wire.own_tools import OwnTools
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
+_TRUE: Final = Raw(b"true")
 _IGNORED: Final = b"keepalive"  # the type that npm's accumulator passes over, whatever else the event has
 
 
@@ -77,8 +80,7 @@ class ResponseAnswer:
 
     def __init__(
         self,
-        run: Run,
-        kept: Kept,
+        runs: Sequence[Run],
         *,
         sealer: Sealer | None = None,
         sse: bool = True,
@@ -86,6 +88,8 @@ class ResponseAnswer:
         obfuscated: bool | None = None,
         progress_type: bytes = PROGRESS,
     ) -> None:
+        [run] = runs
+        kept = Kept.of(run.start)
         self._run = run
         self._progress_type = progress_type
         self._kept = kept
@@ -98,6 +102,9 @@ class ResponseAnswer:
         self._live = LiveCalls(run.plan)
         self._held = run.plan.holds_text
         self._begun = False
+        # Where probabilities were asked for, text waits for those that come behind it: they go out in one piece.
+        self._has_logprobs = run.plan.options.extra.get("logprobs") == _TRUE
+        self._waiting = ""
         self._index = 0  # of the next item
         self._done: list[tuple[int, bytes]] = []  # items, and which they are of the output
         self._message: Message | None = None
@@ -119,22 +126,8 @@ class ResponseAnswer:
             under_way = self._resource.under_way()
             frames.put(b"response.created", b'"response":%b' % under_way)
             frames.put(b"response.in_progress", b'"response":%b' % under_way)
-        if len(batch) == 1:
-            self._take(batch[0])
-            return frames.taken()
-        at, last = 0, len(batch) - 1
-        while at <= last:
-            event = batch[at]
-            if type(event) is TextDelta:
-                logprobs = batch[at + 1] if at < last else None
-                if event.text and type(logprobs) is LogprobsDelta:
-                    at += 1
-                    self._say(event.text, read_logprobs(logprobs.logprobs))
-                elif event.text:
-                    self._say(event.text)
-            else:
-                self._take(event)
-            at += 1
+        for event in batch:
+            self._take(event)
         return frames.taken()
 
     def broke_down(self, sibling: int) -> bytes:
@@ -158,9 +151,21 @@ class ResponseAnswer:
 
     def _take(self, event: Event) -> None:
         if type(event) is TextDelta:  # first, since it is nearly all there is
-            if event.text:
-                self._say(event.text)
+            if not self._has_logprobs:
+                if event.text:
+                    self._say(event.text)
+                return
+            waiting, self._waiting = self._waiting, event.text
+            if waiting:
+                self._say(waiting)
             return
+        if self._waiting:
+            waiting, self._waiting = self._waiting, ""
+            if type(event) is LogprobsDelta:
+                self._say(waiting, read_logprobs(event.logprobs))
+                return
+            self._has_logprobs = False  # asked for, but not to be had
+            self._say(waiting)
         match event:
             case ReasoningDelta(text=text):
                 if text:

@@ -6,28 +6,27 @@ the same. The rest is in the plan already, and is read from there.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Raw, Struct
 
 from ronda.core.events import RunFinished
 from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.failures import UPSTREAM, Failure, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
 
-ABOUT = "response"  # where a run keeps it
-
 Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
 
 
-class Kept(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     """What is remembered of a request beside the run's plan."""
 
-    model: str = ""  # by the name it is to be called in the answer
+    key: ClassVar[str] = "response"
+
     previous: str | None = None
     lead: int = 0  # turns before the conversation: what an agent says first, and the instructions
     tail: int = 0  # turns behind it
@@ -37,7 +36,7 @@ class Kept(Struct, frozen=True, omit_defaults=True, kw_only=True):
     verbosity: str | None = None
     top_logprobs: int = 0
     service_tier: str = "default"
-    metadata: dict[str, str] = {}
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     user: str | None = None
@@ -47,20 +46,11 @@ class Kept(Struct, frozen=True, omit_defaults=True, kw_only=True):
     waiting: tuple[str, ...] = ()  # tools whose calls are items of their own
     sealed: bool = False  # the model's own JSON of a turn goes out with it
     obfuscated: bool = False
-    warnings: tuple[str, ...] = ()
-
-
-_decode_kept = msgspec.json.Decoder(Kept).decode
 
 
 def kept_with(run: Run) -> Kept | None:
     """None for a run that did not come in by this API."""
-    raw = run.start.about.get(ABOUT)
-    return None if raw is None else _decode_kept(raw)
-
-
-def about(kept: Kept) -> dict[str, Raw]:
-    return {ABOUT: Raw(encode(kept))}
+    return Kept.of(run.start) if Kept.key in run.start.about else None
 
 
 def response_id(run: str) -> str:

@@ -122,7 +122,7 @@ _TRUE = Raw(b"true")
 
 
 class ResponseRequest(Asked, frozen=True, kw_only=True):
-    kept: Kept
+    answer: Kept
     instructions: str | None = None
     previous: str | None = None
     items: tuple[Raw, ...] = ()  # where some of them only name others: turns are to be read when those are found
@@ -180,7 +180,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         session=read_session(fields),
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
-        kept=kept,
+        answer=kept,
         instructions=field(fields, "instructions", str, None),
         previous=previous,
     )
