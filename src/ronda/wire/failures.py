@@ -56,8 +56,6 @@ def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
     return Failure(502, "server_error", message, code=UPSTREAM)
 
 
-def error_in_stream(end: RunFinished, failure: ModelFailed | None) -> dict[str, str | None]:
+def error_in_stream(failure: Failure) -> dict[str, str | None]:
     """In the words of Chat Completions, which Mistral's completions have too."""
-    found = failure_at(end, failure)
-    assert found is not None
-    return {"message": found.message, "type": found.type, "param": found.param, "code": found.code}
+    return {"message": failure.message, "type": failure.type, "param": failure.param, "code": failure.code}

@@ -13,27 +13,36 @@ from ronda.wire.json import UNREADABLE, encode
 
 
 class OwnTools:
-    """Those of one run. `choice` is which of several choices it is."""
+    """Those of one choice. `choice` is which of several it is."""
 
-    __slots__ = ("_calls", "_choice", "_records", "round")
+    __slots__ = ("_choice", "_first_round", "_records", "calls", "round")
 
     def __init__(self, choice: int = 0) -> None:
-        self.round = 0
+        self.calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
         self._choice = choice
-        self._calls: dict[str, ToolCall] = {}  # of the last turn
+        self.round = 0
+        self._first_round = 0  # of this run, among the rounds of all that handed over
         self._records: list[tuple[int, int, dict[str, Any]]] = []
+
+    def begin_round(self, round: int) -> None:
+        self.round = self._first_round + round
+
+    def go_on(self) -> None:
+        """Another run follows."""
+        self._first_round = self.round + 1
+        self.calls = {}
 
     def asked(self, calls: Sequence[ToolCall]) -> None:
         """What the model asked for in this round."""
-        self._calls = {call.id: call for call in calls}
+        self.calls = {call.id: call for call in calls}
 
     @property
     def were_asked(self) -> bool:
         """Whether the last turn asked for any."""
-        return bool(self._calls)
+        return bool(self.calls)
 
     def record(self, result: ToolResult) -> None:
-        call = self._calls[result.call_id]
+        call = self.calls[result.call_id]
         record: dict[str, Any] = {
             "round": self.round,
             "tool_call_id": call.id,
@@ -48,7 +57,7 @@ class OwnTools:
         if self._choice:
             record["choice"] = self._choice
         # Beside the model's own order: tools finish in any.
-        self._records.append((self.round, list(self._calls).index(call.id), record))
+        self._records.append((self.round, list(self.calls).index(call.id), record))
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -57,7 +66,7 @@ class OwnTools:
 
     def progress(self, call_id: str, result: ToolResult | None = None) -> dict[str, Any]:
         """What is said when a tool begins, and with its result when it is done."""
-        call = self._calls[call_id]
+        call = self.calls[call_id]
         data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
         if result is not None:
             data["content"] = result.content

@@ -48,7 +48,7 @@ from ronda.core.parts import (
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, has_answer, has_calls, interruption
-from ronda.wire.failures import BROKE_DOWN, error_in_stream
+from ronda.wire.failures import BROKE_DOWN, error_in_stream, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.chunks import thinking, write_content
@@ -279,8 +279,8 @@ class CompletionAnswer:
                 out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
         self._open -= 1
         more: dict[str, Any] = {}
-        if event.reason in ("failed", "cancelled"):
-            more["error"] = error_in_stream(event, choice.run.failure)
+        if (failure := failure_at(event, choice.run.failure)) is not None:
+            more["error"] = error_in_stream(failure)
         if self._open == 0:
             more |= {"usage": write_usage(self.usage)} | self._extensions(with_records=False)
         if not choice.started:

@@ -1,8 +1,7 @@
 """Chat Completions as its server, the way out: events → SSE bytes, or one JSON body.
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. Text of
-several rounds is one text, with an empty line between them. A caller's tool calls are streamed as they arrive while nothing
-can take them back (`core.live`), else they go out at the end.
+several rounds is one text, with an empty line between them. What is shown when is decided in `wire.showing`.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
@@ -10,34 +9,41 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, assert_never
 
 from msgspec.structs import replace
 
 from ronda.core.events import (
-    CallDelta,
+    PREVIEWS,
     Event,
     LogprobsDelta,
-    ModelFinished,
-    ModelStarted,
+    NativeDelta,
     ReasoningDelta,
     RefusalDelta,
-    RunFinished,
     RunStarted,
     TextDelta,
-    ToolFinished,
-    ToolStarted,
 )
 from ronda.core.live import Piece
-from ronda.core.parts import NULL, AssistantTurn, Turn, Usage
+from ronda.core.parts import AssistantTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
-from ronda.wire.endings import extensions, has_calls, interruption
+from ronda.wire.endings import extensions, interruption
 from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
 from ronda.wire.openai_chat.usage import write_usage
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
 
 _NOTHING: Final[dict[str, Any]] = {}
 # A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
@@ -70,7 +76,7 @@ class ChatAnswer:
     def __init__(self, runs: Sequence[Run]) -> None:
         self._start: RunStarted = runs[0].start
         self._options = ChatOptions.of(self._start)
-        self._choices = [Choice(index, run) for index, run in enumerate(runs)]
+        self._choices = [Choice(index, run, whole_calls=self._options.whole_calls) for index, run in enumerate(runs)]
         self._open = len(runs)
         self._head = b""  # of every chunk; written with the first
 
@@ -92,72 +98,65 @@ class ChatAnswer:
                     encode(self._options.model),
                 )
             )
-        out: list[bytes] = []
+        showing, out = choice.showing, list[bytes]()
         for event in batch:
             if type(event) is TextDelta:
-                if choice.held or not event.text:
-                    continue
-                out.append(self._content(choice, b"content", choice.said.add(event.text)))
-            else:
-                self._write(choice, event, out)
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
+                    out.append(self._content(choice, b"content", choice.text.add(event.text)))
+            elif (shown := showing.take(event)) is not None:
+                self._write(choice, shown, out)
         return b"".join(out)
 
-    def _write(self, choice: Choice, event: Event, out: list[bytes]) -> None:
-        match event:
-            case ReasoningDelta() if event.text:
-                out.append(self._content(choice, b"reasoning_content", choice.thought.add(event.text)))
-            case CallDelta():
-                if not self._options.whole_calls:
-                    out += [self._piece(choice, piece) for piece in choice.calls.add(event)]
-            case RefusalDelta() if event.text:
-                out.append(self._content(choice, b"refusal", choice.refused.add(event.text)))
-            case LogprobsDelta():
-                if not choice.held:
-                    choice.logprobs.append(event.logprobs)
-                    out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
-            case ModelFinished():
-                self._write_rest(choice, event, out)
-            case ToolStarted():
-                out.append(self._progress(choice, choice.tools.progress(event.call_id)))
-            case ToolFinished():
-                choice.tools.record(event.result)
-                out.append(self._progress(choice, choice.tools.progress(event.result.call_id, event.result)))
-            case RunFinished():
-                out.append(self._end(choice, event))
-            case ModelStarted():
-                if choice.broken is not None:
-                    mark = b"," + encode(interruption(choice.broken))[1:-1]
+    def _write(self, choice: Choice, shown: Shown, out: list[bytes]) -> None:
+        match shown:
+            case TextDelta(text=text):
+                out.append(self._content(choice, b"content", choice.text.add(text)))
+            case ReasoningDelta(text=text):
+                out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text)))
+            case CallsGrew(pieces=pieces):
+                out += [self._piece(choice, piece) for piece in pieces]
+            case RefusalDelta(text=text):
+                out.append(self._content(choice, b"refusal", choice.refusal.add(text)))
+            case LogprobsDelta(logprobs=logprobs):
+                choice.logprobs.append(logprobs)
+                out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
+            case TurnClosed():
+                self._close_turn(choice, shown, out)
+            case ToolBegan(call=call):
+                out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
+            case ToolEnded(call=call, result=result):
+                out.append(self._progress(choice, choice.showing.tools.progress(call.id, result)))
+            case TurnBegan(broken=broken):
+                if broken is not None:
+                    mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
-                choice.begin_round(event)
+                choice.begin_round()
+            case Ended():
+                self._end(choice, shown, out)
+            case NativeDelta() | TurnBroke() | Withdrawn():
+                pass
             case _:
-                choice.note(event)
+                assert_never(shown)
 
-    def _write_rest(self, choice: Choice, event: ModelFinished, out: list[bytes]) -> None:
-        """What no preview has shown: an upstream may answer whole, and then it goes out whole."""
-        turn = event.turn
-        if rest := choice.thought.rest(turn.reasoning):
-            out.append(self._content(choice, b"reasoning_content", rest))
-        if not choice.held and (rest := choice.said.rest(turn.text)):
-            out.append(self._content(choice, b"content", rest))
-        if rest := choice.refused.rest(turn.refusal):
-            out.append(self._content(choice, b"refusal", rest))
-        if event.logprobs != NULL and not choice.logprobs:
-            choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(event.logprobs))))
-        choice.tools.asked(turn.calls)
-        if pieces := choice.calls.rest(turn):
-            extras = _extras(turn) if self._options.whole_calls else {}
-            for piece in pieces:
-                more = {"extra_content": extras[piece.id]} if piece.id in extras else _NOTHING
-                out.append(self._piece(choice, piece, more))
-        if turn.calls and not self._options.whole_calls and (extras := _extras(turn)):
-            for id, place in choice.calls.places.items():
+    def _close_turn(self, choice: Choice, closed: TurnClosed, out: list[bytes]) -> None:
+        for piece in closed.unseen:
+            self._write(choice, piece, out)
+        if not closed.turn.calls:
+            return
+        extras = _extras(closed.turn)
+        if self._options.whole_calls:
+            out += [self._piece(choice, call, extras) for call in closed.pieces]
+            return
+        out += [self._piece(choice, call) for call in closed.pieces]
+        if extras:
+            for id, place in choice.showing.places.items():
                 if id in extras:
-                    out.append(self._call_chunk(choice, {"index": place, "extra_content": extras[id]}))
+                    out.append(self._call_chunk(choice, {"index": place, **extras[id]}))
 
     def _content(self, choice: Choice, key: bytes, text: str) -> bytes:
-        role = b"" if choice.text_started else b'"role":"assistant",'
-        choice.text_started = True
+        role = b"" if choice.has_begun else b'"role":"assistant",'
+        choice.has_begun = True
         return self._chunk(choice.index, b'{%b"%b":%b}' % (role, key, encode(text)))
 
     def _chunk(
@@ -168,21 +167,16 @@ class ChatAnswer:
             % (self._head, index, delta, logprobs, finish, more)
         )  # fmt: skip
 
-    def _piece(self, choice: Choice, piece: Piece, more: Mapping[str, Any] = _NOTHING) -> bytes:
-        if piece.is_first:
-            return self._announce(choice, piece.place, piece.id, piece.name, piece.arguments, more)
-        return self._call_chunk(choice, {"index": piece.place, "function": {"arguments": piece.arguments}})
-
-    def _announce(
-        self, choice: Choice, index: int, id: str, name: str, arguments: str, more: Mapping[str, Any] = _NOTHING
-    ) -> bytes:
-        function = {"name": name, "arguments": arguments}
-        return self._call_chunk(choice, {"index": index, "id": id, "type": "function", "function": function, **more})
+    def _piece(self, choice: Choice, piece: Piece, extras: Mapping[str, Mapping[str, Any]] = _NOTHING) -> bytes:
+        if not piece.is_first:
+            return self._call_chunk(choice, {"index": piece.place, "function": {"arguments": piece.arguments}})
+        call = _call(piece.id, piece.name, piece.arguments)
+        return self._call_chunk(choice, {"index": piece.place, **call, **extras.get(piece.id, _NOTHING)})
 
     def _call_chunk(self, choice: Choice, call: dict[str, Any]) -> bytes:
         delta: dict[str, Any] = {"tool_calls": [call]}
-        if not choice.text_started:
-            choice.text_started = True
+        if not choice.has_begun:
+            choice.has_begun = True
             delta = {"role": "assistant", "content": None, **delta}
         return self._chunk(choice.index, encode(delta))
 
@@ -195,27 +189,25 @@ class ChatAnswer:
         }
         return b"event: agentic_tool_call_progress\ndata: {%b,%b\n\n" % (self._head, encode(event)[1:])
 
-    def _end(self, choice: Choice, event: RunFinished) -> bytes:
-        out: list[bytes] = []
-        if (answer := choice.last_answer(event)) is not None:
-            out.append(self._content(choice, b"content", answer))
-        if has_calls(event) and not choice.run.plan.announces_calls and (calls := choice.run.open_calls):
+    def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
+        if ended.text:
+            choice.text.begin_round()
+            out.append(self._content(choice, b"content", choice.text.add(ended.text)))
+        if ended.late:
             extras = _extras(choice.run.turns[-1])
-            for index, call in enumerate(calls):
-                more = {"extra_content": extras[call.id]} if call.id in extras else _NOTHING
-                out.append(self._announce(choice, index, call.id, call.name, call.arguments, more))
+            for place, call in enumerate(ended.late):
+                out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
         self._open -= 1
         words = self._last_words() if self._open == 0 else {}
-        error: dict[str, Any] | None = None
-        if event.reason in ("failed", "cancelled"):
-            error = error_in_stream(event, choice.run.failure)
+        error = error_in_stream(ended.failure) if ended.failure is not None else None
+        if error is not None:
             words = {"error": error, **words}
-        more_bytes = b"," + encode(words)[1:-1] if words else b""
-        delta = _NO_TEXT if choice.text_started else b'{"role":"assistant","content":""}'
+        more = b"," + encode(words)[1:-1] if words else b""
+        delta = _NO_TEXT if choice.has_begun else b'{"role":"assistant","content":""}'
         # Of calls and refusals the content is null, and stays so when it is added up.
-        if choice.run.open_calls or choice.refused.shown:
+        if choice.run.open_calls or choice.refusal.in_round:
             delta = b"{}"
-        out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more_bytes))
+        out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more))
         if error is not None and self._options.for_mistral:
             # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
             out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
@@ -223,11 +215,10 @@ class ChatAnswer:
             if self._options.include_usage:
                 out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))
             out.append(DONE)
-        return b"".join(out)
 
     def broke_down(self, index: int) -> bytes:
         """Something of ours broke before the run could end: the stream ends properly all the same."""
-        return self._end(self._choices[index], BROKE_DOWN)
+        return self.feed(index, [BROKE_DOWN])
 
     def _last_words(self) -> dict[str, Any]:
         words: dict[str, Any] = {} if self._options.include_usage else {"usage": write_usage(self.usage)}
@@ -237,7 +228,10 @@ class ChatAnswer:
 
     def fold(self, index: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer, which has no use for previews."""
-        self._choices[index].fold(batch)
+        choice = self._choices[index]
+        for event in batch:
+            if type(event) not in PREVIEWS and (shown := choice.showing.take(event)) is not None:
+                choice.fold(shown)
 
     def body(self) -> bytes:
         answer: dict[str, Any] = {
@@ -252,25 +246,20 @@ class ChatAnswer:
         return encode(answer | self._extensions(with_records=True))
 
     def _message(self, choice: Choice) -> dict[str, Any]:
-        text, thought, refusal = choice.said.all, choice.thought.all, choice.refused.all
+        text, reasoning, refusal = choice.text.all, choice.reasoning.all, choice.refusal.all
         calls = choice.run.open_calls
         message: dict[str, Any] = {
             "role": "assistant",
             "content": text or (None if (calls or refusal) and not self._options.for_mistral else ""),
         }
         message["refusal"] = refusal or None
-        if thought:
-            message["reasoning_content"] = thought
+        if reasoning:
+            message["reasoning_content"] = reasoning
         if calls:
-            said: list[dict[str, Any]] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in calls
-            ]
             extras = _extras(choice.run.turns[-1])
-            for written in said:
-                if written["id"] in extras:
-                    written["extra_content"] = extras[written["id"]]
-            message["tool_calls"] = said
+            message["tool_calls"] = [
+                {**_call(call.id, call.name, call.arguments), **extras.get(call.id, _NOTHING)} for call in calls
+            ]
         logprobs = join_logprobs(choice.logprobs)
         return {"index": choice.index, "message": message, "logprobs": logprobs, "finish_reason": choice.finish_reason}
 
@@ -285,8 +274,8 @@ class ChatAnswer:
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
         choices = self._choices
-        records = [record for choice in choices for record in choice.tools.records] if with_records else ()
-        warnings = [*self._options.warnings, *[said for choice in choices for said in choice.warnings]]
+        records = [record for choice in choices for record in choice.showing.tools.records] if with_records else ()
+        warnings = [*self._options.warnings, *[said for choice in choices for said in choice.showing.warnings]]
         return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
 
 
@@ -296,10 +285,14 @@ def _is_mistrals(user_agent: str) -> bool:
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
 
 
-def _extras(turn: Turn) -> dict[str, dict[str, Any]]:
+def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _extras(turn: Turn) -> Mapping[str, Mapping[str, Any]]:
     """What a client must send back with a call for the model to go on: Gemini's thought signatures. By the call's id."""
     if type(turn) is not AssistantTurn or turn.native is None:
-        return {}
+        return _NOTHING
     from ronda.wire.gemini.signatures import for_chat
 
-    return for_chat(turn)
+    return {id: {"extra_content": extra} for id, extra in for_chat(turn).items()}

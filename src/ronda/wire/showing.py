@@ -1,0 +1,253 @@
+"""A run's events → what one who watches is shown of them. The rules that all dialects share are here, and only here:
+
+    text is held back while something may still refuse it: an answer that must be JSON, or pass a guardrail
+    a caller's calls go out as they arrive while nothing can take them back (`core.live`), else at the end
+    what no preview has shown of a turn goes out when the turn is whole: an upstream may answer without any
+    what the loop itself says, and an answer that was held, go out at the end
+
+A dialect is then a `match` over `Shown`. Pieces of text are the previews themselves, whether they came as previews or not:
+nearly all there is to show is text, and an object for each piece would cost more than writing it. So a writer looks at a
+`TextDelta` itself (`holds_text`, and counts it in `text`), and asks here for everything else.
+
+The run is read when it has ended, and at no other moment: a log written again is the same, whoever asks and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, TypeAlias, assert_never
+
+from msgspec import Raw, Struct
+
+from ronda.core.events import (
+    CallDelta,
+    Checked,
+    Compacted,
+    Event,
+    LogprobsDelta,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    RunStarted,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.live import LiveCalls, Piece
+from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult
+from ronda.core.run import Run
+from ronda.wire.endings import has_answer, has_calls
+from ronda.wire.failures import Failure, failure_at
+from ronda.wire.own_tools import OwnTools
+
+Said: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
+
+
+class TurnBegan(Struct, frozen=True, gc=False):
+    """`broken` is the attempt before: what was shown of it is not part of the answer."""
+
+    start: ModelStarted
+    broken: ModelInterrupted | None
+
+
+class CallsGrew(Struct, frozen=True, gc=False):
+    """Calls that are being written, and the pieces of the caller's that go out. The first of each announces its call."""
+
+    pieces: Sequence[Piece] = ()
+
+
+class TurnClosed(Struct, frozen=True, gc=False):
+    """A turn is whole. `unseen` and `pieces` are what of it was not shown yet, in its order."""
+
+    turn: AssistantTurn
+    at: float
+    unseen: Sequence[Said]
+    pieces: Sequence[Piece]
+
+
+class TurnBroke(Struct, frozen=True, gc=False):
+    turn: AssistantTurn
+    at: float
+    unseen: Sequence[Said]
+
+
+class ToolBegan(Struct, frozen=True, gc=False):
+    call: ToolCall
+    at: float
+
+
+class ToolEnded(Struct, frozen=True, gc=False):
+    call: ToolCall
+    result: ToolResult
+    at: float
+
+
+class Withdrawn(Struct, frozen=True, gc=False):
+    """What the turn said is not the answer, for those who can take it back."""
+
+
+class Ended(Struct, frozen=True, gc=False):
+    """`text` is what no turn has shown: the loop's own words, or an answer that was held until it was checked.
+
+    `refusal` is that of such an answer, for dialects that say it as text. `calls` are the caller's, `late` those of them that
+    have not gone out.
+    """
+
+    end: RunFinished
+    text: str
+    refusal: str
+    calls: Sequence[ToolCall]
+    late: Sequence[ToolCall]
+    failure: Failure | None
+
+
+Shown: TypeAlias = (
+    Said | NativeDelta | CallsGrew | TurnBegan | TurnClosed | TurnBroke | ToolBegan | ToolEnded | Withdrawn | Ended
+)
+
+_NO_PIECES: Final = CallsGrew()
+_WITHDRAWN: Final = Withdrawn()
+
+
+class Showing:
+    """One choice of an answer: a run, and those it hands over to (`follow`).
+
+    `without`: names of tools whose calls are not the caller's after all. `whole_calls`: each call goes out in one piece.
+    """
+
+    __slots__ = ("_broken", "_calls", "_has_logprobs", "_reasoning", "_refusal", "_whole_calls", "_without",
+                 "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
+
+    def __init__(self, run: Run, *, choice: int = 0, without: Collection[str] = (), whole_calls: bool = False) -> None:
+        self.warnings: list[str] = []
+        self.tools = OwnTools(choice)
+        self._whole_calls = whole_calls
+        self.follow(run, without)
+
+    def follow(self, run: Run, without: Collection[str] = ()) -> None:
+        self.run = run
+        self.holds_text = run.plan.holds_text
+        self._without = without
+        self._broken: ModelInterrupted | None = None
+        self._begin(None)
+
+    def _begin(self, start: ModelStarted | None) -> None:
+        self._calls = LiveCalls(self.run.plan, start, self._without)
+        self.text = self._reasoning = self._refusal = 0  # characters of this turn that were shown
+        self._has_logprobs = False
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Of the turn's calls that went out, by their ids."""
+        return self._calls.places
+
+    def take(self, event: Event) -> Shown | None:
+        """What is to be shown of an event, if anything is."""
+        match event:
+            case TextDelta(text=text):
+                if self.holds_text or not text:
+                    return None
+                self.text += len(text)
+                return event
+            case ReasoningDelta(text=text):
+                self._reasoning += len(text)
+                return event if text else None
+            case CallDelta():
+                pieces = () if self._whole_calls else self._calls.add(event)
+                return CallsGrew(pieces) if pieces else _NO_PIECES
+            case RefusalDelta(text=text):
+                self._refusal += len(text)
+                return event if text else None
+            case LogprobsDelta():
+                if self.holds_text:
+                    return None
+                self._has_logprobs = True
+                return event
+            case NativeDelta():
+                return event
+            case ModelStarted():
+                broken, self._broken = self._broken, None
+                self.tools.begin_round(event.round)
+                self._begin(event)
+                return TurnBegan(event, broken)
+            case ModelFinished(turn=turn, at=at):
+                self.tools.asked(turn.calls)
+                return TurnClosed(turn, at, self._unseen(turn, event.logprobs), self._calls.rest(turn))
+            case ToolStarted(call_id=id, at=at):
+                return ToolBegan(self.tools.calls[id], at)
+            case ToolFinished(result=result, at=at):
+                self.tools.record(result)
+                return ToolEnded(self.tools.calls[result.call_id], result, at)
+            case RunFinished():
+                return self._ended(event)
+            case ModelInterrupted(turn=turn, at=at):
+                self._broken = event
+                return TurnBroke(turn, at, self._unseen(turn, NULL))
+            case ModelRetried():
+                self._calls = self._calls.anew()
+                return _WITHDRAWN
+            case Checked(problem=problem, stage=stage):
+                return _WITHDRAWN if problem is not None and stage in ("format", "output") else None
+            case Warned(message=message):
+                self.warnings.append(message)
+                return None
+            case RunStarted() | ModelFailed() | Steered() | Compacted():
+                return None
+            case _:
+                assert_never(event)
+
+    def _unseen(self, turn: AssistantTurn, logprobs: Raw) -> list[Said]:
+        unseen: list[Said] = []
+        for part in turn.parts:
+            match part:
+                case Text(text=text):
+                    rest, self.text = _behind(text, self.text)
+                    if not self.holds_text:
+                        _add(unseen, TextDelta, rest)
+                case Reasoning(text=text):
+                    rest, self._reasoning = _behind(text, self._reasoning)
+                    _add(unseen, ReasoningDelta, rest)
+                case Refusal(text=text):
+                    rest, self._refusal = _behind(text, self._refusal)
+                    _add(unseen, RefusalDelta, rest)
+                case ToolCall():
+                    pass
+                case _:
+                    assert_never(part)
+        if logprobs != NULL and not self._has_logprobs:
+            unseen.append(LogprobsDelta(logprobs))
+        return unseen
+
+    def _ended(self, end: RunFinished) -> Ended:
+        run = self.run
+        text, refusal = end.answer or "", ""
+        if end.answer is None and self.holds_text and has_answer(end):
+            answer = next((turn for turn in reversed(run.turns) if type(turn) is AssistantTurn), None)
+            if answer is not None:
+                text, refusal = answer.text, answer.refusal
+        calls: Sequence[ToolCall] = ()
+        if has_calls(end):
+            calls = [call for call in run.open_calls if call.name not in self._without]
+        late = () if run.plan.announces_calls else calls
+        return Ended(end, text, refusal, calls, late, failure_at(end, run.failure))
+
+
+def _behind(text: str, seen: int) -> tuple[str, int]:
+    """What of a part comes behind what was seen of the turn, and what was seen of the parts behind it."""
+    return text[seen:], max(0, seen - len(text))
+
+
+def _add(unseen: list[Said], kind: type[TextDelta | ReasoningDelta | RefusalDelta], text: str) -> None:
+    """Neighbours of one kind are one piece."""
+    if unseen and type(last := unseen[-1]) is kind:
+        unseen[-1] = kind(last.text + text)
+    elif text:
+        unseen.append(kind(text))
