@@ -5,8 +5,7 @@ to items: what the model thought, what it said, the calls it makes of the caller
 is the one form that OpenAI's clients and Open Responses both know. Tools that run here are no items: clients would try to run
 them again; their progress is told by events of our own.
 
-A caller's calls are streamed as they arrive while nothing can take them back (`core.live`), else they go out at the end. An
-answer that must be JSON is held until it has been checked.
+What is shown when is decided in `wire.showing`.
 
 Ids and times come from the log: a stream written again from it is the same, byte for byte.
 """
@@ -14,30 +13,15 @@ Ids and times come from the log: a stream written again from it is the same, byt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from msgspec import Raw
 
-from ronda.core.events import (
-    CallDelta,
-    Event,
-    LogprobsDelta,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    ReasoningDelta,
-    RefusalDelta,
-    RunFinished,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    Warned,
-)
-from ronda.core.live import LiveCalls, Piece
-from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall
+from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, RunFinished, TextDelta
+from ronda.core.live import Piece
+from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.core.run import Run
-from ronda.wire.endings import extensions, has_answer, has_calls
+from ronda.wire.endings import extensions
 from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, ItemCall, Message, Thoughts
@@ -45,7 +29,19 @@ from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import split_name
-from ronda.wire.own_tools import OwnTools
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Said,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
@@ -59,15 +55,6 @@ def progress_type(sdk_language: str | None) -> bytes:
     The accumulator of npm's `responses.stream()` throws at a type it does not know. The event's name stays the same.
     """
     return _IGNORED if sdk_language == "js" else PROGRESS
-
-
-class _Round:
-    """What of the turn under way was shown already, in characters."""
-
-    __slots__ = ("refused", "said", "thought")
-
-    def __init__(self) -> None:
-        self.said = self.thought = self.refused = 0
 
 
 class ResponseAnswer:
@@ -99,8 +86,7 @@ class ResponseAnswer:
             sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated
         )
         self._hex = run.id.removeprefix("run_")
-        self._live = LiveCalls(run.plan)
-        self._held = run.plan.holds_text
+        self._showing = Showing(run)
         self._begun = False
         # Where probabilities were asked for, text waits for those that come behind it: they go out in one piece.
         self._has_logprobs = run.plan.options.extra.get("logprobs") == _TRUE
@@ -110,9 +96,6 @@ class ResponseAnswer:
         self._message: Message | None = None
         self._thoughts: Thoughts | None = None
         self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
-        self._shown = _Round()
-        self._tools = OwnTools()
-        self._warnings: list[str] = list(kept.warnings)
         self._end: RunFinished | None = None
 
     # ---- for the door ------------------------------------------------------------------------------------------------
@@ -150,74 +133,77 @@ class ResponseAnswer:
     # ---- events ------------------------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
+        showing = self._showing
         if type(event) is TextDelta:  # first, since it is nearly all there is
-            if not self._has_logprobs:
-                if event.text:
+            if event.text and not showing.holds_text:
+                showing.text += len(event.text)
+                if self._has_logprobs:
+                    self._say_waiting()
+                    self._waiting = event.text
+                else:
                     self._say(event.text)
-                return
-            waiting, self._waiting = self._waiting, event.text
-            if waiting:
-                self._say(waiting)
             return
         if self._waiting:
-            waiting, self._waiting = self._waiting, ""
             if type(event) is LogprobsDelta:
-                self._say(waiting, read_logprobs(event.logprobs))
+                showing.take(event)
+                self._say_waiting(read_logprobs(event.logprobs))
                 return
             self._has_logprobs = False  # asked for, but not to be had
-            self._say(waiting)
-        match event:
+            self._say_waiting()
+        if (shown := showing.take(event)) is not None:
+            self._write(shown)
+
+    def _say_waiting(self, logprobs: Sequence[bytes] = ()) -> None:
+        waiting, self._waiting = self._waiting, ""
+        if waiting:
+            self._say(waiting, logprobs)
+
+    def _write(self, shown: Shown) -> None:
+        match shown:
+            case TextDelta(text=text):
+                self._say(text)
             case ReasoningDelta(text=text):
-                if text:
-                    self._think(text)
-            case CallDelta():
-                for piece in self._live.add(event):
+                self._think(text)
+            case CallsGrew(pieces=pieces):
+                for piece in pieces:
                     self._grow(piece)
             case RefusalDelta(text=text):
-                if text:
-                    self._refuse(text)
+                self._open_message().refusal(text)
             case LogprobsDelta(logprobs=logprobs):
                 if self._message is not None:  # else they are of no text: of a call's tokens
                     self._say("", read_logprobs(logprobs))
-            case ModelStarted(round=round):
-                self._tools.round = round
-                self._live = LiveCalls(self._run.plan, event)
-            case ModelRetried():
-                self._live = self._live.anew()
-            case ModelFinished():
-                self._finish_turn(event)
-            case ModelInterrupted(turn=turn):
-                self._show_rest(turn)
+            case TurnClosed():
+                self._close_turn(shown)
+            case TurnBroke(unseen=unseen):
+                self._show(unseen)
                 self._break_off()
-            case ToolStarted(call_id=id):
+            case ToolBegan(call=call):
                 if self._frames.writing:
-                    self._tell(self._tools.progress(id))
-            case ToolFinished(result=result):
-                self._tools.record(result)
+                    self._tell(self._showing.tools.progress(call.id))
+            case ToolEnded(call=call, result=result):
                 if self._frames.writing:
-                    self._tell(self._tools.progress(result.call_id, result))
-            case Warned(message=message):
-                self._warnings.append(message)
-            case RunFinished():
-                self._finish(event)
-            case _:
+                    self._tell(self._showing.tools.progress(call.id, result))
+            case Ended():
+                self._finish(shown)
+            case TurnBegan() | NativeDelta() | Withdrawn():
                 pass
+            case _:
+                assert_never(shown)
+
+    def _show(self, unseen: Sequence[Said]) -> None:
+        for piece in unseen:
+            if type(piece) is not LogprobsDelta:
+                self._write(piece)
+            elif self._message is not None:  # in no event of their own, since the text they are of is out
+                self._message.logprobs_if_none(read_logprobs(piece.logprobs))
 
     # Each of these closes what was open of another kind: items follow one another, as clients expect.
 
     def _say(self, text: str, logprobs: Sequence[bytes] = ()) -> None:
-        if self._held:
-            return
-        self._shown.said += len(text)
         message = self._message
         (message if message is not None else self._open_message()).text(text, logprobs)
 
-    def _refuse(self, text: str) -> None:
-        self._shown.refused += len(text)
-        self._open_message().refusal(text)
-
     def _think(self, text: str) -> None:
-        self._shown.thought += len(text)
         self._close_message(b"completed", "commentary")
         if self._thoughts is None:
             self._thoughts = Thoughts(self._frames, self._id("rs"), self._next())
@@ -252,43 +238,20 @@ class ResponseAnswer:
             call.add(arguments)
         return call
 
-    def _finish_turn(self, event: ModelFinished) -> None:
-        turn = event.turn
+    def _close_turn(self, closed: TurnClosed) -> None:
+        turn = closed.turn
         calls = turn.calls
-        self._tools.asked(calls)
-        self._show_rest(turn)
-        if event.logprobs != NULL and self._message is not None:
-            self._message.logprobs_if_none(read_logprobs(event.logprobs))
+        self._show(closed.unseen)
         is_whole = turn.stop in ("stop", "tool_calls")
         self._close(b"completed" if is_whole or calls else b"incomplete", "commentary" if calls else "final_answer")
-        for piece in self._live.rest(turn):
+        for piece in closed.pieces:
             self._grow(piece)
-        places = self._live.places
+        places = self._showing.places
         for call in calls:
             if call.id in places:
                 self._close_call(self._calls[places[call.id]], call, b"completed" if is_whole else b"incomplete")
+        self._calls = {}
         self._seal(turn)
-        self._begin_turn()
-
-    def _show_rest(self, turn: AssistantTurn) -> None:
-        """What no preview has shown, in the order of the turn: an upstream may answer whole, and then it goes out whole."""
-        shown = self._shown
-        for part in turn.parts:
-            match part:
-                case Reasoning(text=text):
-                    if rest := _unseen(text, shown.thought):
-                        self._think(rest)
-                    shown.thought = max(0, shown.thought - len(text))
-                case Text(text=text) if not self._held:
-                    if rest := _unseen(text, shown.said):
-                        self._say(rest)
-                    shown.said = max(0, shown.said - len(text))
-                case Refusal(text=text):
-                    if rest := _unseen(text, shown.refused):
-                        self._refuse(rest)
-                    shown.refused = max(0, shown.refused - len(text))
-                case _:
-                    pass
 
     def _close_call(self, handed: Call | ItemCall, call: ToolCall, status: bytes) -> None:
         """A call of the caller's, whole."""
@@ -298,36 +261,24 @@ class ResponseAnswer:
     def _seal(self, turn: AssistantTurn) -> None:
         """The model's own JSON of a turn of which the caller sees everything, for it to bring back."""
         tools = self._run.tools
-        if self._sealer is None or turn.native is None or self._held:
+        if self._sealer is None or turn.native is None or self._showing.holds_text:
             return
         if all(call.name in tools and tools[call.name].kind == "caller" for call in turn.calls):
             thoughts = Thoughts(self._frames, self._id("rs"), self._next())
             self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn))))
 
-    def _finish(self, event: RunFinished) -> None:
-        self._end = event
+    def _finish(self, ended: Ended) -> None:
+        end = self._end = ended.end
         self._break_off()
-        if event.answer is not None:
-            self._say_whole(event.answer, "final_answer")
-        elif self._held and has_answer(event) and (text := self._answer):
-            is_cut = event.reason in ("length", "content_filter")
-            self._say_whole(text, "final_answer", b"incomplete" if is_cut else b"completed")
-        if has_calls(event) and not self._run.plan.announces_calls:
-            for call in self._run.open_calls:
-                handed = self._announce(call.id, call.name, call.arguments)
-                self._close_call(handed, call, b"completed" if event.reason == "tool_calls" else b"incomplete")
+        if ended.text:
+            is_cut = end.answer is None and end.reason in ("length", "content_filter")
+            self._say(ended.text)
+            self._close_message(b"incomplete" if is_cut else b"completed", "final_answer")
+        for call in ended.late:
+            handed = self._announce(call.id, call.name, call.arguments)
+            self._close_call(handed, call, b"completed" if end.reason == "tool_calls" else b"incomplete")
         if self._frames.writing:
-            self._frames.end(event_of_end(event), b'"response":%b' % self.body())
-
-    @property
-    def _answer(self) -> str:
-        return next((turn.text for turn in reversed(self._run.turns) if type(turn) is AssistantTurn), "")
-
-    def _say_whole(self, text: str, phase: str, status: bytes = b"completed") -> None:
-        """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
-        message = self._open_message()
-        message.text(text, ())
-        self._close_message(status, phase)
+            self._frames.end(event_of_end(end), b'"response":%b' % self.body())
 
     # ---- items -------------------------------------------------------------------------------------------------------
 
@@ -357,15 +308,9 @@ class ResponseAnswer:
         self._close(b"incomplete")
         for call in self._calls.values():
             call.close(b"incomplete")
-        self._begin_turn()
-
-    def _begin_turn(self) -> None:
         self._calls = {}
-        self._shown = _Round()
 
     def _extensions(self) -> dict[str, Any]:
-        return extensions(self._run.start.session, (self._end,), self._warnings, self._tools.records)
-
-
-def _unseen(text: str, seen: int) -> str:
-    return text[seen:] if seen < len(text) else ""
+        showing = self._showing
+        warnings = [*self._kept.warnings, *showing.warnings]
+        return extensions(self._run.start.session, (self._end,), warnings, showing.tools.records)
