@@ -1,35 +1,18 @@
 """Anthropic's Messages as its server, the way out: events → SSE bytes, or one JSON body.
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. What the
-model says in several rounds are several blocks of one message. A caller's tool calls are streamed as they arrive while
-nothing can take them back (`core.live`), else they go out at the end. What our tools do is told by events of our own, between
-blocks.
+model says in several rounds are several blocks of one message. What is shown when is decided in `wire.showing`. What our tools
+do is told by events of our own, between blocks.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, assert_never
 
-from ronda.core.events import (
-    CallDelta,
-    Event,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    NativeDelta,
-    ReasoningDelta,
-    RunFinished,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    Warned,
-)
-from ronda.core.live import LiveCalls
-from ronda.core.output import final_text
+from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import AssistantTurn, Usage
 from ronda.core.run import Run
 from ronda.wire.anthropic import API
@@ -37,12 +20,24 @@ from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
 from ronda.wire.asked import AnswerOptions
-from ronda.wire.endings import extensions, has_answer, has_calls
-from ronda.wire.failures import BROKE_DOWN, TOO_LONG, failure_at
+from ronda.wire.endings import extensions
+from ronda.wire.failures import BROKE_DOWN, TOO_LONG
 from ronda.wire.json import encode
-from ronda.wire.own_tools import OwnTools
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+_PROGRESS: Final = b"agentic_tool_call_progress"
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 # Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
@@ -107,43 +102,37 @@ class MessageAnswer:
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = ("_broken", "_calls", "_content", "_held", "_model", "_run",
-                 "_shows_tools", "_started", "_tools", "_turn", "_warnings")  # fmt: skip
+    __slots__ = ("_content", "_options", "_run", "_showing", "_started", "_turn")
 
     def __init__(self, runs: Sequence[Run]) -> None:
         [run] = runs
-        options = MessageOptions.of(run.start)
         self._run = run
-        self._model = options.model
-        self._warnings = list(options.warnings)
-        self._shows_tools = options.shows_tools
-        self._broken: ModelInterrupted | None = None  # the attempt before this one
+        self._options = MessageOptions.of(run.start)
+        self._showing = Showing(run)
         self._content = Content()
         self._started = False
-        self._calls = LiveCalls(run.plan)
-        self._held = run.plan.holds_text  # shown when the run is over, and only the answer
         self._turn = AssistantTurn(())  # the last
-        self._tools = OwnTools()
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
     def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
         """Bytes for one batch of events; one ASGI message per upstream read."""
-        content = self._content
+        content, showing = self._content, self._showing
         if not self._started:
             self._started = True
             content.out.append(self._start())
         for event in batch:
             if type(event) is TextDelta:
-                if event.text and not self._held:
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
                     content.grow("text", event.text)
-            else:
-                self._take(event)
+            elif (shown := showing.take(event)) is not None:
+                self._write(shown)
         out, content.out = content.out, []
         return b"".join(out)
 
     def broke_down(self, sibling: int) -> bytes:
-        return self._error(BROKE_DOWN)
+        return self.feed(sibling, [BROKE_DOWN])
 
     def _start(self) -> bytes:
         # What goes in is counted when it is through; message_delta says how much it was. Until then an estimate.
@@ -162,7 +151,7 @@ class MessageAnswer:
     def body(self) -> bytes:
         content = [block.json for block in self._content.blocks]
         message = {**self._head, "content": content, **self._delta, "usage": self._usage, **self._extensions}
-        records = self._tools.records
+        records = self._showing.tools.records
         return encode({**message, "agentic_tool_calls": records} if records else message)
 
     # ---- both --------------------------------------------------------------------------------------------------------
@@ -170,82 +159,68 @@ class MessageAnswer:
     @property
     def _head(self) -> dict[str, Any]:
         id = "msg_" + self._run.id.removeprefix("run_")
-        return {"id": id, "type": "message", "role": "assistant", "model": self._model}
+        return {"id": id, "type": "message", "role": "assistant", "model": self._options.model}
 
-    def _take(self, event: Event) -> None:
-        content = self._content
-        match event:
+    def _write(self, shown: Shown) -> None:
+        content, tools = self._content, self._showing.tools
+        match shown:
             case TextDelta(text=text):
-                if text and not self._held:
-                    content.grow("text", text)
-            case ReasoningDelta(text=text) if text:
+                content.grow("text", text)
+            case ReasoningDelta(text=text):
                 content.grow("thinking", text)
-            case CallDelta():
-                for piece in self._calls.add(event):
+            case CallsGrew(pieces=pieces):
+                for piece in pieces:
                     content.call(piece)
-            case NativeDelta(api=api, payload=payload) if api == API:
-                content.native(payload, with_text=not self._held)
-            case ModelStarted(round=round):
-                self._tools.round = round
-                self._calls = LiveCalls(self._run.plan, event)
+            case NativeDelta(api=api, payload=payload):
+                if api == API:
+                    content.native(payload, with_text=not self._showing.holds_text)
+            case TurnBegan(broken=broken):
                 content.begin_turn()
-                if self._broken is not None and self._shows_tools:
-                    content.out.append(_event(b"model_interrupted", {"reason": self._broken.reason}))
-                self._broken = None
-            case ModelRetried():
-                self._calls = self._calls.anew()
-            case ModelFinished(turn=turn):
+                if broken is not None:
+                    self._tell(b"model_interrupted", {"reason": broken.reason})
+            case TurnClosed(
+                turn=turn
+            ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
                 self._turn = turn
-                self._tools.asked(turn.calls)
-                self._calls.rest(turn)
-                places = self._calls.places
-                content.show([part for part in parts_of(turn) if self._is_shown(part, places)])
-            case ModelInterrupted():
-                self._broken = event
+                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+            case TurnBroke():
                 content.close()
-            case ToolStarted(call_id=id):
-                if self._shows_tools:
-                    content.out.append(_progress(self._tools.progress(id)))
-            case ToolFinished(result=result):
-                self._tools.record(result)
-                if self._shows_tools:
-                    content.out.append(_progress(self._tools.progress(result.call_id, result)))
-            case Warned(message=message):
-                self._warnings.append(message)
-            case RunFinished():
-                self._end(event)
-            case _:
+            case ToolBegan(call=call):
+                self._tell(_PROGRESS, tools.progress(call.id))
+            case ToolEnded(call=call, result=result):
+                self._tell(_PROGRESS, tools.progress(call.id, result))
+            case Ended():
+                self._end(shown)
+            case RefusalDelta() | LogprobsDelta() | Withdrawn():
                 pass
+            case _:
+                assert_never(shown)
 
-    def _is_shown(self, part: Part, calls: Collection[str]) -> bool:
-        return part.id in calls if part.kind == "tool_use" else part.kind != "text" or not self._held
+    def _is_shown(self, part: Part) -> bool:
+        if part.kind == "tool_use":
+            return part.id in self._showing.places
+        return part.kind != "text" or not self._showing.holds_text
 
-    def _end(self, event: RunFinished) -> None:
+    def _tell(self, name: bytes, data: dict[str, Any]) -> None:
+        """An event of our own. The official SDKs hand one that they do not know to whoever reads raw events, and their
+        accumulators pass it over: it needs no other form here."""
+        if self._options.shows_tools:
+            self._content.out.append(b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(data)[1:]))
+
+    def _end(self, ended: Ended) -> None:
         content = self._content
         content.begin_turn()
-        if event.reason in ("failed", "cancelled"):
-            content.out.append(self._error(event))
+        if (failure := ended.failure) is not None:
+            error = write_error(failure.status, failure.message, failure.code, self._run.id)
+            content.out.append(b"event: error\ndata: %b\n\n" % error)
             return
-        # Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked.
-        answer = event.answer
-        if answer is None and self._held and has_answer(event):
-            answer = final_text(self._run)
-            if answer == self._turn.refusal:  # said in its own place
-                answer = None
-        if answer:
-            content.add(Part("text", answer))
-        if has_calls(event) and not self._run.plan.announces_calls:
-            for call in self._run.open_calls:
-                content.add(call_part(call))
+        if ended.text:
+            content.add(Part("text", ended.text))
+        for call in ended.late:
+            content.add(call_part(call))
         content.close()
         end = {"type": "message_delta", "delta": self._delta, "usage": self._usage, **self._extensions}
         content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
-
-    def _error(self, event: RunFinished) -> bytes:
-        failure = failure_at(event, self._run.failure)
-        assert failure is not None
-        said = write_error(failure.status, failure.message, failure.code, self._run.id)
-        return b"event: error\ndata: %b\n\n" % said
 
     @property
     def _delta(self) -> dict[str, Any]:
@@ -282,19 +257,10 @@ class MessageAnswer:
 
     @property
     def _extensions(self) -> dict[str, Any]:
-        return extensions(self._run.start.session, (self._run.ended,), self._warnings)
+        warnings = [*self._options.warnings, *self._showing.warnings]
+        return extensions(self._run.start.session, (self._run.ended,), warnings)
 
 
 def passes_over_events(user_agent: str) -> bool:
     """Whether a client takes no harm from events it does not know. Vercel's AI SDK reports each as an error of the stream."""
     return "ai-sdk/" not in user_agent
-
-
-def _progress(said: dict[str, Any]) -> bytes:
-    return _event(b"agentic_tool_call_progress", said)
-
-
-def _event(name: bytes, said: dict[str, Any]) -> bytes:
-    # The official SDKs hand a named event they do not know to whoever reads raw events, and their accumulators pass it
-    # over: it needs no other form here.
-    return b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(said)[1:])
