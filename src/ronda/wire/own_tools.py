@@ -36,11 +36,6 @@ class OwnTools:
         """What the model asked for in this round."""
         self.calls = {call.id: call for call in calls}
 
-    @property
-    def were_asked(self) -> bool:
-        """Whether the last turn asked for any."""
-        return bool(self.calls)
-
     def record(self, result: ToolResult) -> None:
         call = self.calls[result.call_id]
         record: dict[str, Any] = {

@@ -130,9 +130,14 @@ class Showing:
         self.warnings: list[str] = []
         self.tools = OwnTools(choice)
         self._whole_calls = whole_calls
-        self.follow(run, without)
+        self._show(run, without)
 
     def follow(self, run: Run, without: Collection[str] = ()) -> None:
+        """The run handed over, and this one goes on."""
+        self.tools.go_on()
+        self._show(run, without)
+
+    def _show(self, run: Run, without: Collection[str]) -> None:
         self.run = run
         self.holds_text = run.plan.holds_text
         self._without = without

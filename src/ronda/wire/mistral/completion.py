@@ -12,50 +12,45 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from msgspec import Raw
 
 from ronda.core.events import (
-    CallDelta,
+    PREVIEWS,
     Event,
     LogprobsDelta,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
+    NativeDelta,
     ReasoningDelta,
     RefusalDelta,
-    RunFinished,
     RunStarted,
     TextDelta,
-    ToolFinished,
-    ToolStarted,
-    Warned,
 )
-from ronda.core.live import LiveCalls, Piece
-from ronda.core.output import final_text
-from ronda.core.parts import (
-    NO_USAGE,
-    NULL,
-    AssistantTurn,
-    Reasoning,
-    Text,
-    ToolTurn,
-    Turn,
-    Usage,
-)
+from ronda.core.live import Piece
+from ronda.core.parts import NO_USAGE, ToolResult, ToolTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
-from ronda.wire.endings import extensions, finish_reason, has_answer, has_calls, interruption
-from ronda.wire.failures import BROKE_DOWN, error_in_stream, failure_at
+from ronda.wire.endings import extensions, finish_reason, interruption
+from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.chunks import thinking, write_content
-from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_of
+from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_out
 from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usage
-from ronda.wire.own_tools import OwnTools
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Said,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
 
 DONE: Final = b"data: [DONE]\n\n"
 _NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
@@ -64,64 +59,72 @@ _NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
 class _Choice:
     """One run, and those it handed over to, seen as one choice: the fold of their events."""
 
-    __slots__ = (
-        "before",
-        "broken",
-        "calls",
-        "first_round",
-        "held",
-        "index",
-        "logprobs",
-        "run",
-        "said_text",
-        "saying",
-        "started",
-        "tools",
-        "used",
-        "warnings",
-        "ways",
-    )
+    __slots__ = ("before", "has_begun", "has_text", "index", "logprobs", "run", "saying", "showing", "used")
 
     def __init__(self, index: int, run: Run) -> None:
         self.index = index
-        self.tools = OwnTools(index)
+        self.run = run
         self.before: list[Turn] = []  # what runs that handed over have added, and what they used
         self.used: Usage = NO_USAGE
-        self.first_round = 0  # of this run, among the rounds of all of them
-        self.warnings: list[str] = []
         self.logprobs: list[Raw] = []
-        self.broken: ModelInterrupted | None = None  # the attempt before this one
-        self.started = False  # something of this round's message was shown …
-        self.said_text = False  # … and of the last one that was, text
-        self.follow(run)
+        self.has_begun = False  # something of this round's message was shown …
+        self.has_text = False  # … and of the last one that was, text
+        self.saying = Saying(run.start)
+        self.showing = Showing(run, choice=index, without=ways_out(run))
 
     def go_on(self, run: Run) -> None:
         self.before += [*self.run.generated, ToolTurn(answers_of(self.run))]
         self.used = self.usage
-        self.first_round = self.tools.round + 1
-        self.started = False
-        self.follow(run)
-
-    def follow(self, run: Run) -> None:
         self.run = run
-        self.tools.asked(())
-        about = run.start.about
-        last = run.start.turns[-1] if run.start.turns else None
-        self.saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
-        ways = ways_of(run)
-        self.ways = ways.to.keys() if ways is not None else frozenset[str]()
-        self.calls = LiveCalls(run.plan, without=self.ways)
-        self.held = run.plan.holds_text  # shown when the run is over, and only the answer
-
-    def begin_round(self, start: ModelStarted) -> None:
-        self.broken = None
-        self.tools.round = self.first_round + start.round
-        self.begin_message()
-        self.calls = LiveCalls(self.run.plan, start, self.ways)
+        self.has_begun = False
+        self.saying = Saying(run.start)
+        self.showing.follow(run, ways_out(run))
 
     def begin_message(self) -> None:
         self.saying.begin_round()
-        self.started = False
+        self.has_begun = False
+
+    def last_text(self, ended: Ended) -> str:
+        """The loop's own words are a message of their own."""
+        if ended.end.answer and (self.saying.parts or self.showing.tools.calls):
+            self.begin_message()
+        return self.saying.text(ended.text or ended.refusal) + self.saying.end()
+
+    def fold(self, shown: Shown) -> None:
+        """For the plain answer, which needs no pieces."""
+        match shown:
+            case TurnBegan():
+                self.begin_message()
+            case TurnClosed(unseen=unseen):
+                for piece in unseen:
+                    self._add(piece)
+                if not self.showing.holds_text:
+                    self.saying.end()
+            case Ended():
+                self.last_text(shown)
+                if goes_on(self.run):
+                    for result in answers_to_handoffs(self.run).values():
+                        self.showing.tools.record(result)
+            case ToolBegan() | ToolEnded() | TurnBroke() | Withdrawn():
+                pass
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta() | CallsGrew():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _add(self, piece: Said) -> None:
+        match piece:
+            case TextDelta(text=text):
+                self.saying.text(text)
+            case ReasoningDelta(text=text):
+                self.saying.thought(text)
+            case RefusalDelta(text=text):
+                if not self.showing.holds_text:
+                    self.saying.text(text)
+            case LogprobsDelta(logprobs=logprobs):
+                self.logprobs.append(logprobs)
+            case _:
+                assert_never(piece)
 
     @property
     def usage(self) -> Usage:
@@ -170,70 +173,61 @@ class CompletionAnswer:
                 int(self._start.at),
                 encode(self._model),
             )
-        out: list[bytes] = []
+        showing, out = choice.showing, list[bytes]()
         for event in batch:
             if type(event) is TextDelta:
-                if not choice.held and (said := choice.saying.text(event.text)):
-                    out.append(self._text(choice, said))
-            else:
-                self._write(choice, event, out)
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
+                    out.append(self._text(choice, choice.saying.text(event.text)))
+            elif (shown := showing.take(event)) is not None:
+                self._write(choice, shown, out)
         return b"".join(out)
 
-    def _write(self, choice: _Choice, event: Event, out: list[bytes]) -> None:
-        match event:
-            case ReasoningDelta():
-                if said := choice.saying.thought(event.text):
-                    out.append(self._thought(choice, said))
-            case RefusalDelta():
-                if not choice.held and (said := choice.saying.refusal(event.text)):
-                    out.append(self._text(choice, said))
-            case CallDelta():
-                out += [self._piece(choice, piece) for piece in choice.calls.add(event)]
-            case LogprobsDelta():
-                if not choice.held:
-                    more = b',"logprobs":%b' % in_one_line(bytes(event.logprobs))
-                    choice.logprobs.append(event.logprobs)
-                    out.append(self._chunk(choice.index, _NO_TEXT, more=more))
-            case ModelFinished():
-                self._write_rest(choice, event, out)
-            case ToolStarted():
-                out.append(self._progress(choice, choice.tools.progress(event.call_id)))
-            case ToolFinished():
-                choice.tools.record(event.result)
-                out.append(self._progress(choice, choice.tools.progress(event.result.call_id, event.result)))
-            case RunFinished():
-                out.append(self._end(choice, event))
-            case ModelStarted():
-                if choice.broken is not None:
-                    mark = b"," + encode(interruption(choice.broken))[1:-1]
+    def _write(self, choice: _Choice, shown: Shown, out: list[bytes]) -> None:
+        showing = choice.showing
+        match shown:
+            case TextDelta(text=text):
+                out.append(self._text(choice, choice.saying.text(text)))
+            case ReasoningDelta(text=text):
+                thought = encode(thinking(choice.saying.thought(text)))
+                out.append(self._delta(choice, b'"content":[%b]' % thought))
+            case RefusalDelta(text=text):
+                if not showing.holds_text:
+                    out.append(self._text(choice, choice.saying.text(text)))
+            case CallsGrew(pieces=pieces):
+                out += [self._piece(choice, piece) for piece in pieces]
+            case LogprobsDelta(logprobs=logprobs):
+                choice.logprobs.append(logprobs)
+                more = b',"logprobs":%b' % in_one_line(bytes(logprobs))
+                out.append(self._chunk(choice.index, _NO_TEXT, more=more))
+            case TurnBegan(broken=broken):
+                if broken is not None:
+                    mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, top=mark))
-                choice.begin_round(event)
+                choice.begin_message()
+            case TurnClosed(unseen=unseen, pieces=pieces):
+                for piece in unseen:
+                    self._write(choice, piece, out)
+                if not showing.holds_text:
+                    out.append(self._text(choice, choice.saying.end()))
+                out += [self._piece(choice, piece) for piece in pieces]
+            case ToolBegan(call=call):
+                out.append(self._progress(choice, call.id))
+            case ToolEnded(call=call, result=result):
+                out.append(self._progress(choice, call.id, result))
+            case Ended():
+                self._end(choice, shown, out)
+            case NativeDelta() | TurnBroke() | Withdrawn():
+                pass
             case _:
-                _fold(choice, event)
+                assert_never(shown)
 
-    def _write_rest(self, choice: _Choice, event: ModelFinished, out: list[bytes]) -> None:
-        """What no preview has shown: an upstream may answer whole, and then it goes out whole."""
-        turn = event.turn
-        if rest := choice.saying.rest_of_thought(turn.reasoning):
-            out.append(self._thought(choice, rest))
-        if not choice.held:
-            if rest := choice.saying.rest_of_text(turn.text):
-                out.append(self._text(choice, rest))
-            if rest := choice.saying.rest_of_refusal(turn.refusal) + choice.saying.end():
-                out.append(self._text(choice, rest))
-        if event.logprobs != NULL and not choice.logprobs:
-            choice.logprobs.append(event.logprobs)
-            out.append(self._chunk(choice.index, _NO_TEXT, more=b',"logprobs":%b' % in_one_line(bytes(event.logprobs))))
-        choice.tools.asked(turn.calls)
-        out += [self._piece(choice, piece) for piece in choice.calls.rest(turn)]
-
-    def _text(self, choice: _Choice, said: str) -> bytes:
-        chunk = self._delta(choice, b'"content":%b' % encode(said))
-        choice.said_text = True
+    def _text(self, choice: _Choice, text: str) -> bytes:
+        if not text:
+            return b""
+        chunk = self._delta(choice, b'"content":%b' % encode(text))
+        choice.has_text = True
         return chunk
-
-    def _thought(self, choice: _Choice, said: str) -> bytes:
-        return self._delta(choice, b'"content":[%b]' % encode(thinking(said)))
 
     def _piece(self, choice: _Choice, piece: Piece) -> bytes:
         # The SDK fills in what is missing: an id becomes "null", and a name must be there. Empty, it adds nothing.
@@ -242,10 +236,10 @@ class CompletionAnswer:
         return self._delta(choice, b'"tool_calls":[%b]' % encode(call))
 
     def _delta(self, choice: _Choice, said: bytes) -> bytes:
-        if choice.started:
+        if choice.has_begun:
             return self._chunk(choice.index, b"{%b}" % said)
-        end = self._chunk(choice.index, b'{"content":%b}' % encode(BREAK)) if choice.said_text else b""
-        choice.started, choice.said_text = True, False
+        end = self._chunk(choice.index, b'{"content":%b}' % encode(BREAK)) if choice.has_text else b""
+        choice.has_begun, choice.has_text = True, False
         return end + self._chunk(choice.index, b'{"role":"assistant",%b}' % said)
 
     def _chunk(self, index: int, delta: bytes, finish: bytes = b"null", more: bytes = b"", top: bytes = b"") -> bytes:
@@ -258,33 +252,30 @@ class CompletionAnswer:
             top,
         )
 
-    def _progress(self, choice: _Choice, said: dict[str, Any]) -> bytes:
+    def _progress(self, choice: _Choice, call_id: str, result: ToolResult | None = None) -> bytes:
+        progress = choice.showing.tools.progress(call_id, result)
         if choice.index:
-            said["choice"] = choice.index
+            progress["choice"] = choice.index
         # Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each.
-        return self._chunk(choice.index, _NO_TEXT, top=b',"agentic_tool_call_progress":%b' % encode(said))
+        return self._chunk(choice.index, _NO_TEXT, top=b',"agentic_tool_call_progress":%b' % encode(progress))
 
-    def _end(self, choice: _Choice, event: RunFinished) -> bytes:
-        out: list[bytes] = []
-        if said := _answer_at_the_end(choice, event):
-            out.append(self._text(choice, said))
-        if event.reason == "tool_calls" and goes_on(choice.run):
+    def _end(self, choice: _Choice, ended: Ended, out: list[bytes]) -> None:
+        out.append(self._text(choice, choice.last_text(ended)))
+        if ended.end.reason == "tool_calls" and goes_on(choice.run):
             for id, result in answers_to_handoffs(choice.run).items():
-                choice.tools.record(result)
-                out.append(self._progress(choice, choice.tools.progress(id)))
-                out.append(self._progress(choice, choice.tools.progress(id, result)))
-            return b"".join(out)
-        if has_calls(event) and not choice.run.plan.announces_calls:
-            for place, call in enumerate(calls_for_caller(choice.run)):
-                out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
+                choice.showing.tools.record(result)
+                out += [self._progress(choice, id), self._progress(choice, id, result)]
+            return
+        for place, call in enumerate(ended.late):
+            out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
         self._open -= 1
         more: dict[str, Any] = {}
-        if (failure := failure_at(event, choice.run.failure)) is not None:
-            more["error"] = error_in_stream(failure)
+        if ended.failure is not None:
+            more["error"] = error_in_stream(ended.failure)
         if self._open == 0:
             more |= {"usage": write_usage(self.usage)} | self._extensions(with_records=False)
-        if not choice.started:
-            out.append(self._text(choice, ""))
+        if not choice.has_begun:
+            out.append(self._delta(choice, b'"content":""'))
         top = b"," + encode(more)[1:-1] if more else b""
         out.append(self._chunk(choice.index, _NO_TEXT, encode(choice.finish_reason), top=top))
         if "error" in more:
@@ -292,36 +283,18 @@ class CompletionAnswer:
             out.append(b"data: %b\n\n" % encode({"object": "error", **more["error"]}))
         if self._open == 0:
             out.append(DONE)
-        return b"".join(out)
 
     def broke_down(self, index: int) -> bytes:
         """Something of ours broke before the run could end: the stream ends properly all the same."""
-        return self._end(self._choices[index], BROKE_DOWN)
+        return self.feed(index, [BROKE_DOWN])
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 
     def fold(self, index: int, batch: Sequence[Event]) -> None:
         choice = self._choices[index]
         for event in batch:
-            match event:
-                case ModelFinished(turn=turn):
-                    choice.saying.rest_of_thought(turn.reasoning)
-                    if not choice.held:
-                        choice.saying.rest_of_text(turn.text)
-                        choice.saying.rest_of_refusal(turn.refusal)
-                        choice.saying.end()
-                    if event.logprobs != NULL:
-                        choice.logprobs.append(event.logprobs)
-                    choice.tools.asked(turn.calls)
-                case ToolFinished():
-                    choice.tools.record(event.result)
-                case RunFinished():
-                    _answer_at_the_end(choice, event)
-                    if goes_on(choice.run):
-                        for result in answers_to_handoffs(choice.run).values():
-                            choice.tools.record(result)
-                case _:
-                    _fold(choice, event)
+            if type(event) not in PREVIEWS and (shown := choice.showing.take(event)) is not None:
+                choice.fold(shown)
 
     def body(self) -> bytes:
         answer: dict[str, Any] = {
@@ -335,14 +308,13 @@ class CompletionAnswer:
         return encode(answer | self._extensions(with_records=True))
 
     def _message(self, choice: _Choice) -> dict[str, Any]:
-        parts = [Reasoning(said) if thought else Text(said) for thought, said in choice.saying.parts]
-        message: dict[str, Any] = {"role": "assistant", "content": write_content(parts)}
+        message: dict[str, Any] = {"role": "assistant", "content": write_content(choice.saying.parts)}
         if calls := calls_for_caller(choice.run):
             message["tool_calls"] = [write_call(call, at) for at, call in enumerate(calls)]
         said: dict[str, Any] = {"index": choice.index, "message": message}
         if choice.ran_tools:
             added = [*choice.before, *choice.run.generated]
-            said["messages"] = write_turns(added, choice.run.results, held=choice.held)
+            said["messages"] = write_turns(added, choice.run.results, held=choice.showing.holds_text)
         said["finish_reason"] = choice.finish_reason
         if choice.logprobs:
             said["logprobs"] = join_logprobs(choice.logprobs)
@@ -359,32 +331,6 @@ class CompletionAnswer:
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
         choices = self._choices
-        records = [record for choice in choices for record in choice.tools.records] if with_records else ()
-        warnings = [*self._warnings, *[said for choice in choices for said in choice.warnings]]
+        records = [record for choice in choices for record in choice.showing.tools.records] if with_records else ()
+        warnings = [*self._warnings, *[said for choice in choices for said in choice.showing.warnings]]
         return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
-
-
-def _answer_at_the_end(choice: _Choice, event: RunFinished) -> str:
-    """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
-    saying = choice.saying
-    if event.answer:
-        if saying.parts or choice.tools.were_asked:
-            choice.begin_message()
-        return saying.text(event.answer) + saying.end()
-    if choice.held and has_answer(event):
-        return saying.text(final_text(choice.run)) + saying.end()
-    return saying.end()
-
-
-def _fold(choice: _Choice, event: Event) -> None:
-    match event:
-        case ModelStarted():
-            choice.begin_round(event)
-        case ModelInterrupted():
-            choice.broken = event
-        case ModelRetried():
-            choice.calls = choice.calls.anew()
-        case Warned(message=message):
-            choice.warnings.append(message)
-        case _:
-            pass

@@ -9,38 +9,43 @@ hands over ends its run: the answer goes on with the next one's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from ronda.core.events import (
-    CallDelta,
     Event,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
+    LogprobsDelta,
+    NativeDelta,
     ReasoningDelta,
     RefusalDelta,
     RunFinished,
     TextDelta,
-    ToolFinished,
-    ToolStarted,
-    Warned,
 )
-from ronda.core.live import LiveCalls, Piece
-from ronda.core.output import final_text
-from ronda.core.parts import NO_USAGE, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, Usage
+from ronda.core.live import Piece
+from ronda.core.parts import NO_USAGE, ToolCall, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
-from ronda.wire.endings import extensions, has_answer, has_calls
+from ronda.wire.endings import extensions
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_at
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.chunks import thinking, write_content
-from ronda.wire.mistral.handoffs import Handoff, calls_for_caller, goes_on, handoff_of, ways_of
+from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
 from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import write_usage
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
 
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -53,86 +58,136 @@ class ConversationAnswer:
         [run] = runs
         self._id = _decode_text(run.start.about["conversation"])
         self._indices: dict[str, int] = {}  # of the entries that a stream has shown
-        self._begun = False
+        self._is_watched = False
+        self._out: list[bytes] = []
         self._used: Usage = NO_USAGE  # by the runs before
         self._warnings = list(AnswerOptions.of(run.start).warnings)
         self.outputs: list[dict[str, Any]] = []
-        self._follow(run)
+        self._showing = Showing(run, without=ways_out(run))
+        self._begin(run)
 
     def go_on(self, sibling: int, run: Run) -> None:
         """The run handed over, and this one goes on."""
         self._used = self._used + self._run.usage
         self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
-        self._follow(run)
+        self._showing.follow(run, ways_out(run))
+        self._begin(run)
 
-    def _follow(self, run: Run) -> None:
+    def _begin(self, run: Run) -> None:
         about = run.start.about
         self._run = run
         self._key = run.id.removeprefix("run_")
         self._whose: dict[str, Any] = {
             name: _decode_text(about[name]) for name in ("model", "agent_id") if name in about
         }
-        last = run.start.turns[-1] if run.start.turns else None
-        self._saying = Saying(last.text if "prefix" in about and isinstance(last, AssistantTurn) else "")
-        ways = ways_of(run)
-        self._ways = ways.to.keys() if ways is not None else frozenset[str]()
-        self._live = LiveCalls(run.plan, without=self._ways)
-        self._held = run.plan.holds_text
+        self._saying = Saying(run.start)
         self._round = 0
         self._at = run.start.at
-        self._calls: dict[str, tuple[int, ToolCall]] = {}  # of this round, with their places
+        self._places: dict[str, int] = {}  # of this round's calls, by their ids
         self._part = (False, -1)  # what kind of content is being shown, and its index
         self._head = b""
 
-    # ---- stream ------------------------------------------------------------------------------------------------------
+    # ---- both ways ---------------------------------------------------------------------------------------------------
 
     def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
-        out: list[bytes] = []
-        if not self._begun:
-            self._begun = True
+        if not self._is_watched:
+            self._is_watched = True
             at = when(self._run.start.at)
-            out.append(_event("conversation.response.started", conversation_id=self._id, created_at=at))
-        for event in batch:
-            self._write(event, out)
+            self._out.append(_event("conversation.response.started", conversation_id=self._id, created_at=at))
+        self.fold(sibling, batch)
+        out, self._out = self._out, []
         return b"".join(out)
 
-    def _write(self, event: Event, out: list[bytes]) -> None:
-        match event:
-            case TextDelta():
-                if not self._held:
-                    self._show(False, self._saying.text(event.text), out)
-            case ReasoningDelta():
-                self._show(True, self._saying.thought(event.text), out)
-            case RefusalDelta():
-                if not self._held:
-                    self._show(False, self._saying.refusal(event.text), out)
-            case CallDelta():
-                out += [self._call_delta(piece) for piece in self._live.add(event)]
-            case ModelFinished(turn=turn):
-                self._show(True, self._saying.rest_of_thought(turn.reasoning), out)
-                if not self._held:
-                    self._show(False, self._saying.rest_of_text(turn.text), out)
-                    self._show(False, self._saying.rest_of_refusal(turn.refusal), out)
-                    self._show(False, self._saying.end(), out)
-                out += [self._call_delta(piece) for piece in self._live.rest(turn)]
-                self._take(event)
-            case ToolStarted():
-                self._take(event)
-                entry = self.outputs[-1]
-                shown = {name: entry[name] for name in ("id", "name", "arguments", "created_at")}
-                out.append(self._entry_event("tool.execution.started", **shown, **self._whose))
-            case ToolFinished(result=result):
-                self._take(event)
-                entry = self._execution(result)
-                shown = {"id": entry["id"], "name": entry["name"], "info": entry["info"]}
-                out.append(self._entry_event("tool.execution.done", **shown, created_at=entry["completed_at"]))
-            case RunFinished():
-                self._end(event, out)
-            case _:
-                self._take(event)
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        showing = self._showing
+        for event in batch:
+            if type(event) is TextDelta:
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
+                    self._say(event.text)
+            elif (shown := showing.take(event)) is not None:
+                self._write(shown)
 
-    def _show(self, thought: bool, text: str, out: list[bytes]) -> None:
-        if not text:
+    def _write(self, shown: Shown) -> None:
+        match shown:
+            case TextDelta(text=text):
+                self._say(text)
+            case ReasoningDelta(text=text):
+                self._show(True, self._saying.thought(text))
+            case RefusalDelta(text=text):
+                if not self._showing.holds_text:
+                    self._say(text)
+            case CallsGrew(pieces=pieces):
+                self._grow(pieces)
+            case TurnBegan(start=start):
+                self._round, self._at = start.round, start.at
+                self._begin_message()
+            case TurnClosed():
+                self._close_turn(shown)
+            case TurnBroke(unseen=unseen, at=at):
+                for piece in unseen:
+                    self._write(piece)
+                self._close_message(at)
+            case ToolBegan(call=call, at=at):
+                id = self._tool_id(call)
+                self._add("tool.execution", id, at, None, name=call.name, arguments=call.arguments)
+                shown_call = {"name": call.name, "arguments": call.arguments, "created_at": when(at)}
+                self._put("tool.execution.started", id=id, **shown_call, **self._whose)
+            case ToolEnded(call=call, result=result, at=at):
+                id = self._tool_id(call)
+                entry = next(entry for entry in reversed(self.outputs) if entry["id"] == id)
+                entry["completed_at"] = when(at)
+                entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
+                self._put("tool.execution.done", id=id, name=call.name, info=entry["info"], created_at=when(at))
+            case Ended():
+                self._end(shown)
+            case LogprobsDelta() | NativeDelta() | Withdrawn():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _close_turn(self, closed: TurnClosed) -> None:
+        for piece in closed.unseen:
+            self._write(piece)
+        is_held = self._showing.holds_text
+        if not is_held:
+            self._show(False, self._saying.end())
+        self._grow(closed.pieces)
+        if not is_held or closed.turn.calls:
+            self._close_message(closed.at)
+        ways = ways_out(self._run)
+        calls = [call for call in closed.turn.calls if call.name not in ways]
+        self._places = {call.id: place for place, call in enumerate(calls)}
+
+    def _end(self, ended: Ended) -> None:
+        end = ended.end
+        at = when(end.at)
+        if end.answer and (self._saying.parts or self._places):
+            self._close_message(end.at)
+            self._round += 1  # the loop's own words are a message of their own
+            self._begin_message()
+        self._show(False, self._saying.text(ended.text or ended.refusal) + self._saying.end())
+        self._close_message(end.at)
+        for place, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
+            self.outputs.append(self._function_call(call, place, end.at))
+        self._grow([Piece(place, call.id, call.name, call.arguments, True) for place, call in enumerate(ended.late)])
+        if (handoff := handoff_of(self._run)) is not None:
+            self._hand_over(handoff, end.at)
+        if goes_on(self._run) or not self._is_watched:
+            return
+        if ended.failure is not None:
+            self._out.append(_error(ended.failure, created_at=at))
+        else:
+            done = _event("conversation.response.done", usage=self._usage(), created_at=at, **self._more(end))
+            self._out.append(done)
+
+    # ---- a stream ----------------------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._show(False, self._saying.text(text))
+
+    def _show(self, thought: bool, text: str) -> None:
+        if not text or not self._is_watched:
             return
         kind, index = self._part
         if index < 0 or kind != thought:
@@ -146,58 +201,27 @@ class ConversationAnswer:
                 **self._whose,
             )
             self._head = whole.removesuffix(b"}\n\n")  # the same for every piece of this content
-        out.append(b'%b,"content":%b}\n\n' % (self._head, encode(thinking(text) if thought else text)))
+        self._out.append(b'%b,"content":%b}\n\n' % (self._head, encode(thinking(text) if thought else text)))
 
-    def _call_delta(self, piece: Piece) -> bytes:
-        return self._entry_event(
-            "function.call.delta",
-            id=f"fc_{self._key}_{self._round}_{piece.place}",
-            name=piece.name,
-            tool_call_id=piece.id,
-            arguments=piece.arguments,
-            created_at=when(self._at),
-            **self._whose,
-        )
+    def _grow(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            self._put(
+                "function.call.delta",
+                id=f"fc_{self._key}_{self._round}_{piece.place}",
+                name=piece.name,
+                tool_call_id=piece.id,
+                arguments=piece.arguments,
+                created_at=when(self._at),
+                **self._whose,
+            )
+
+    def _put(self, kind: str, **data: Any) -> None:
+        if self._is_watched:
+            self._out.append(self._entry_event(kind, **data))
 
     def _entry_event(self, kind: str, **data: Any) -> bytes:
         index = self._indices.setdefault(data["id"], len(self._indices))
         return _event(kind, output_index=index, **data)
-
-    def _end(self, event: RunFinished, out: list[bytes]) -> None:
-        before = len(self.outputs)
-        self._show(False, self._last_text(event), out)
-        self._take(event)
-        for entry in self.outputs[before:] if not self._run.plan.announces_calls else ():
-            if entry["type"] == "function.call":
-                shown = {name: entry[name] for name in ("id", "name", "tool_call_id", "arguments", "created_at")}
-                out.append(self._entry_event("function.call.delta", **shown, **self._whose))
-        at = when(event.at)
-        if (handoff := handoff_of(self._run)) is not None:
-            self._show_handoff(handoff, at, out)
-        if goes_on(self._run):
-            return
-        if (failure := failure_at(event, self._run.failure)) is not None:
-            out.append(_error(failure, created_at=at))
-        else:
-            out.append(_event("conversation.response.done", usage=self._usage(), created_at=at, **self._more(event)))
-
-    def _show_handoff(self, handoff: Handoff, at: str, out: list[bytes]) -> None:
-        entry = self.outputs[-1]
-        id, was, next = entry["id"], handoff.previous, handoff.next
-        out.append(
-            self._entry_event(
-                "agent.handoff.started",
-                id=id,
-                previous_agent_id=was.id,
-                previous_agent_name=was.name,
-                created_at=entry["created_at"],
-            )
-        )
-        out.append(
-            self._entry_event(
-                "agent.handoff.done", id=id, next_agent_id=next.id, next_agent_name=next.name, created_at=at
-            )
-        )
 
     def broke_down(self, sibling: int) -> bytes:
         failure = failure_at(BROKE_DOWN, None)
@@ -205,19 +229,6 @@ class ConversationAnswer:
         return _error(failure)
 
     # ---- plain -------------------------------------------------------------------------------------------------------
-
-    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
-        for event in batch:
-            match event:
-                case ModelFinished(turn=turn):
-                    self._saying.rest_of_thought(turn.reasoning)
-                    if not self._held:
-                        self._saying.rest_of_text(turn.text)
-                        self._saying.rest_of_refusal(turn.refusal)
-                        self._saying.end()
-                case RunFinished():
-                    self._last_text(event)
-            self._take(event)
 
     def body(self) -> bytes:
         end = self._run.ended
@@ -230,77 +241,22 @@ class ConversationAnswer:
         }
         return encode(answer | self._more(end))
 
-    # ---- both: entries -----------------------------------------------------------------------------------------------
+    # ---- entries -----------------------------------------------------------------------------------------------------
 
     @property
     def _message_id(self) -> str:
         return f"msg_{self._key}_{self._round}"
 
-    def _take(self, event: Event) -> None:
-        match event:
-            case ModelStarted(round=round, at=at):
-                self._round, self._at = round, at
-                self._begin_message()
-                self._live = LiveCalls(self._run.plan, event, self._ways)
-            case ModelRetried():
-                self._live = self._live.anew()
-            case ModelInterrupted(turn=turn, at=at):
-                self._saying.rest_of_thought(turn.reasoning)  # a log without previews has it here
-                if not self._held:
-                    self._saying.rest_of_text(turn.text)
-                self._close_message(at)
-            case ModelFinished(turn=turn, at=at):
-                if not self._held or turn.calls:
-                    self._close_message(at)
-                calls = [call for call in turn.calls if call.name not in self._ways]
-                self._calls = {call.id: (place, call) for place, call in enumerate(calls)}
-            case ToolStarted(call_id=id, at=at):
-                place, call = self._calls[id]
-                self._add(
-                    "tool.execution",
-                    f"tool_{self._key}_{self._round}_{place}",
-                    at,
-                    None,
-                    name=call.name,
-                    arguments=call.arguments,
-                )
-            case ToolFinished(result=result, at=at):
-                entry = self._execution(result)
-                entry["completed_at"] = when(at)
-                entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
-            case Warned(message=message):
-                self._warnings.append(message)
-            case RunFinished(at=at):
-                self._close_message(at)
-                if has_calls(event):  # behind what our tools did: it is the caller's turn
-                    theirs = calls_for_caller(self._run)
-                    self.outputs += [self._function_call(call, place, at) for place, call in enumerate(theirs)]
-                if (handoff := handoff_of(self._run)) is not None:
-                    self.outputs.append(self._handoff(handoff, at))
-            case _:
-                pass
-
-    def _last_text(self, event: RunFinished) -> str:
-        """Text that no model turn has shown: the loop's own words, or an answer that was held until it was checked."""
-        saying = self._saying
-        if event.answer:
-            if saying.parts or self._calls:
-                self._close_message(event.at)
-                self._round += 1  # a message of its own
-                self._begin_message()
-            return saying.text(event.answer) + saying.end()
-        if self._held and has_answer(event):
-            return saying.text(final_text(self._run)) + saying.end()
-        return saying.end()
+    def _tool_id(self, call: ToolCall) -> str:
+        return f"tool_{self._key}_{self._round}_{self._places[call.id]}"
 
     def _begin_message(self) -> None:
         self._saying.begin_round()
-        self._calls = {}
+        self._places = {}
         self._part = (False, -1)
 
     def _close_message(self, at: float) -> None:
-        parts = [Reasoning(said) if thought else Text(said) for thought, said in self._saying.parts]
-        if parts:
+        if parts := self._saying.parts:
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=write_content(parts))
             self._saying.begin_round()
 
@@ -317,18 +273,14 @@ class ConversationAnswer:
             **self._whose,
         }
 
-    def _handoff(self, handoff: Handoff, at: float) -> dict[str, Any]:
-        return {
-            "object": "entry",
-            "type": "agent.handoff",
-            "id": f"handoff_{self._key}",
-            "created_at": when(self._at),
-            "completed_at": when(at),
-            "previous_agent_id": handoff.previous.id,
-            "previous_agent_name": handoff.previous.name,
-            "next_agent_id": handoff.next.id,
-            "next_agent_name": handoff.next.name,
-        }
+    def _hand_over(self, handoff: Handoff, at: float) -> None:
+        id, was, next, began, done = f"handoff_{self._key}", handoff.previous, handoff.next, when(self._at), when(at)
+        before = {"previous_agent_id": was.id, "previous_agent_name": was.name}
+        after = {"next_agent_id": next.id, "next_agent_name": next.name}
+        entry = {"object": "entry", "type": "agent.handoff", "id": id, "created_at": began, "completed_at": done}
+        self.outputs.append({**entry, **before, **after})
+        self._put("agent.handoff.started", id=id, **before, created_at=began)
+        self._put("agent.handoff.done", id=id, **after, created_at=done)
 
     def _add(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> None:
         self.outputs.append(
@@ -343,10 +295,6 @@ class ConversationAnswer:
             }
         )
 
-    def _execution(self, result: ToolResult) -> dict[str, Any]:
-        id = f"tool_{self._key}_{self._round}_{self._calls[result.call_id][0]}"
-        return next(entry for entry in reversed(self.outputs) if entry["id"] == id)
-
     def _usage(self) -> dict[str, Any]:
         usage = write_usage(self._used + self._run.usage)
         counts: dict[str, int] = {}
@@ -356,7 +304,7 @@ class ConversationAnswer:
         return {**usage, "connectors": counts} if counts else usage
 
     def _more(self, end: RunFinished) -> dict[str, Any]:
-        return extensions(None, (end,), self._warnings)  # a conversation is its own session
+        return extensions(None, (end,), [*self._warnings, *self._showing.warnings])  # a conversation is its own session
 
 
 def _error(failure: Failure, **more: str) -> bytes:

@@ -95,6 +95,12 @@ def ways_of(run: Run) -> Ways | None:
     return None if kept is None else _decode_ways(kept)
 
 
+def ways_out(run: Run) -> Collection[str]:
+    """Names of the tools that hand over: their calls are not the caller's."""
+    ways = ways_of(run)
+    return ways.to.keys() if ways is not None else ()
+
+
 def handed_before(run: Run) -> int:
     """How many handoffs its request had seen when the run began: above 0 it is a run that others made necessary."""
     kept = run.start.about.get("handed")
@@ -113,8 +119,8 @@ def handoff_of(run: Run) -> Handoff | None:
 
 def calls_for_caller(run: Run) -> list[ToolCall]:
     """The open calls that are the caller's to answer."""
-    ways = ways_of(run)
-    return [call for call in run.open_calls if ways is None or call.name not in ways.to]
+    ways = ways_out(run)
+    return [call for call in run.open_calls if call.name not in ways]
 
 
 def goes_on(run: Run) -> bool:

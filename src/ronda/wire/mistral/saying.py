@@ -6,43 +6,33 @@ on from it.
 
 from __future__ import annotations
 
+from ronda.core.events import RunStarted
+from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Text
+
 
 class Saying:
     """`parts` are those of the message of this round."""
 
-    __slots__ = ("_parts", "_prefix", "_refused", "_said", "_thought", "_waiting")
+    __slots__ = ("_parts", "_prefix", "_waiting")
 
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix  # what the text must begin with, until that is settled
+    def __init__(self, start: RunStarted) -> None:
+        last = start.turns[-1] if start.turns else None
+        self._prefix = ""  # what the text must begin with, until that is settled
+        if "prefix" in start.about and type(last) is AssistantTurn:
+            self._prefix = last.text
         self._waiting = ""  # text that may be a repetition of the prefix
         self.begin_round()
 
     def begin_round(self) -> None:
         self._parts: list[tuple[bool, list[str]]] = []
-        self._said = self._thought = self._refused = 0  # characters of this round that were taken
 
-    # Each takes a piece, or the whole of a round, and gives what is to be shown of it.
+    # Each takes a piece, and gives what is to be shown of it. A refusal is text here.
 
     def text(self, piece: str) -> str:
-        self._said += len(piece)
         return self._keep(False, self._behind_prefix(piece))
 
     def thought(self, piece: str) -> str:
-        self._thought += len(piece)
         return self._keep(True, piece)
-
-    def refusal(self, piece: str) -> str:
-        self._refused += len(piece)
-        return self._keep(False, self._behind_prefix(piece))
-
-    def rest_of_text(self, whole: str) -> str:
-        return self.text(whole[self._said :])
-
-    def rest_of_thought(self, whole: str) -> str:
-        return self.thought(whole[self._thought :])
-
-    def rest_of_refusal(self, whole: str) -> str:
-        return self.refusal(whole[self._refused :])
 
     def end(self) -> str:
         """Nothing more comes: what waited is shown behind the prefix it is not a repetition of."""
@@ -70,6 +60,5 @@ class Saying:
         return text
 
     @property
-    def parts(self) -> list[tuple[bool, str]]:
-        """(is it a thought, the text)"""
-        return [(thought, "".join(pieces)) for thought, pieces in self._parts]
+    def parts(self) -> list[AssistantPart]:
+        return [Reasoning("".join(one)) if is_thought else Text("".join(one)) for is_thought, one in self._parts]
