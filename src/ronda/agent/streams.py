@@ -19,22 +19,25 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
-from ronda.core.events import (
-    CallDelta,
-    Checked,
-    Event,
-    ModelFinished,
-    ModelRetried,
-    ModelStarted,
-    RunFinished,
-    TextDelta,
-)
+from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.output import final_text
 from ronda.core.parts import AssistantTurn
 from ronda.prompty.results import Refused
 from ronda.trace.spans import span
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -78,12 +81,13 @@ class Piece(str):
         return self._turn.withdrawn
 
 
-class Showing:
+class AnswerText:
     """Events → the pieces to show now. No clock, no await: the same for every way to read a stream."""
 
     def __init__(self, hold: bool) -> None:
         self.hold = hold
         self.withdrawn: list[Piece] = []
+        self._showing: Showing | None = None
         self._turn = _Turn()
         self._held: list[str] = []
 
@@ -92,31 +96,40 @@ class Showing:
         return "" if self._turn.withdrawn else "".join(self._turn.pieces)
 
     def take(self, run: Run, batch: Sequence[Event]) -> list[Piece]:
+        showing = self._showing = self._showing or Showing(run)
         out: list[Piece] = []
         for event in batch:
-            match event:
-                case TextDelta(text=text):
-                    if self.hold or run.plan.holds_text:
-                        self._held.append(text)
-                    elif not self._turn.calls:
-                        out.append(Piece(text, self._turn))
-                case CallDelta():
-                    self._turn.calls = True
-                    self._withdraw()
-                case ModelFinished(turn=AssistantTurn(calls=calls)) if calls and run.runs_tools:
-                    self._withdraw()
-                case ModelStarted():
-                    self._withdraw()  # the turn before was not the answer, whatever it was
-                    self._turn = _Turn()
-                case ModelRetried():
-                    self._held = []
-                case Checked(problem=problem, stage="format" | "output") if problem is not None:
-                    self._withdraw()
-                case RunFinished(reason=reason) if reason not in ("failed", "cancelled"):
-                    out += self._rest(run)
-                case _:
-                    pass
+            if type(event) is TextDelta:
+                if self.hold or showing.holds_text:
+                    self._held.append(event.text)
+                elif not self._turn.calls:
+                    out.append(Piece(event.text, self._turn))
+            elif (shown := showing.take(event)) is not None:
+                self._show(run, shown, out)
         return out
+
+    def _show(self, run: Run, shown: Shown, out: list[Piece]) -> None:
+        match shown:
+            case CallsGrew():
+                self._turn.calls = True
+                self._withdraw()
+            case TurnClosed(turn=turn):
+                if turn.calls and run.runs_tools:
+                    self._withdraw()
+            case TurnBegan():
+                self._withdraw()  # the turn before was not the answer, whatever it was
+                self._turn = _Turn()
+            case Withdrawn():
+                self._withdraw()
+            case Ended():
+                if shown.failure is None:
+                    out += self._rest(run)
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta():
+                pass
+            case TurnBroke() | ToolBegan() | ToolEnded():
+                pass
+            case _:
+                assert_never(shown)
 
     def _withdraw(self) -> None:
         self._held = []
@@ -147,7 +160,7 @@ class PromptyStream:
         self._begin = begin
         self._name = name
         self._inputs = inputs
-        self._showing = Showing(hold)
+        self._answer = AnswerText(hold)
         self._start: Start | None = None
         self._error: BaseException | None = None
         self._over = False
@@ -161,12 +174,12 @@ class PromptyStream:
     @property
     def text(self) -> str:
         """What was shown so far and stands."""
-        return self._showing.text
+        return self._answer.text
 
     @property
     def withdrawn(self) -> list[Piece]:
         """What was shown and does not stand: said before a tool was called, or before the model broke off."""
-        return list(self._showing.withdrawn)
+        return list(self._answer.withdrawn)
 
     @property
     def result(self) -> Any:
@@ -184,12 +197,12 @@ class PromptyStream:
             start = self._start = await self._begin()
 
             def take(batch: list[Event]) -> None:
-                if pieces := self._showing.take(start.run, batch):
+                if pieces := self._answer.take(start.run, batch):
                     show(pieces)
 
             await start.drive(take)
             with span("PromptyStream", signature="ronda.PromptyStream") as emit_pieces:
-                emit_pieces("result", list(self._showing._turn.pieces))
+                emit_pieces("result", list(self._answer._turn.pieces))
             self._result = start.result()
             last = next((turn for turn in reversed(start.run.turns) if type(turn) is AssistantTurn), None)
             if last is not None and last.refusal and not last.text:
