@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any, TextIO, assert_never
 
 import msgspec
 
@@ -15,7 +15,27 @@ from ronda.cli.files import environment, is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_file_model, check_model
 from ronda.cli.terminal import answer_alone, as_utf8
-from ronda.core.events import ModelFinished, ModelRetried, TextDelta, ToolFinished, ToolStarted, Warned
+from ronda.core.events import (
+    CallDelta,
+    Checked,
+    Compacted,
+    LogprobsDelta,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    RunStarted,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Warned,
+)
 from ronda.core.plan import Options, ToolChoice
 from ronda.drive import Tool
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
@@ -126,8 +146,9 @@ async def _run(
         arguments: dict[str, str] = {}
         async for event in events:
             match event:
-                case TextDelta(text=text) if asked.stream:
-                    print(text, end="", flush=True, file=out)
+                case TextDelta(text=text):
+                    if asked.stream:
+                        print(text, end="", flush=True, file=out)
                 case ModelFinished(turn=turn):
                     arguments |= {call.id: call.arguments for call in turn.calls}
                     if turn.calls and turn.text and asked.stream:
@@ -144,8 +165,14 @@ async def _run(
                     _note(f"{reason}; trying again in {wait:.0f} s")
                 case Warned(message=message):
                     print(f"ronda: {message}", file=sys.stderr)
-                case _:
+                case ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                     pass
+                case RunStarted() | ModelStarted() | ModelInterrupted() | ModelFailed() | Checked() | Steered():
+                    pass
+                case Compacted() | RunFinished():
+                    pass
+                case _:
+                    assert_never(event)
         _print("" if asked.stream else events.result, out)
 
 

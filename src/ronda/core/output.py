@@ -70,8 +70,10 @@ def fold(previews: Iterable[Preview]) -> AssistantTurn:
                 thought.append(text)
             case RefusalDelta(text=text):
                 refused.append(text)
-            case _:
+            case CallDelta() | LogprobsDelta() | NativeDelta():
                 pass
+            case _:
+                assert_never(preview)
     parts: list[AssistantPart] = []
     if thought:
         parts.append(Reasoning("".join(thought)))

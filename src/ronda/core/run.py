@@ -35,23 +35,30 @@ waits for the next model call, and makes one necessary where the run was about t
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from ronda.core.actions import Action, CallModel, Check, Finish
 from ronda.core.calls import NO_CALLS, OUTCOME_UNKNOWN, OpenCalls
 from ronda.core.endings import END_OF, LIMIT_ANSWER, end_at
 from ronda.core.events import (
-    PREVIEWS,
+    CallDelta,
     Checked,
     Compacted,
     Event,
     Fact,
+    LogprobsDelta,
     ModelFailed,
     ModelFinished,
     ModelInterrupted,
     ModelRetried,
     ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
     RunFinished,
     RunStarted,
     Steered,
+    TextDelta,
     ToolFinished,
     ToolStarted,
     Warned,
@@ -114,10 +121,10 @@ class Run(RunState):
                 pass
             case RunStarted():
                 raise ProtocolError("a run starts once")
-            case _ if type(event) in PREVIEWS:
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                 pass
             case _:
-                raise ProtocolError(f"not an event of a run: {event!r}")
+                assert_never(event)
 
     def _model_finished(self, event: ModelFinished) -> None:
         if not self.model_is_running:

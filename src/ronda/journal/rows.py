@@ -17,20 +17,34 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.core.events import (
+    CallDelta,
+    Checked,
+    Compacted,
     Event,
     Fact,
+    LogprobsDelta,
+    ModelFailed,
     ModelFinished,
     ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
     RunFinished,
     RunStarted,
+    Steered,
+    TextDelta,
     ToolFinished,
+    ToolStarted,
+    Warned,
 )
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
@@ -265,8 +279,14 @@ class RowWriter:
                 body = _encode(turn)
                 _decode_answer(body)
                 slim = replace(event, turn=AssistantTurn(()))
-            case _:
+            case RunStarted() | ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Checked():
                 return event
+            case Steered() | Compacted() | Warned() | RunFinished():
+                return event
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                return event
+            case _:
+                assert_never(event)
         if len(body) <= LARGE_VALUE:
             return event
         value = self._put(_hash_value(body), body)

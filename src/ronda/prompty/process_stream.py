@@ -10,12 +10,21 @@ whoever called must look before calling again. Text that came before the end is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, assert_never
 
 import msgspec
 from msgspec import Struct
 
-from ronda.core.events import ModelFinished, Preview, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import (
+    CallDelta,
+    LogprobsDelta,
+    ModelFinished,
+    NativeDelta,
+    Preview,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
 from ronda.core.parts import ToolCall
 from ronda.errors import UpstreamError
 from ronda.prompty.model import Prompty
@@ -96,8 +105,10 @@ def _shown(previews: list[Preview], seen: StreamOutcome, refused: list[str]) -> 
                 yield ThinkingChunk(text)
             case RefusalDelta(text=text):
                 refused.append(text)
-            case _:  # calls are shown when they are complete
+            case CallDelta() | LogprobsDelta() | NativeDelta():  # calls are shown when they are complete
                 pass
+            case _:
+                assert_never(preview)
 
 
 def _frame(item: Any) -> bytes:

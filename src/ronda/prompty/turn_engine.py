@@ -12,25 +12,33 @@ opaque where it does not say the name.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 from msgspec import Struct, field
 
 from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import (
+    CallDelta,
     Checked,
     Compacted,
     Event,
     Held,
+    LogprobsDelta,
     ModelFailed,
     ModelFinished,
     ModelInterrupted,
     ModelRetried,
     ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
     RunFinished,
     RunStarted,
+    Steered,
+    TextDelta,
     ToolFinished,
     ToolStarted,
+    Warned,
 )
 from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
@@ -123,21 +131,14 @@ class TurnView:
             self._say("turn_started", session=event.session, run=event.run)
             return
         run = self._run
-        match event:
-            case RunFinished():
-                run.apply(event)
-                self._finished(run, event)
-                return
-            case ModelStarted():
-                self._model_started(run, event)
-            case Compacted():
-                run.apply(event)
-                self._prefix = min(self._prefix, count_of(run.shown[: run.instructions]))
-                return
-            case _:
-                pass
+        if type(event) is ModelStarted:
+            self._model_started(run, event)  # which tells what the model is shown, before the run knows of it
         run.apply(event)
         match event:
+            case RunFinished():
+                self._finished(run, event)
+            case Compacted():
+                self._prefix = min(self._prefix, count_of(run.shown[: run.instructions]))
             case ModelRetried():
                 self._say("model_invocation_failed", attempt=self._attempt, exhausted=False, message=event.reason)
                 self._attempt += 1
@@ -148,9 +149,10 @@ class TurnView:
                 self._failed_to_invoke(reason, outcomeUnknown=True)
             case ModelFailed(reason=reason):
                 self._failed_to_invoke(reason, exhausted=True)
-            case Checked(stage="tool", call_id=id) if id is not None:
-                self._permission(self._calls[id], event.allowed, event.problem)
-                self._close_round(run)
+            case Checked(stage=stage, call_id=id):
+                if stage == "tool" and id is not None:
+                    self._permission(self._calls[id], event.allowed, event.problem)
+                    self._close_round(run)
             case ToolStarted(call_id=id):
                 call = self._calls[id]
                 if id not in self._asked:
@@ -163,8 +165,12 @@ class TurnView:
                 self._say("tool_execution_completed", **_payload(done))
                 self._checkpoint("tool")
                 self._close_round(run)
-            case _:
+            case RunStarted() | ModelStarted() | Steered() | Warned():
                 pass
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                pass
+            case _:
+                assert_never(event)
 
     def _say(self, kind: EngineKind, **payload: Any) -> None:
         self.events.append(EngineEvent(kind, self._iteration, payload))

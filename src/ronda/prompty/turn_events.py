@@ -22,21 +22,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from ronda.core.events import (
+    PREVIEWS,
+    CallDelta,
     Checked,
     Compacted,
     Event,
+    LogprobsDelta,
+    ModelFailed,
     ModelFinished,
+    ModelInterrupted,
     ModelRetried,
+    ModelStarted,
+    NativeDelta,
     ReasoningDelta,
+    RefusalDelta,
     RunFinished,
     RunStarted,
     Steered,
     TextDelta,
     ToolFinished,
     ToolStarted,
+    Warned,
 )
 from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
@@ -72,21 +81,18 @@ class TurnEvents:
             return
         run = self._run
         assert run is not None, "a run's events begin with RunStarted"
+        if type(event) is RunFinished:
+            self._finished(run, event)
+            return
+        before = count_of(run.shown) if type(event) is Compacted else 0
+        if type(event) not in PREVIEWS:
+            self._steering_taken(run, event)
+            run.apply(event)
         match event:
             case TextDelta(text=text):
                 self._emit("token", token=text)
-                return
             case ReasoningDelta(text=text):
                 self._emit("thinking", token=text)
-                return
-            case RunFinished():
-                self._finished(run, event)
-                return
-            case _:
-                before = count_of(run.shown) if type(event) is Compacted else 0
-                self._steering_taken(run, event)
-                run.apply(event)
-        match event:
             case ModelRetried():
                 self._retried(event)
             case ModelFinished(turn=turn):
@@ -104,8 +110,20 @@ class TurnEvents:
                 self._settled(run)
             case Compacted():
                 self._compacted(run, event, before)
-            case _:
+            case (
+                RunStarted()
+                | ModelStarted()
+                | ModelInterrupted()
+                | ModelFailed()
+                | Steered()
+                | Warned()
+                | RunFinished()
+            ):
                 pass
+            case RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                pass
+            case _:
+                assert_never(event)
 
     def _emit(self, type: str, **data: Any) -> None:
         try:
