@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,3 +105,28 @@ def test_an_answer_written_from_the_log_alone_is_the_one_that_was_sent(
     writer = WRITERS[name]([rebuild(facts(read))])
 
     assert b"".join([writer.feed(0, [event]) for event in read[1:]]) == b"".join(watched(name, log))
+
+
+@pytest.mark.parametrize("name", ["chat", "completions"])
+@settings(max_examples=40)
+@given(st.tuples(SCRIPTS, SCRIPTS), PLANS, st.lists(st.booleans(), max_size=40))
+def test_a_choice_is_the_same_whatever_the_other_one_does(
+    name: str, lines: tuple[list[Line], list[Line]], plan: dict[str, Any], turns: list[bool]
+) -> None:
+    logs = [log_of(one, plan, ()) for one in lines]
+    alone = [_choice(WRITERS[name]([rebuild(facts(log))]).feed(0, log[1:]), 0) for log in logs]
+    both = WRITERS[name]([rebuild(facts(log)) for log in logs])
+    written, rest = b"", [log[1:] for log in logs]
+    for index in [*map(int, turns), *[0] * len(rest[0]), *[1] * len(rest[1])]:
+        if rest[index]:
+            written += both.feed(index, [rest[index].pop(0)])
+
+    assert [_choice(written, 0), _choice(written, 1)] == alone
+
+
+def _choice(stream: bytes, index: int) -> list[Any]:
+    """What a stream says of one of its choices; which of them that is does not matter."""
+    blocks = [block.rpartition("data: ")[2] for block in stream.decode().split("\n\n") if block]
+    chunks = [json.loads(data) for data in blocks if data != "[DONE]"]
+    choices = [choice for chunk in chunks for choice in chunk.get("choices", ()) if choice["index"] == index]
+    return [{**choice, "index": 0} for choice in choices]

@@ -48,7 +48,7 @@ from ronda.wire.endings import has_answer, has_calls
 from ronda.wire.failures import Failure, failure_at
 from ronda.wire.own_tools import OwnTools
 
-Said: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
+Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
 
 
 class TurnBegan(Struct, frozen=True, gc=False):
@@ -69,14 +69,14 @@ class TurnClosed(Struct, frozen=True, gc=False):
 
     turn: AssistantTurn
     at: float
-    unseen: Sequence[Said]
+    unseen: Sequence[Delta]
     pieces: Sequence[Piece]
 
 
 class TurnBroke(Struct, frozen=True, gc=False):
     turn: AssistantTurn
     at: float
-    unseen: Sequence[Said]
+    unseen: Sequence[Delta]
 
 
 class ToolBegan(Struct, frozen=True, gc=False):
@@ -110,7 +110,7 @@ class Ended(Struct, frozen=True, gc=False):
 
 
 Shown: TypeAlias = (
-    Said | NativeDelta | CallsGrew | TurnBegan | TurnClosed | TurnBroke | ToolBegan | ToolEnded | Withdrawn | Ended
+    Delta | NativeDelta | CallsGrew | TurnBegan | TurnClosed | TurnBroke | ToolBegan | ToolEnded | Withdrawn | Ended
 )
 
 _NO_PIECES: Final = CallsGrew()
@@ -209,8 +209,8 @@ class Showing:
             case _:
                 assert_never(event)
 
-    def _unseen(self, turn: AssistantTurn, logprobs: Raw) -> list[Said]:
-        unseen: list[Said] = []
+    def _unseen(self, turn: AssistantTurn, logprobs: Raw) -> list[Delta]:
+        unseen: list[Delta] = []
         for part in turn.parts:
             match part:
                 case Text(text=text):
@@ -250,7 +250,7 @@ def _behind(text: str, seen: int) -> tuple[str, int]:
     return text[seen:], max(0, seen - len(text))
 
 
-def _add(unseen: list[Said], kind: type[TextDelta | ReasoningDelta | RefusalDelta], text: str) -> None:
+def _add(unseen: list[Delta], kind: type[TextDelta | ReasoningDelta | RefusalDelta], text: str) -> None:
     """Neighbours of one kind are one piece."""
     if unseen and type(last := unseen[-1]) is kind:
         unseen[-1] = kind(last.text + text)

@@ -40,8 +40,8 @@ from ronda.wire.mistral.saying import Saying
 from ronda.wire.mistral.written import BREAK, write_call, write_turns, write_usage
 from ronda.wire.showing import (
     CallsGrew,
+    Delta,
     Ended,
-    Said,
     Showing,
     Shown,
     ToolBegan,
@@ -112,7 +112,7 @@ class _Choice:
             case _:
                 assert_never(shown)
 
-    def _add(self, piece: Said) -> None:
+    def _add(self, piece: Delta) -> None:
         match piece:
             case TextDelta(text=text):
                 self.saying.text(text)

@@ -14,8 +14,8 @@ from ronda.core.run import Run
 from ronda.wire.endings import finish_reason
 from ronda.wire.showing import (
     CallsGrew,
+    Delta,
     Ended,
-    Said,
     Showing,
     Shown,
     ToolBegan,
@@ -98,7 +98,7 @@ class Choice:
             case _:
                 assert_never(shown)
 
-    def _add(self, piece: Said) -> None:
+    def _add(self, piece: Delta) -> None:
         match piece:
             case TextDelta(text=text):
                 self.text.add(text)

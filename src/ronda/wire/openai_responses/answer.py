@@ -31,8 +31,8 @@ from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.showing import (
     CallsGrew,
+    Delta,
     Ended,
-    Said,
     Showing,
     Shown,
     ToolBegan,
@@ -190,7 +190,7 @@ class ResponseAnswer:
             case _:
                 assert_never(shown)
 
-    def _show(self, unseen: Sequence[Said]) -> None:
+    def _show(self, unseen: Sequence[Delta]) -> None:
         for piece in unseen:
             if type(piece) is not LogprobsDelta:
                 self._write(piece)
