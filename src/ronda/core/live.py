@@ -58,10 +58,6 @@ class LiveCalls:
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
         self._live: bool | None = None  # looked up when a call comes: most turns make none
 
-    def anew(self) -> LiveCalls:
-        """For another try of the same call: nothing was announced."""
-        return LiveCalls(self._plan, self._start, self._without)
-
     def add(self, delta: CallDelta) -> Sequence[Piece]:
         """A piece of a call arrived; what goes out now."""
         if not self._is_live():

@@ -123,7 +123,7 @@ class Showing:
     `without`: names of tools whose calls are not the caller's after all. `whole_calls`: each call goes out in one piece.
     """
 
-    __slots__ = ("_broken", "_calls", "_has_logprobs", "_reasoning", "_refusal", "_whole_calls", "_without",
+    __slots__ = ("_broken", "_calls", "_has_logprobs", "_reasoning", "_refusal", "_start", "_whole_calls", "_without",
                  "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
 
     def __init__(self, run: Run, *, choice: int = 0, without: Collection[str] = (), whole_calls: bool = False) -> None:
@@ -145,29 +145,53 @@ class Showing:
         self._begin(None)
 
     def _begin(self, start: ModelStarted | None) -> None:
-        self._calls = LiveCalls(self.run.plan, start, self._without)
+        self._start = start
+        self._calls: LiveCalls | None = None  # most turns make none
         self.text = self._reasoning = self._refusal = 0  # characters of this turn that were shown
         self._has_logprobs = False
 
     @property
     def places(self) -> dict[str, int]:
         """Of the turn's calls that went out, by their ids."""
-        return self._calls.places
+        return self._calls.places if self._calls is not None else {}
+
+    def _live_calls(self) -> LiveCalls:
+        calls = self._calls
+        if calls is None:
+            calls = self._calls = LiveCalls(self.run.plan, self._start, self._without)
+        return calls
 
     def take(self, event: Event) -> Shown | None:
         """What is to be shown of an event, if anything is."""
-        match event:
+        match event:  # in the order of how often they come
+            case ReasoningDelta(text=text):
+                self._reasoning += len(text)
+                return event if text else None
+            case CallDelta():
+                pieces = () if self._whole_calls else self._live_calls().add(event)
+                return CallsGrew(pieces) if pieces else _NO_PIECES
+            case ModelStarted():
+                broken, self._broken = self._broken, None
+                self.tools.begin_round(event.round)
+                self._begin(event)
+                return TurnBegan(event, broken)
+            case ModelFinished(turn=turn, at=at):
+                calls = turn.calls
+                self.tools.asked(calls)
+                pieces = self._live_calls().rest(turn) if calls else ()
+                return TurnClosed(turn, at, self._unseen(turn, event.logprobs), pieces)
+            case ToolStarted(call_id=id, at=at):
+                return ToolBegan(self.tools.calls[id], at)
+            case ToolFinished(result=result, at=at):
+                self.tools.record(result)
+                return ToolEnded(self.tools.calls[result.call_id], result, at)
+            case RunFinished():
+                return self._ended(event)
             case TextDelta(text=text):
                 if self.holds_text or not text:
                     return None
                 self.text += len(text)
                 return event
-            case ReasoningDelta(text=text):
-                self._reasoning += len(text)
-                return event if text else None
-            case CallDelta():
-                pieces = () if self._whole_calls else self._calls.add(event)
-                return CallsGrew(pieces) if pieces else _NO_PIECES
             case RefusalDelta(text=text):
                 self._refusal += len(text)
                 return event if text else None
@@ -178,26 +202,11 @@ class Showing:
                 return event
             case NativeDelta():
                 return event
-            case ModelStarted():
-                broken, self._broken = self._broken, None
-                self.tools.begin_round(event.round)
-                self._begin(event)
-                return TurnBegan(event, broken)
-            case ModelFinished(turn=turn, at=at):
-                self.tools.asked(turn.calls)
-                return TurnClosed(turn, at, self._unseen(turn, event.logprobs), self._calls.rest(turn))
-            case ToolStarted(call_id=id, at=at):
-                return ToolBegan(self.tools.calls[id], at)
-            case ToolFinished(result=result, at=at):
-                self.tools.record(result)
-                return ToolEnded(self.tools.calls[result.call_id], result, at)
-            case RunFinished():
-                return self._ended(event)
             case ModelInterrupted(turn=turn, at=at):
                 self._broken = event
                 return TurnBroke(turn, at, self._unseen(turn, NULL))
             case ModelRetried():
-                self._calls = self._calls.anew()
+                self._calls = None  # nothing was announced
                 return _WITHDRAWN
             case Checked(problem=problem, stage=stage):
                 return _WITHDRAWN if problem is not None and stage in ("format", "output") else None
@@ -241,7 +250,7 @@ class Showing:
         calls: Sequence[ToolCall] = ()
         if has_calls(end):
             calls = [call for call in run.open_calls if call.name not in self._without]
-        late = () if run.plan.announces_calls else calls
+        late = () if calls and run.plan.announces_calls else calls
         return Ended(end, text, refusal, calls, late, failure_at(end, run.failure))
 
 

@@ -173,7 +173,8 @@ class CompletionAnswer:
                 int(self._start.at),
                 encode(self._model),
             )
-        showing, out = choice.showing, list[bytes]()
+        showing = choice.showing
+        out: list[bytes] = []
         for event in batch:
             if type(event) is TextDelta:
                 if event.text and not showing.holds_text:

@@ -98,7 +98,8 @@ class ChatAnswer:
                     encode(self._options.model),
                 )
             )
-        showing, out = choice.showing, list[bytes]()
+        showing = choice.showing
+        out: list[bytes] = []
         for event in batch:
             if type(event) is TextDelta:
                 if event.text and not showing.holds_text:
@@ -110,17 +111,10 @@ class ChatAnswer:
 
     def _write(self, choice: Choice, shown: Shown, out: list[bytes]) -> None:
         match shown:
-            case TextDelta(text=text):
-                out.append(self._content(choice, b"content", choice.text.add(text)))
             case ReasoningDelta(text=text):
                 out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text)))
             case CallsGrew(pieces=pieces):
                 out += [self._piece(choice, piece) for piece in pieces]
-            case RefusalDelta(text=text):
-                out.append(self._content(choice, b"refusal", choice.refusal.add(text)))
-            case LogprobsDelta(logprobs=logprobs):
-                choice.logprobs.append(logprobs)
-                out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
             case TurnClosed():
                 self._close_turn(choice, shown, out)
             case ToolBegan(call=call):
@@ -134,6 +128,13 @@ class ChatAnswer:
                 choice.begin_round()
             case Ended():
                 self._end(choice, shown, out)
+            case TextDelta(text=text):
+                out.append(self._content(choice, b"content", choice.text.add(text)))
+            case RefusalDelta(text=text):
+                out.append(self._content(choice, b"refusal", choice.refusal.add(text)))
+            case LogprobsDelta(logprobs=logprobs):
+                choice.logprobs.append(logprobs)
+                out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
             case NativeDelta() | TurnBroke() | Withdrawn():
                 pass
             case _:
