@@ -37,9 +37,6 @@ class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {self.key: Raw(encode(self))}
 
 
-NO_ANSWER_OPTIONS = AnswerOptions()
-
-
 class Asked(Struct, frozen=True, kw_only=True):
     """A request that was found to make sense, as far as that can be said without knowing the server.
 
@@ -61,5 +58,5 @@ class Asked(Struct, frozen=True, kw_only=True):
     keep: Literal["stored", "memory"] = "stored"
     inputs: dict[str, Any] = {}  # for an agent that has some
     needs: tuple[Need, ...] = ()  # what the server must have for it
-    answer: AnswerOptions = NO_ANSWER_OPTIONS
+    answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer

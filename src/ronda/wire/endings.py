@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ronda.core.calls import HANDED_OVER
 from ronda.core.events import ModelInterrupted, RunFinished
-
-
-def has_answer(end: RunFinished) -> bool:
-    """Whether what the model said last is the answer: it may have been held back until it was checked."""
-    return end.reason in ("stop", "length", "content_filter", "limit")
+from ronda.wire.showing import Showing
 
 
 def interruption(broken: ModelInterrupted) -> dict[str, Any]:
@@ -19,28 +14,20 @@ def interruption(broken: ModelInterrupted) -> dict[str, Any]:
     return {"model_interrupted": {"reason": broken.reason}}
 
 
-def has_calls(end: RunFinished) -> bool:
-    """Whether the caller gets the calls of its tools that the last turn made."""
-    return end.reason in HANDED_OVER
-
-
 def extensions(
-    session: str | None,
-    ends: Iterable[RunFinished | None],
-    warnings: Sequence[str],
-    records: Sequence[dict[str, Any]] = (),
+    session: str | None, choices: Sequence[Showing], warnings: Sequence[str], *, with_records: bool = False
 ) -> dict[str, Any]:
     """What a loop adds to the dialect, beside the answer's own members."""
     more: dict[str, Any] = {}
     if session:
         more["session_id"] = session
-    if records:
+    if with_records and (records := [record for one in choices for record in one.tools.records]):
         more["agentic_tool_calls"] = records
-    for end in ends:
-        if end is not None and end.limit is not None:
-            more["limit"] = end.limit
+    for one in choices:
+        if one.run.ended is not None and one.run.ended.limit is not None:
+            more["limit"] = one.run.ended.limit
             break
-    if warnings:
+    if warnings := [*warnings, *[warning for one in choices for warning in one.warnings]]:
         more["warnings"] = warnings
     return more
 

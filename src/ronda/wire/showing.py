@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, assert_never
 
 from msgspec import Raw, Struct
 
+from ronda.core.calls import HANDED_OVER
 from ronda.core.events import (
     CallDelta,
     Checked,
@@ -44,7 +45,6 @@ from ronda.core.events import (
 from ronda.core.live import LiveCalls, Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult
 from ronda.core.run import Run
-from ronda.wire.endings import has_answer, has_calls
 from ronda.wire.failures import Failure, failure_at
 from ronda.wire.own_tools import OwnTools
 
@@ -97,13 +97,11 @@ class Withdrawn(Struct, frozen=True, gc=False):
 class Ended(Struct, frozen=True, gc=False):
     """`text` is what no turn has shown: the loop's own words, or an answer that was held until it was checked.
 
-    `refusal` is that of such an answer, for dialects that say it as text. `calls` are the caller's, `late` those of them that
-    have not gone out.
+    `calls` are the caller's, `late` those of them that have not gone out.
     """
 
     end: RunFinished
     text: str
-    refusal: str
     calls: Sequence[ToolCall]
     late: Sequence[ToolCall]
     failure: Failure | None
@@ -113,6 +111,7 @@ Shown: TypeAlias = (
     Delta | NativeDelta | CallsGrew | TurnBegan | TurnClosed | TurnBroke | ToolBegan | ToolEnded | Withdrawn | Ended
 )
 
+_ANSWERED: Final = frozenset({"stop", "length", "content_filter", "limit"})  # what the model said last is the answer
 _NO_PIECES: Final = CallsGrew()
 _WITHDRAWN: Final = Withdrawn()
 
@@ -121,15 +120,25 @@ class Showing:
     """One choice of an answer: a run, and those it hands over to (`follow`).
 
     `without`: names of tools whose calls are not the caller's after all. `whole_calls`: each call goes out in one piece.
+    `refusal_is_text`: the dialect has no other word for it.
     """
 
-    __slots__ = ("_broken", "_calls", "_has_logprobs", "_reasoning", "_refusal", "_start", "_whole_calls", "_without",
-                 "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
+    __slots__ = ("_broken", "_calls", "_has_logprobs", "_reasoning", "_refusal", "_refusal_is_text", "_start",
+                 "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
 
-    def __init__(self, run: Run, *, choice: int = 0, without: Collection[str] = (), whole_calls: bool = False) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        choice: int = 0,
+        without: Collection[str] = (),
+        whole_calls: bool = False,
+        refusal_is_text: bool = False,
+    ) -> None:
         self.warnings: list[str] = []
         self.tools = OwnTools(choice)
         self._whole_calls = whole_calls
+        self._refusal_is_text = refusal_is_text
         self._show(run, without)
 
     def follow(self, run: Run, without: Collection[str] = ()) -> None:
@@ -194,7 +203,9 @@ class Showing:
                 return event
             case RefusalDelta(text=text):
                 self._refusal += len(text)
-                return event if text else None
+                if not text or (self._refusal_is_text and self.holds_text):
+                    return None
+                return TextDelta(text) if self._refusal_is_text else event
             case LogprobsDelta():
                 if self.holds_text:
                     return None
@@ -231,7 +242,10 @@ class Showing:
                     _add(unseen, ReasoningDelta, rest)
                 case Refusal(text=text):
                     rest, self._refusal = _behind(text, self._refusal)
-                    _add(unseen, RefusalDelta, rest)
+                    if not self._refusal_is_text:
+                        _add(unseen, RefusalDelta, rest)
+                    elif not self.holds_text:
+                        _add(unseen, TextDelta, rest)
                 case ToolCall():
                     pass
                 case _:
@@ -242,16 +256,16 @@ class Showing:
 
     def _ended(self, end: RunFinished) -> Ended:
         run = self.run
-        text, refusal = end.answer or "", ""
-        if end.answer is None and self.holds_text and has_answer(end):
+        text = end.answer or ""
+        if end.answer is None and self.holds_text and end.reason in _ANSWERED:
             answer = next((turn for turn in reversed(run.turns) if type(turn) is AssistantTurn), None)
             if answer is not None:
-                text, refusal = answer.text, answer.refusal
+                text = answer.text or (answer.refusal if self._refusal_is_text else "")
         calls: Sequence[ToolCall] = ()
-        if has_calls(end):
+        if end.reason in HANDED_OVER:
             calls = [call for call in run.open_calls if call.name not in self._without]
         late = () if calls and run.plan.announces_calls else calls
-        return Ended(end, text, refusal, calls, late, failure_at(end, run.failure))
+        return Ended(end, text, calls, late, failure_at(end, run.failure))
 
 
 def _behind(text: str, seen: int) -> tuple[str, int]:

@@ -257,8 +257,7 @@ class MessageAnswer:
 
     @property
     def _extensions(self) -> dict[str, Any]:
-        warnings = [*self._options.warnings, *self._showing.warnings]
-        return extensions(self._run.start.session, (self._run.ended,), warnings)
+        return extensions(self._run.start.session, [self._showing], self._options.warnings)
 
 
 def passes_over_events(user_agent: str) -> bool:

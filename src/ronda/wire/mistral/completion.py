@@ -12,6 +12,8 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any, Final, assert_never
 
 from msgspec import Raw
@@ -70,7 +72,7 @@ class _Choice:
         self.has_begun = False  # something of this round's message was shown …
         self.has_text = False  # … and of the last one that was, text
         self.saying = Saying(run.start)
-        self.showing = Showing(run, choice=index, without=ways_out(run))
+        self.showing = Showing(run, choice=index, without=ways_out(run), refusal_is_text=True)
 
     def go_on(self, run: Run) -> None:
         self.before += [*self.run.generated, ToolTurn(answers_of(self.run))]
@@ -88,51 +90,38 @@ class _Choice:
         """The loop's own words are a message of their own."""
         if ended.end.answer and (self.saying.parts or self.showing.tools.calls):
             self.begin_message()
-        return self.saying.text(ended.text or ended.refusal) + self.saying.end()
+        return self.saying.text(ended.text) + self.saying.end()
 
-    def fold(self, shown: Shown) -> None:
-        """For the plain answer, which needs no pieces."""
-        match shown:
-            case TurnBegan():
-                self.begin_message()
-            case TurnClosed(unseen=unseen):
-                for piece in unseen:
-                    self._add(piece)
-                if not self.showing.holds_text:
-                    self.saying.end()
-            case Ended():
-                self.last_text(shown)
-                if goes_on(self.run):
-                    for result in answers_to_handoffs(self.run).values():
-                        self.showing.tools.record(result)
-            case ToolBegan() | ToolEnded() | TurnBroke() | Withdrawn():
-                pass
-            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta() | CallsGrew():
-                pass
-            case _:
-                assert_never(shown)
+    def fold(self, event: Event) -> None:
+        """For the plain answer, which is made of whole turns and needs no bytes of them."""
+        shown = self.showing.take(event)
+        if type(shown) is TurnBegan:
+            self.begin_message()
+        elif type(shown) is TurnClosed:
+            for delta in shown.unseen:
+                self._add(delta)
+            if not self.showing.holds_text:
+                self.saying.end()
+        elif type(shown) is Ended:
+            self.last_text(shown)
+            if goes_on(self.run):
+                for result in answers_to_handoffs(self.run).values():
+                    self.showing.tools.record(result)
 
-    def _add(self, piece: Delta) -> None:
-        match piece:
-            case TextDelta(text=text):
+    def _add(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=text) | RefusalDelta(text=text):
                 self.saying.text(text)
             case ReasoningDelta(text=text):
                 self.saying.thought(text)
-            case RefusalDelta(text=text):
-                if not self.showing.holds_text:
-                    self.saying.text(text)
             case LogprobsDelta(logprobs=logprobs):
                 self.logprobs.append(logprobs)
             case _:
-                assert_never(piece)
+                assert_never(delta)
 
     @property
     def usage(self) -> Usage:
         return self.used + self.run.usage
-
-    @property
-    def finish_reason(self) -> str:
-        return finish_reason(self.run.ended)
 
     @property
     def ran_tools(self) -> bool:
@@ -187,14 +176,11 @@ class CompletionAnswer:
     def _write(self, choice: _Choice, shown: Shown, out: list[bytes]) -> None:
         showing = choice.showing
         match shown:
-            case TextDelta(text=text):
+            case TextDelta(text=text) | RefusalDelta(text=text):
                 out.append(self._text(choice, choice.saying.text(text)))
             case ReasoningDelta(text=text):
                 thought = encode(thinking(choice.saying.thought(text)))
                 out.append(self._delta(choice, b'"content":[%b]' % thought))
-            case RefusalDelta(text=text):
-                if not showing.holds_text:
-                    out.append(self._text(choice, choice.saying.text(text)))
             case CallsGrew(pieces=pieces):
                 out += [self._piece(choice, piece) for piece in pieces]
             case LogprobsDelta(logprobs=logprobs):
@@ -278,7 +264,7 @@ class CompletionAnswer:
         if not choice.has_begun:
             out.append(self._delta(choice, b'"content":""'))
         top = b"," + encode(more)[1:-1] if more else b""
-        out.append(self._chunk(choice.index, _NO_TEXT, encode(choice.finish_reason), top=top))
+        out.append(self._chunk(choice.index, _NO_TEXT, encode(finish_reason(choice.run.ended)), top=top))
         if "error" in more:
             # The SDKs pass over `error` in a chunk, and show what came so far as the answer; what is no chunk they raise.
             out.append(b"data: %b\n\n" % encode({"object": "error", **more["error"]}))
@@ -294,8 +280,8 @@ class CompletionAnswer:
     def fold(self, index: int, batch: Sequence[Event]) -> None:
         choice = self._choices[index]
         for event in batch:
-            if type(event) not in PREVIEWS and (shown := choice.showing.take(event)) is not None:
-                choice.fold(shown)
+            if type(event) not in PREVIEWS:
+                choice.fold(event)
 
     def body(self) -> bytes:
         answer: dict[str, Any] = {
@@ -316,7 +302,7 @@ class CompletionAnswer:
         if choice.ran_tools:
             added = [*choice.before, *choice.run.generated]
             said["messages"] = write_turns(added, choice.run.results, held=choice.showing.holds_text)
-        said["finish_reason"] = choice.finish_reason
+        said["finish_reason"] = finish_reason(choice.run.ended)
         if choice.logprobs:
             said["logprobs"] = join_logprobs(choice.logprobs)
         return said
@@ -325,13 +311,8 @@ class CompletionAnswer:
 
     @property
     def usage(self) -> Usage:
-        usage = self._choices[0].usage
-        for choice in self._choices[1:]:
-            usage = usage + choice.usage
-        return usage
+        return reduce(add, [choice.usage for choice in self._choices])
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
-        choices = self._choices
-        records = [record for choice in choices for record in choice.showing.tools.records] if with_records else ()
-        warnings = [*self._warnings, *[said for choice in choices for said in choice.showing.warnings]]
-        return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
+        choices = [choice.showing for choice in self._choices]
+        return extensions(self._start.session, choices, self._warnings, with_records=with_records)

@@ -19,7 +19,6 @@ from ronda.core.events import (
     NativeDelta,
     ReasoningDelta,
     RefusalDelta,
-    RunFinished,
     TextDelta,
 )
 from ronda.core.live import Piece
@@ -63,7 +62,7 @@ class ConversationAnswer:
         self._used: Usage = NO_USAGE  # by the runs before
         self._warnings = list(AnswerOptions.of(run.start).warnings)
         self.outputs: list[dict[str, Any]] = []
-        self._showing = Showing(run, without=ways_out(run))
+        self._showing = Showing(run, without=ways_out(run), refusal_is_text=True)
         self._begin(run)
 
     def go_on(self, sibling: int, run: Run) -> None:
@@ -110,13 +109,10 @@ class ConversationAnswer:
 
     def _write(self, shown: Shown) -> None:
         match shown:
-            case TextDelta(text=text):
+            case TextDelta(text=text) | RefusalDelta(text=text):
                 self._say(text)
             case ReasoningDelta(text=text):
                 self._show(True, self._saying.thought(text))
-            case RefusalDelta(text=text):
-                if not self._showing.holds_text:
-                    self._say(text)
             case CallsGrew(pieces=pieces):
                 self._grow(pieces)
             case TurnBegan(start=start):
@@ -166,10 +162,11 @@ class ConversationAnswer:
             self._close_message(end.at)
             self._round += 1  # the loop's own words are a message of their own
             self._begin_message()
-        self._show(False, self._saying.text(ended.text or ended.refusal) + self._saying.end())
+        self._show(False, self._saying.text(ended.text) + self._saying.end())
         self._close_message(end.at)
         for place, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
-            self.outputs.append(self._function_call(call, place, end.at))
+            said = {"tool_call_id": call.id, "name": call.name, "arguments": call.arguments}
+            self._add("function.call", self._call_id(place), self._at, end.at, **said)
         self._grow([Piece(place, call.id, call.name, call.arguments, True) for place, call in enumerate(ended.late)])
         if (handoff := handoff_of(self._run)) is not None:
             self._hand_over(handoff, end.at)
@@ -178,7 +175,7 @@ class ConversationAnswer:
         if ended.failure is not None:
             self._out.append(_error(ended.failure, created_at=at))
         else:
-            done = _event("conversation.response.done", usage=self._usage(), created_at=at, **self._more(end))
+            done = _event("conversation.response.done", usage=self._usage(), created_at=at, **self._more)
             self._out.append(done)
 
     # ---- a stream ----------------------------------------------------------------------------------------------------
@@ -207,7 +204,7 @@ class ConversationAnswer:
         for piece in pieces:
             self._put(
                 "function.call.delta",
-                id=f"fc_{self._key}_{self._round}_{piece.place}",
+                id=self._call_id(piece.place),
                 name=piece.name,
                 tool_call_id=piece.id,
                 arguments=piece.arguments,
@@ -231,21 +228,22 @@ class ConversationAnswer:
     # ---- plain -------------------------------------------------------------------------------------------------------
 
     def body(self) -> bytes:
-        end = self._run.ended
-        assert end is not None
         answer = {
             "object": "conversation.response",
             "conversation_id": self._id,
             "outputs": self.outputs,
             "usage": self._usage(),
         }
-        return encode(answer | self._more(end))
+        return encode(answer | self._more)
 
     # ---- entries -----------------------------------------------------------------------------------------------------
 
     @property
     def _message_id(self) -> str:
         return f"msg_{self._key}_{self._round}"
+
+    def _call_id(self, place: int) -> str:
+        return f"fc_{self._key}_{self._round}_{place}"
 
     def _tool_id(self, call: ToolCall) -> str:
         return f"tool_{self._key}_{self._round}_{self._places[call.id]}"
@@ -259,19 +257,6 @@ class ConversationAnswer:
         if parts := self._saying.parts:
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=write_content(parts))
             self._saying.begin_round()
-
-    def _function_call(self, call: ToolCall, place: int, at: float) -> dict[str, Any]:
-        return {
-            "object": "entry",
-            "type": "function.call",
-            "id": f"fc_{self._key}_{self._round}_{place}",
-            "created_at": when(self._at),
-            "completed_at": when(at),
-            "tool_call_id": call.id,
-            "name": call.name,
-            "arguments": call.arguments,
-            **self._whose,
-        }
 
     def _hand_over(self, handoff: Handoff, at: float) -> None:
         id, was, next, began, done = f"handoff_{self._key}", handoff.previous, handoff.next, when(self._at), when(at)
@@ -303,8 +288,9 @@ class ConversationAnswer:
                 counts[entry["name"]] = counts.get(entry["name"], 0) + 1
         return {**usage, "connectors": counts} if counts else usage
 
-    def _more(self, end: RunFinished) -> dict[str, Any]:
-        return extensions(None, (end,), [*self._warnings, *self._showing.warnings])  # a conversation is its own session
+    @property
+    def _more(self) -> dict[str, Any]:
+        return extensions(None, [self._showing], self._warnings)  # a conversation is its own session
 
 
 def _error(failure: Failure, **more: str) -> bytes:

@@ -9,6 +9,8 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Final, Self, assert_never
 
 from msgspec.structs import replace
@@ -27,7 +29,7 @@ from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
-from ronda.wire.endings import extensions, interruption
+from ronda.wire.endings import extensions, finish_reason, interruption
 from ronda.wire.failures import BROKE_DOWN, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
@@ -199,16 +201,20 @@ class ChatAnswer:
             for place, call in enumerate(ended.late):
                 out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
         self._open -= 1
-        words = self._last_words() if self._open == 0 else {}
+        words: dict[str, Any] = {}
         error = error_in_stream(ended.failure) if ended.failure is not None else None
         if error is not None:
-            words = {"error": error, **words}
+            words["error"] = error
+        if self._open == 0:
+            if not self._options.include_usage:
+                words["usage"] = write_usage(self.usage)
+            words |= self._extensions(with_records=False)
         more = b"," + encode(words)[1:-1] if words else b""
         delta = _NO_TEXT if choice.has_begun else b'{"role":"assistant","content":""}'
         # Of calls and refusals the content is null, and stays so when it is added up.
         if choice.run.open_calls or choice.refusal.in_round:
             delta = b"{}"
-        out.append(self._chunk(choice.index, delta, encode(choice.finish_reason), more=more))
+        out.append(self._chunk(choice.index, delta, encode(finish_reason(choice.run.ended)), more=more))
         if error is not None and self._options.for_mistral:
             # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
             out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
@@ -221,18 +227,14 @@ class ChatAnswer:
         """Something of ours broke before the run could end: the stream ends properly all the same."""
         return self.feed(index, [BROKE_DOWN])
 
-    def _last_words(self) -> dict[str, Any]:
-        words: dict[str, Any] = {} if self._options.include_usage else {"usage": write_usage(self.usage)}
-        return words | self._extensions(with_records=False)
-
     # ---- plain -------------------------------------------------------------------------------------------------------
 
     def fold(self, index: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer, which has no use for previews."""
         choice = self._choices[index]
         for event in batch:
-            if type(event) not in PREVIEWS and (shown := choice.showing.take(event)) is not None:
-                choice.fold(shown)
+            if type(event) not in PREVIEWS:
+                choice.fold(event)
 
     def body(self) -> bytes:
         answer: dict[str, Any] = {
@@ -262,22 +264,22 @@ class ChatAnswer:
                 {**_call(call.id, call.name, call.arguments), **extras.get(call.id, _NOTHING)} for call in calls
             ]
         logprobs = join_logprobs(choice.logprobs)
-        return {"index": choice.index, "message": message, "logprobs": logprobs, "finish_reason": choice.finish_reason}
+        return {
+            "index": choice.index,
+            "message": message,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason(choice.run.ended),
+        }
 
     # ---- both --------------------------------------------------------------------------------------------------------
 
     @property
     def usage(self) -> Usage:
-        usage = self._choices[0].run.usage
-        for choice in self._choices[1:]:
-            usage = usage + choice.run.usage
-        return usage
+        return reduce(add, [choice.run.usage for choice in self._choices])
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
-        choices = self._choices
-        records = [record for choice in choices for record in choice.showing.tools.records] if with_records else ()
-        warnings = [*self._options.warnings, *[said for choice in choices for said in choice.showing.warnings]]
-        return extensions(self._start.session, [choice.run.ended for choice in choices], warnings, records)
+        choices = [choice.showing for choice in self._choices]
+        return extensions(self._start.session, choices, self._options.warnings, with_records=with_records)
 
 
 def _is_mistrals(user_agent: str) -> bool:

@@ -9,22 +9,9 @@ from typing import Final, assert_never
 
 from msgspec import Raw
 
-from ronda.core.events import LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import Event, LogprobsDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.run import Run
-from ronda.wire.endings import finish_reason
-from ronda.wire.showing import (
-    CallsGrew,
-    Delta,
-    Ended,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
+from ronda.wire.showing import Delta, Ended, Showing, TurnBegan, TurnClosed
 
 _PARAGRAPH: Final = "\n\n"
 
@@ -75,31 +62,20 @@ class Choice:
         self.reasoning.begin_round()
         self.refusal.begin_round()
 
-    @property
-    def finish_reason(self) -> str:
-        return finish_reason(self.run.ended)
+    def fold(self, event: Event) -> None:
+        """For the plain answer, which is made of whole turns and needs no bytes of them."""
+        shown = self.showing.take(event)
+        if type(shown) is TurnBegan:
+            self.begin_round()
+        elif type(shown) is TurnClosed:
+            for delta in shown.unseen:
+                self._add(delta)
+        elif type(shown) is Ended and shown.text:
+            self.text.begin_round()
+            self.text.add(shown.text)
 
-    def fold(self, shown: Shown) -> None:
-        """For the plain answer, which needs no pieces."""
-        match shown:
-            case TurnBegan():
-                self.begin_round()
-            case TurnClosed(unseen=unseen):
-                for piece in unseen:
-                    self._add(piece)
-            case Ended(text=text):
-                if text:
-                    self.text.begin_round()
-                    self.text.add(text)
-            case ToolBegan() | ToolEnded() | TurnBroke() | Withdrawn():
-                pass
-            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta() | CallsGrew():
-                pass
-            case _:
-                assert_never(shown)
-
-    def _add(self, piece: Delta) -> None:
-        match piece:
+    def _add(self, delta: Delta) -> None:
+        match delta:
             case TextDelta(text=text):
                 self.text.add(text)
             case ReasoningDelta(text=text):
@@ -109,4 +85,4 @@ class Choice:
             case LogprobsDelta(logprobs=logprobs):
                 self.logprobs.append(logprobs)
             case _:
-                assert_never(piece)
+                assert_never(delta)

@@ -123,7 +123,8 @@ class ResponseAnswer:
 
     def body(self) -> bytes:
         """Asked for while the run is under way, it has what is finished of it."""
-        return self._resource.at_the_end(self._end, b",".join(self.items), self._extensions())
+        more = extensions(self._run.start.session, [self._showing], self._kept.warnings, with_records=True)
+        return self._resource.at_the_end(self._end, b",".join(self.items), more)
 
     @property
     def items(self) -> list[bytes]:
@@ -309,8 +310,3 @@ class ResponseAnswer:
         for call in self._calls.values():
             call.close(b"incomplete")
         self._calls = {}
-
-    def _extensions(self) -> dict[str, Any]:
-        showing = self._showing
-        warnings = [*self._kept.warnings, *showing.warnings]
-        return extensions(self._run.start.session, (self._end,), warnings, showing.tools.records)
