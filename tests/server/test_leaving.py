@@ -8,7 +8,7 @@ import gc
 from tests.interaction.doors import Door, soon, user
 
 from ronda import tool
-from ronda.server.runs import LiveRun
+from ronda.host.run import LiveRun
 from ronda.testing import ScriptedModel, calls, says
 
 GO = {"messages": [user("go")], "stream": True}
@@ -58,7 +58,7 @@ async def test_a_server_that_ends_does_not_wait_for_a_tool_that_does_not_care(do
     async with soon(), door.serving(ScriptedModel(calls("wait"), says("over")), gate.tool) as served:
         client = asyncio.create_task(served.post(GO))
         await gate.begun.wait()
-        await served.server.runs.stop(patience=0)
+        await served.server.runs.stop(timeout=0)
         left = len(served.server.runs.live)
         gate.go_on.set()
         answer = await client

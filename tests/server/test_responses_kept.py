@@ -71,7 +71,7 @@ async def test_a_model_call_under_way_is_watched_from_its_beginning_however_larg
         await model.has_begun.wait()
         [(run, live)] = served.server.runs.live.items()
         watching = asyncio.create_task(watch(served, "resp_" + run.removeprefix("run_")))
-        while live.log.followers < 2:  # noqa: ASYNC110  # a number has no event to wait for
+        while live.followers < 2:  # noqa: ASYNC110  # a number has no event to wait for
             await asyncio.sleep(0)
         model.may_end.set()
         first, second = await asking, await watching

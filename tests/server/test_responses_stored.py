@@ -365,7 +365,7 @@ class Waiting:
 async def _watched(served: Served, by: int) -> None:
     """Wait until so many others watch the one response that is under way."""
     (live,) = served.server.runs.live.values()
-    while live.log.followers != by + 1:  # noqa: ASYNC110  # a number has no event to wait for
+    while live.followers != by + 1:  # noqa: ASYNC110  # a number has no event to wait for
         await asyncio.sleep(0)
 
 

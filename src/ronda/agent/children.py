@@ -11,7 +11,7 @@ driven in the task of the tool call, so whoever cancels the parent cancels it. W
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -29,9 +29,8 @@ from ronda.tools.function import to_output
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
-    from ronda.core.guardrails import Guardrails
     from ronda.core.run import Run
-    from ronda.journal import Journal
+    from ronda.host.run import LiveRun
 
 MAX_DEPTH: Final = 8  # runs, one the child of another
 
@@ -54,29 +53,10 @@ class Share(Struct, frozen=True):
     seconds: float | None
 
 
-class Parent(Protocol):
-    """A run that is being driven: by a door of the library, or by a server."""
-
-    family: Family | None
-
-    @property
-    def run(self) -> Run: ...
-
-    @property
-    def journal(self) -> Journal | None: ...
-
-    @property
-    def guardrails(self) -> Guardrails | None: ...
-
-    @property
-    def facts(self) -> int:
-        """How many there are of it."""
-
-
 async def start_child(
-    parent: Parent, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
+    parent: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
 ) -> ToolOutput:
-    family = parent.family
+    family: Family | None = parent.family
     if family is None:
         family = parent.family = Family()
     if family.depth + 1 >= MAX_DEPTH:
@@ -112,7 +92,7 @@ def _share(run: Run, family: Family, call_id: str) -> Share:
 
 
 async def _run(
-    parent: Parent, family: Family, share: Share, agent: Any, inputs: dict[str, Any], mode: str
+    parent: LiveRun, family: Family, share: Share, agent: Any, inputs: dict[str, Any], mode: str
 ) -> ToolOutput:
     options: RunOptions = {
         "max_iterations": share.rounds,
@@ -160,7 +140,7 @@ def _job(agent: Any, inputs: dict[str, Any]) -> FileJob:
 
 
 async def _outcome(start: Start, family: Family) -> ToolOutput:
-    start.family = Family(depth=family.depth + 1)
+    start.live.family = Family(depth=family.depth + 1)
     await start.drive()
     run = start.run
     try:

@@ -21,6 +21,7 @@ from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event
 from ronda.core.run import Run
+from ronda.host.log import Follower
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
@@ -119,48 +120,35 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         **options: Unpack[RunOptions],
     ) -> None:
         self._args = (agent, inputs, tools, True, checked_options(options))
-        self._batches: deque[Event] = deque()
-        self._wake: asyncio.Future[None] | None = None
-        self._entered: tuple[Start, asyncio.Task[None]] | None = None
+        self._events: deque[Event] = deque()  # pulled, and not given out
+        self._entered: tuple[Start, Follower, asyncio.Task[None]] | None = None
 
     async def __aenter__(self) -> Self:
         start = await _start(*self._args)
-        self._batches.append(start.run.start)
-        task = asyncio.create_task(start.drive(self._take))
-        task.add_done_callback(self._ring)
-        self._entered = start, task
+        follower = start.live.follow(None)
+        self._entered = start, follower, asyncio.create_task(start.drive())
         return self
 
-    def _inside(self) -> tuple[Start, asyncio.Task[None]]:
+    def _inside(self) -> tuple[Start, Follower, asyncio.Task[None]]:
         if self._entered is None:
             raise RuntimeError("write `async with stream_agent(…) as events:` around what reads the events")
         return self._entered
-
-    def _take(self, batch: list[Event]) -> None:
-        self._batches.extend(batch)
-        if self._wake is not None:
-            self._ring()
-
-    def _ring(self, _: object = None) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
-        start, task = self._inside()
-        while not self._batches:
-            if task.done():
-                task.result()
+        start, follower, task = self._inside()
+        while not self._events:
+            if events := follower.pull():
+                self._events.extend(events)
+            elif follower.is_over:
+                await task
                 start.result()  # a run without an answer ends the iteration with its error
                 raise StopAsyncIteration
-            self._wake = asyncio.get_running_loop().create_future()
-            try:
-                await self._wake
-            finally:
-                self._wake = None
-        return self._batches.popleft()
+            else:
+                await follower.wait()
+        return self._events.popleft()
 
     @property
     def run(self) -> Run:
@@ -169,7 +157,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     @property
     def result(self) -> Any:
         """The answer. Asked for before the run is over, it says so."""
-        start, _ = self._inside()
+        start, _, _ = self._inside()
         if start.run.ended is None:
             raise RuntimeError("the run is not over yet; read its events to the end first")
         return start.result()
@@ -177,7 +165,8 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _, task = self._inside()
+        _, follower, task = self._inside()
+        follower.close()
         if not task.done():
             task.cancel()
             await asyncio.wait([task])

@@ -15,7 +15,7 @@ from ronda.agent.cancel import Cancel, Stop
 from ronda.agent.conversation import Messages, read_turns, without_instructions
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_from, tool_table
-from ronda.core.events import PREVIEWS, Event, RunStarted
+from ronda.core.events import Event, RunStarted
 from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
 from ronda.core.output import final_text
@@ -24,7 +24,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.summary import written_out
-from ronda.drive import Summarize, Tool, ToolContext, ToolOutput, check_plan, drive, enforces_format
+from ronda.drive import Summarize, Tool, ToolContext, ToolOutput, check_plan, enforces_format
 from ronda.errors import (
     BadConfig,
     BadRequest,
@@ -35,11 +35,10 @@ from ronda.errors import (
     RunEnded,
     ToolMissing,
 )
+from ronda.host.run import LiveRun
 from ronda.tools.function import BoundTool, FunctionTool
-from ronda.trace.run import RunSpans, run_spans
 
 if TYPE_CHECKING:
-    from ronda.agent.children import Family
     from ronda.journal import Journal
 
 OnEvent: TypeAlias = Callable[[Event], None]
@@ -106,20 +105,7 @@ class FileRun(Protocol):
 class Start:
     """A run that is about to be driven, and what it is driven with."""
 
-    __slots__ = (
-        "agent",
-        "cancel",
-        "facts",
-        "family",
-        "file",
-        "guardrails",
-        "journal",
-        "on_event",
-        "run",
-        "steering",
-        "summarize",
-        "tools",
-    )
+    __slots__ = ("agent", "cancel", "file", "live", "on_event", "run")
 
     def __init__(
         self,
@@ -134,22 +120,17 @@ class Start:
             raise BadConfig(f"{agent!r} is not an agent; make one with Agent(model=…, instructions=…, tools=[…])")
         self.agent = agent
         self.file = file
-        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
-        self.family: Family | None = None
         self.on_event = options.get("on_event")
         self.cancel = options.get("cancel")
-        self.journal = options.get("journal")
-        self.steering = options.get("steering")
-        self.guardrails = _guardrails(options.get("guardrails"))
-        self.summarize = _summarizer(options.get("compaction"))
-        self.tools = _bound(_laid_over(agent._tools, tools), inputs)
+        guardrails, journal = _guardrails(options.get("guardrails")), options.get("journal")
+        table = _bound(_laid_over(agent._tools, tools), inputs)
         parallel = options.get("parallel_tool_calls", True)
         sampling, given = agent._options, options.get("options")
         if given is not None:
             sampling = read_options(given, sampling)
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
-            tools=tuple([tool.spec for tool in self.tools.values()]),
+            tools=tuple([tool.spec for tool in table.values()]),
             choice=agent._choice,
             options=sampling if parallel or file else replace(sampling, parallel_tool_calls=False),
             limits=_limits(options),
@@ -160,7 +141,7 @@ class Start:
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
             context_budget=_budget(options.get("context_budget")),
-            guards=tuple([stage for stage in _STAGES if getattr(self.guardrails, stage, None) is not None]),
+            guards=tuple([stage for stage in _STAGES if getattr(guardrails, stage, None) is not None]),
         )
         check_plan(agent._provider, plan)
         start = RunStarted(
@@ -173,82 +154,37 @@ class Start:
             owner=options.get("owner", ""),
         )
         self.run = Run(start)
-        if self.journal is not None:
-            self.journal.append(self.run.id, [start])
+        if journal is not None:
+            journal.append(self.run.id, [start])
+        live = self.live = LiveRun(self.run, agent._provider, table, journal)
+        live.steering = options.get("steering")
+        live.guardrails = guardrails
+        live.summarize = _summarizer(options.get("compaction"))
+        live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
+        live.start_child_of = _start_child
+        if file is not None:
+            live.add_tap(file.take)
+        if self.on_event is not None:
+            live.add_tap(partial(_tell, self.on_event))
 
-    async def drive(self, emit: Callable[[list[Event]], None] | None = None) -> None:
-        """Drive the run. `emit` sees every batch after the journal and the caller's `on_event`."""
-        stop = self._stop_from_outside()
-        spans = run_spans(self.run)
-        try:
-            if self.on_event is not None:
-                self.on_event(self.run.start)
-            await drive(
-                self.run,
-                provider=self.agent._provider,
-                tools=self.tools if spans is None else spans.around(self.tools),
-                emit=self._emitter(emit, spans),
-                barrier=partial(self.journal.barrier, self.run.id) if self.journal is not None else None,
-                steering=self.steering,
-                guardrails=self.guardrails,
-                summarize=self.summarize,
-                is_cancelled=None if self.cancel is None else self.cancel._was_cancelled,
-                start_child=self._start_child,
-                at_once=spans is not None,
-            )
-        except asyncio.CancelledError:
-            if stop is None or not stop.is_why():
-                raise  # else it was asked for through the token: an outcome of the run, and not of the task
-        finally:
-            if stop is not None:
-                stop.over()
-            if spans is not None:
-                spans.close()
-            if stop is not None and self.cancel is not None:
-                self.cancel._forget(stop)
-            if self.journal is not None:
-                try:
-                    await self.journal.barrier(self.run.id)
-                finally:
-                    self.journal.release(self.run.id)
-
-    async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
-        from ronda.agent.children import start_child  # most agents start no other
-
-        return await start_child(self, context, agent, inputs, mode)
-
-    def _emitter(
-        self, emit: Callable[[list[Event]], None] | None, spans: RunSpans | None
-    ) -> Callable[[list[Event]], None]:
-        journal, on_event, id = self.journal, self.on_event, self.run.id
-        file = self.file
-        if journal is None and on_event is None and spans is None and file is None:
-            return emit or _to_nobody
-
-        def all_of_them(batch: list[Event]) -> None:
-            if type(batch[0]) not in PREVIEWS:
-                self.facts += len(batch)
-            if journal is not None:
-                journal.append(id, batch)
-            if file is not None:
-                file.take(batch)
-            if spans is not None:
-                spans.take(batch)
-            if on_event is not None:
-                for event in batch:
-                    on_event(event)
-            if emit is not None:
-                emit(batch)
-
-        return all_of_them
-
-    def _stop_from_outside(self) -> Stop | None:
+    async def drive(self) -> None:
+        """Drive the run to its end."""
+        if self.on_event is not None:
+            self.on_event(self.run.start)
         if self.cancel is None:
-            return None
+            await self.live.drive()
+            return
         stop = Stop(self.cancel)
         if not self.cancel.is_cancelled:
             self.cancel._stop_with(stop)
-        return stop
+        try:
+            await self.live.drive()
+        except asyncio.CancelledError:
+            if not stop.is_why():
+                raise  # else it was asked for through the token: an outcome of the run, and not of the task
+        finally:
+            stop.over()
+            self.cancel._forget(stop)
 
     def result(self) -> Any:
         """The final text, or the structured value; the exception that says why there is none."""
@@ -273,6 +209,19 @@ class Start:
         except ValueError as error:
             message = f"the model's answer is not what `output` asks for: {error}"
             raise RunEnded(message, self.run.turns, run=self.run.id) from error
+
+
+def _tell(on_event: OnEvent, batch: Sequence[Event]) -> None:
+    for event in batch:
+        on_event(event)
+
+
+async def _start_child(
+    live: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
+) -> ToolOutput:
+    from ronda.agent.children import start_child  # most agents start no other
+
+    return await start_child(live, context, agent, inputs, mode)
 
 
 _STAGES: tuple[Literal["input", "output", "tool"], ...] = ("input", "output", "tool")
@@ -337,10 +286,6 @@ def _failure(run: Run) -> RunEnded:
     if run.ended.code == "tool_missing":
         return ToolMissing(message, run.turns, run=run.id)
     return ExecuteError(message, run.turns, run=run.id)
-
-
-def _to_nobody(batch: list[Event]) -> None:
-    return
 
 
 def _limits(options: RunOptions) -> Limits:

@@ -196,11 +196,12 @@ class PromptyStream:
         with span(self._name, signature=signature_of(self._name), inputs=self._inputs) as emit:
             start = self._start = await self._begin()
 
-            def take(batch: list[Event]) -> None:
+            def take(batch: Sequence[Event]) -> None:
                 if pieces := self._answer.take(start.run, batch):
                     show(pieces)
 
-            await start.drive(take)
+            start.live.add_tap(take)
+            await start.drive()
             with span("PromptyStream", signature="ronda.PromptyStream") as emit_pieces:
                 emit_pieces("result", list(self._answer._turn.pieces))
             self._result = start.result()

@@ -7,7 +7,7 @@ result can be had raw or cast to a type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -113,7 +113,8 @@ class _Turn(Struct, frozen=True):
                 return await ask_for_data(job)
             start = await self._begin(job, stream=False)
         last = _Last()
-        await start.drive(last.take)
+        start.live.add_tap(last.take)
+        await start.drive()
         result = start.result()
         return last.finished if raw else result
 
@@ -134,7 +135,7 @@ class _Last:
 
     finished: ModelFinished | None = None
 
-    def take(self, batch: list[Event]) -> None:
+    def take(self, batch: Sequence[Event]) -> None:
         for event in batch:
             if type(event) is ModelFinished:
                 self.finished = event

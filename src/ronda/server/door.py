@@ -26,11 +26,12 @@ from ronda.core.transcript import repair
 from ronda.drive import check_plan, enforces_format
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, RondaError, UpstreamError
+from ronda.host.run import LiveRun
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of, said, said_of_run
 from ronda.server.follow import EventStream, Watch
 from ronda.server.models import Opened, Served, beside
-from ronda.server.runs import LiveRun, OtherIds, new_id
+from ronda.server.runs import OtherIds, new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import AnswerOptions, Asked
@@ -145,7 +146,7 @@ class Exchange:
         """Wait until what the stream's ids name is kept; if that cannot be, this is the answer."""
         try:
             for live in self._lives:
-                await live.journal.barrier(live.run.id)
+                await live.keep()
         except RondaError as error:
             return said(failure_of(error), self._write_error, tuple(headers))
         return None

@@ -6,11 +6,9 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-from weakref import WeakValueDictionary
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -20,16 +18,12 @@ from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import continued
-from ronda.drive import Provider, Tool, ToolContext, ToolOutput, drive
-from ronda.host.log import START, Follower, Log, Logs
+from ronda.drive import Provider, ToolContext, ToolOutput
+from ronda.host.log import START, Follower, Log
+from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
-from ronda.server.follow import Following
 from ronda.server.toolbox import Offer
-
-if TYPE_CHECKING:
-    from ronda.agent.children import Family
-    from ronda.core.guardrails import Guardrails
 
 _HANDED_OUT = 4096  # calls of mixed turns that are remembered, beside what the journal knows
 _SAME_ID = 16  # conversations whose calls have the same id
@@ -41,152 +35,26 @@ LEFT = "the server ended, or broke down, while this was under way"
 OtherIds: TypeAlias = Callable[[Run], list[str]]
 
 
-class Folding(Protocol):
-    def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
+async def _start_child(
+    live: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
+) -> ToolOutput:
+    from ronda.agent.children import start_child  # most agents start no other
 
-
-class LiveRun:
-    """One run that is being driven here. Its log has what anybody may see of it."""
-
-    __slots__ = (
-        "_end",
-        "_provider",
-        "_runs",
-        "_tools",
-        "cancel_was_asked",
-        "error",
-        "family",
-        "guardrails",
-        "journal",
-        "log",
-        "other_ids",
-        "run",
-        "said",
-        "task",
-    )
-
-    def __init__(self, runs: Runs, journal: Journal, run: Run, provider: Provider, tools: Mapping[str, Tool]) -> None:
-        self.run = run
-        self.log = runs.logs.open(run.start)
-        self.task: asyncio.Task[Any] | None = None  # while it is driven
-        self.error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
-        self.cancel_was_asked = False  # through another request than its own
-        self.said: tuple[Turn, ...] = run.start.turns  # the conversation as the caller knows it
-        self.family: Family | None = None
-        self.guardrails: Guardrails | None = None
-        self.journal = journal
-        self.other_ids: OtherIds | None = None
-        self._runs = runs
-        self._provider = provider
-        self._tools = tools
-        self._end: Sequence[Event] | None = None  # what is shown once it is kept
-
-    @property
-    def facts(self) -> int:
-        """How many there are, with RunStarted: where a child goes on from."""
-        return len(self.log.facts) + (0 if self._end is None else len(self._end))
-
-    def follow(self) -> Following:
-        """What happens after its beginning."""
-        return self.log.follow(START)
-
-    def fold_into(self, writer: Folding) -> None:
-        """What happened, for a plain answer."""
-        writer.fold(self.run.start.sibling, self.log.facts[1:])
-
-    async def drive(self) -> None:
-        """Drive it to its end in this task. A request that waits for one run needs no second task for it."""
-        try:
-            await self._drive()
-        finally:
-            self._close(is_broken=self.run.ended is None)
-
-    async def _drive(self) -> None:
-        runs, run, journal = self._runs, self.run, self.journal
-        self.task = asyncio.current_task()
-        runs.live[run.id] = self
-        if runs.stopping:  # it came too late to be told with the others
-            self.cancel()
-        try:
-            await drive(
-                run,
-                provider=self._provider,
-                tools=self._tools,
-                emit=self._emit,
-                barrier=self._barrier,
-                exclusive=runs.exclusive_in(run.start.session or run.id),
-                start_child=self._start_child,
-                room=self.log.room,
-            )
-        except asyncio.CancelledError:
-            self._show_end()  # which promises nothing
-            raise
-        finally:
-            del runs.live[run.id]
-            journal.release(run.id)
-            self.task = None  # which knows us: a cycle would leave every request to the collector
-
-    async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
-        from ronda.agent.children import start_child  # most agents start no other
-
-        return await start_child(self, context, agent, inputs, mode)
-
-    def start(self, finished: Callable[[LiveRun], None]) -> None:
-        """Drive it in a task of its own."""
-
-        def over(task: asyncio.Task[None]) -> None:
-            self.error = None if task.cancelled() else task.exception()
-            self._close(is_broken=self.error is not None)
-            self.task = None
-            finished(self)
-
-        self.task = asyncio.create_task(self._drive())
-        self.task.add_done_callback(over)
-
-    def _close(self, *, is_broken: bool) -> None:
-        self.log.close(is_broken=is_broken)
-
-    def _emit(self, batch: list[Event]) -> bool:
-        run, journal = self.run, self.journal
-        journal.append(run.id, batch)
-        if run.ended is None:
-            return self.log.append(batch)
-        self._end = batch
-        if run.ended.reason == "tool_calls":
-            ids = [] if self.other_ids is None else self.other_ids(run)
-            if run.runs_tools:
-                # Half of this turn is ours: the caller's next request must find it.
-                open_calls = [call.id for call in run.open_calls]
-                self._runs.handed_out(run, open_calls, self.said)
-                ids += open_calls
-            if ids:
-                journal.expect(run.start.owner, ids, run.id)
-        return True
-
-    async def _barrier(self) -> None:
-        await self.journal.barrier(self.run.id)
-        if self._end is not None:
-            self._show_end()
-
-    def _show_end(self) -> None:
-        end, self._end = self._end, None
-        if end is not None:
-            self.log.append(end)
-
-    def cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
+    return await start_child(live, context, agent, inputs, mode)
 
 
 class Runs:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
-        self.logs = Logs()
-        self.live: dict[str, LiveRun] = {}
-        self.stopping = False
+        self.host = Host()
+        self.live = self.host.live
+        self.logs = self.host.logs
         self._handed: dict[tuple[str, str], list[_Handed]] = {}  # by owner and call, the oldest first
-        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def stopping(self) -> bool:
+        return self.host.is_stopping
 
     def new(
         self,
@@ -208,10 +76,27 @@ class Runs:
         started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling, about or {})
         journal = self.journal if keep == "stored" else self.memory
         journal.append(started.run, [started])
-        live = LiveRun(self, journal, Run(started), provider, offer.handlers)
-        live.said = tuple(said) or turns
-        live.other_ids = other_ids
+        run = Run(started)
+        live = LiveRun(run, provider, offer.handlers, journal, self.host)
+        if plan.tools:
+            live.exclusive = self.host.exclusive_in(session or run.id)
+            live.start_child_of = _start_child
+            live.add_tap(partial(self._hand_out, run, journal, tuple(said) or turns, other_ids))
         return live
+
+    def _hand_out(
+        self, run: Run, journal: Journal, said: tuple[Turn, ...], other_ids: OtherIds | None, batch: Sequence[Event]
+    ) -> None:
+        """Let the caller's next request find a run that leaves calls to it."""
+        if run.ended is None or run.ended.reason != "tool_calls":
+            return
+        ids = [] if other_ids is None else other_ids(run)
+        if run.runs_tools:  # half of this turn is ours
+            open_calls = [call.id for call in run.open_calls]
+            self.handed_out(run, open_calls, said)
+            ids += open_calls
+        if ids:
+            journal.expect(run.start.owner, ids, run.id)
 
     async def read(self, id: str, owner: str) -> list[Event]:
         """The events of a run that was stored; none for one that is not there, or not this owner's."""
@@ -238,7 +123,7 @@ class Runs:
         assert type(events[0]) is RunStarted
         id = events[0].run
         live = self.live.get(id)
-        return (Log.of(events, self.logs.previews(id)) if live is None else live.log).follow(START)
+        return Log.of(events, self.logs.previews(id)).follow(START) if live is None else live.follow()
 
     def cancel(self, id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""
@@ -248,15 +133,6 @@ class Runs:
         live.cancel_was_asked = True
         live.cancel()
         return live
-
-    def exclusive_in(self, session: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
-        def lock(key: str) -> asyncio.Lock:
-            found = self._locks.get((session, key))
-            if found is None:
-                found = self._locks[session, key] = asyncio.Lock()
-            return found
-
-        return lock
 
     async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> tuple[tuple[Turn, ...], tuple[str, int] | None]:
         """Put our half of mixed turns back where the caller's half stands, and what we did before it.
@@ -338,14 +214,8 @@ class Runs:
         await self.stop()
         await self.journal.close()
 
-    async def stop(self, patience: float = 1.5) -> None:
-        """Cancel what is under way and wait until it has said so; its clients hear of it. A tool may not care: it is left."""
-        self.stopping = True
-        tasks = [live.task for live in self.live.values() if live.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+    async def stop(self, timeout: float = 1.5) -> None:
+        await self.host.stop(timeout)
 
 
 def _since_user(turns: Sequence[Turn]) -> int:

@@ -19,12 +19,13 @@ from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadRequest, ProtocolError, RondaError
+from ronda.host.log import START, Position
+from ronda.host.run import Folding, LiveRun, Outcome
 from ronda.server.door import Exchange
 from ronda.server.follow import Following
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.history import Busy, place_of, said_in
 from ronda.server.models import Served
-from ronda.server.runs import Folding, LiveRun
 from ronda.server.toolbox import Offer
 from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.mistral.completion import CompletionAnswer
@@ -181,12 +182,7 @@ class Handing(Exchange):
         end._lives = [failed]
         self.added(failed.run)
         end._make_writer([failed.run])
-        finished = RunFinished("failed", message=why, at=time.time())
-        failed.run.apply(finished)
-        failed.journal.append(failed.run.id, [finished])
-        failed.journal.release(failed.run.id)
-        failed.log.append([finished])
-        failed.log.close()
+        failed.end(RunFinished("failed", message=why, at=time.time()))
         return end
 
 
@@ -212,13 +208,14 @@ class _Chain(LiveRun):
         self._first: Handing | None = first
         self._waiter: asyncio.Future[None] | None = None
 
-    def follow(self) -> Following:
+    def follow(self, after: Position | None = START) -> Following:  # type: ignore[override]  # several followers as one
         return _ChainFollower(self)
 
     def fold_into(self, writer: Folding) -> None:
         for live, begin in self.links:
             if begin is not None:
                 begin()
+            assert live.log is not None
             writer.fold(self.links[0][0].run.start.sibling, live.log.facts[1:])
 
     def wake(self, waiter: asyncio.Future[None] | None) -> None:
@@ -229,7 +226,7 @@ class _Chain(LiveRun):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _drive(self) -> None:
+    async def drive(self) -> Outcome:
         self.task = asyncio.current_task()
         begun, first = self.run, self._first
         live, _ = self.links[0]
@@ -242,25 +239,27 @@ class _Chain(LiveRun):
                 finally:
                     self.cancel_was_asked = live.cancel_was_asked
                 if not goes_on(live.run):
-                    return
+                    return "finished"
                 now = await now.after(live, first, begun.start.sibling)
                 live = now._lives[0]
                 self.run = live.run
                 self.links.append((live, now.begin))
                 self._news()
                 if live.run.ended is not None:
-                    return
-        except Exception:
+                    return "finished"
+        except Exception as error:
             self.run = begun  # whoever says that it broke down needs to know which of the choices did
+            self.error = error
             raise
         finally:
             # It has this in its list, and the task knows us: a cycle would leave every request to the collector.
             self._first = self.task = None
+            self._close()
 
-    def _close(self, *, is_broken: bool) -> None:
+    def _close(self) -> None:
         if not self.is_over:
-            self.is_over, self.is_broken = True, is_broken
-            self.links[-1][0].log.close(is_broken=is_broken)
+            self.is_over, self.is_broken = True, self.error is not None
+            self.links[-1][0]._close()
             self._news()
 
 

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import Turn
 from ronda.core.run import Run
+from ronda.host.run import LiveRun
 from ronda.server.door import Exchange, Writer, count, owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.responses.conversation import Local, joined
-from ronda.server.runs import LiveRun
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields

@@ -9,7 +9,6 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import START
 from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
@@ -116,7 +115,7 @@ async def _stop(server: Server, run: Run) -> None:
     live = server.runs.cancel(run.id, run.start.owner)
     if live is None:
         return
-    follower = live.log.follow(START)
+    follower = live.follow()
     try:
         while not follower.is_over:
             if not follower.pull():

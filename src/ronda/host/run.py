@@ -1,0 +1,279 @@
+"""A run under way: what it is driven with, its log, and whoever follows it. The same for the library and for a server.
+
+    drive()     in this task, until it is over or waits      start()    in a task of its own
+    follow()    what was, then what comes                    cancel()   end it
+
+Those who are told at once, in the task that drives it, are taps: the journal, spans, `on_event`. They must be quick. Those
+who may be slow follow its log. A run that nobody can follow has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from weakref import WeakValueDictionary
+
+from ronda.core.events import PREVIEWS, Event, RunFinished
+from ronda.drive import Exclusive, Provider, Summarize, Tool, ToolContext, ToolOutput, drive
+from ronda.host.log import START, Follower, Log, Logs, Position
+from ronda.trace.run import RunSpans, run_spans
+from ronda.trace.spans import span
+
+if TYPE_CHECKING:
+    from ronda.core.guardrails import Guardrails
+    from ronda.core.run import Run
+    from ronda.core.steering import Steering
+    from ronda.journal import Journal
+
+Outcome: TypeAlias = Literal["finished", "waiting"]
+Tap: TypeAlias = Callable[[Sequence[Event]], object]
+# A run, its tool's context, an agent, its inputs, "single" or "agentic" → what the agent said.
+StartChildOf: TypeAlias = "Callable[[LiveRun, ToolContext, Any, dict[str, Any], str], Awaitable[ToolOutput]]"
+
+
+class Folding(Protocol):
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
+
+
+class Host:
+    """The runs that are under way in this process: found by their ids, and ended together."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, LiveRun] = {}
+        self.logs = Logs()
+        self.is_stopping = False
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def exclusive_in(self, session: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
+        """Locks of a session, by the keys that tools name."""
+
+        def lock(key: str) -> asyncio.Lock:
+            found = self._locks.get((session, key))
+            if found is None:
+                found = self._locks[session, key] = asyncio.Lock()
+            return found
+
+        return lock
+
+    async def stop(self, timeout: float) -> None:
+        """Cancel what is under way and wait until it has said so; its clients hear of it. A tool may not care: it is left."""
+        self.is_stopping = True
+        tasks = [live.task for live in self.live.values() if live.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+
+
+class LiveRun:
+    """Whoever makes one sets what the run is driven with beside model and tools."""
+
+    __slots__ = (
+        "_end",
+        "_host",
+        "_taps",
+        "cancel_was_asked",
+        "error",
+        "exclusive",
+        "facts",
+        "family",
+        "guardrails",
+        "is_cancelled",
+        "journal",
+        "log",
+        "provider",
+        "run",
+        "start_child_of",
+        "steering",
+        "summarize",
+        "task",
+        "tools",
+    )
+
+    def __init__(
+        self,
+        run: Run,
+        provider: Provider,
+        tools: Mapping[str, Tool],
+        journal: Journal | None = None,
+        host: Host | None = None,
+        taps: Sequence[Tap] = (),
+    ) -> None:
+        self.run = run
+        self.provider = provider
+        self.tools = tools
+        self.journal = journal
+        self.log = None if host is None else host.logs.open(run.start)
+        self.task: asyncio.Task[Any] | None = None  # while it is driven
+        self.error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
+        self.cancel_was_asked = False  # through another request than its own
+        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
+        self.guardrails: Guardrails | None = None
+        self.steering: Steering | None = None
+        self.summarize: Summarize | None = None
+        self.exclusive: Exclusive | None = None
+        self.is_cancelled: Callable[[], bool] | None = None
+        self.start_child_of: StartChildOf | None = None
+        self.family: Any = None  # what its children share; theirs to know
+        self._host = host
+        self._taps = taps
+        self._end: Sequence[Event] | None = None  # what is shown once it is kept
+
+    def add_tap(self, tap: Tap) -> None:
+        self._taps = (*self._taps, tap)
+
+    # ---- following ---------------------------------------------------------------------------------------------------
+
+    def follow(self, after: Position | None = START) -> Follower:
+        """Everything after this position, which is the run's beginning if it is not given; None: with RunStarted."""
+        if self.log is None:
+            assert self.facts == 1  # what nobody could follow was not kept
+            self.log = Log(self.run.start)
+        return self.log.follow(after)
+
+    @property
+    def followers(self) -> int:
+        return 0 if self.log is None else self.log.followers
+
+    def fold_into(self, writer: Folding) -> None:
+        """What happened, for a plain answer."""
+        assert self.log is not None
+        writer.fold(self.run.start.sibling, self.log.facts[1:])
+
+    # ---- driving -----------------------------------------------------------------------------------------------------
+
+    async def drive(self) -> Outcome:
+        """Drive it in this task. Who waits for one run needs no second task for it."""
+        run, host, journal = self.run, self._host, self.journal
+        self.task = asyncio.current_task()
+        if host is not None:
+            host.live[run.id] = self
+            if host.is_stopping:  # it came too late to be told with the others
+                self.cancel()
+        spans: RunSpans | None = None
+        try:
+            if host is None:  # whoever asked has a span of its own around it
+                spans = run_spans(run)
+                await self._drive(spans)
+            else:
+                with span("invoke_agent", signature="ronda.invoke_agent", inputs=run.start.turns) as emit:
+                    spans = run_spans(run)
+                    await self._drive(spans)
+                    emit("result", run.turns[-1:])
+        except asyncio.CancelledError:
+            self._show_end()  # which promises nothing
+            raise
+        except Exception as error:
+            self.error = error  # before the log is closed: whoever follows it asks then
+            raise
+        finally:
+            self._close()  # first: whoever comes now finds the log where those that are over are
+            if host is not None:
+                del host.live[run.id]
+            if spans is not None:
+                spans.close()
+            self.task = None  # which knows us: a cycle would leave every run to the collector
+            if journal is not None:
+                try:
+                    if host is None:
+                        await journal.barrier(run.id)
+                finally:
+                    journal.release(run.id)
+        return "waiting" if run.ended is None else "finished"
+
+    def _drive(self, spans: RunSpans | None) -> Awaitable[None]:
+        return drive(
+            self.run,
+            provider=self.provider,
+            tools=self.tools if spans is None else spans.around(self.tools),
+            emit=self._emitter(spans),
+            barrier=None if self.journal is None else self._barrier,
+            exclusive=self.exclusive,
+            steering=self.steering,
+            guardrails=self.guardrails,
+            summarize=self.summarize,
+            is_cancelled=self.is_cancelled,
+            start_child=None if self.start_child_of is None else self._start_child,
+            room=None if self.log is None else self.log.room,
+            at_once=spans is not None,
+        )
+
+    def start(self, finished: Callable[[LiveRun], None]) -> None:
+        """Drive it in a task of its own."""
+
+        def over(task: asyncio.Task[Outcome]) -> None:
+            if not task.cancelled():
+                task.exception()  # it is known, and told
+            self.task = None
+            self._close()  # a task that was cancelled before its first step has not done so
+            finished(self)
+
+        self.task = asyncio.create_task(self.drive())
+        self.task.add_done_callback(over)
+
+    async def keep(self) -> None:
+        """Return once everything that happened so far is kept."""
+        if self.journal is not None:
+            await self.journal.barrier(self.run.id)
+
+    def end(self, finished: RunFinished) -> None:
+        """Say of a run that nobody drives that nothing comes of it."""
+        self.run.apply(finished)
+        if self.journal is not None:
+            self.journal.append(self.run.id, [finished])
+            self.journal.release(self.run.id)
+        if self.log is not None:
+            self.log.append([finished])
+        self._close()
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    def _close(self) -> None:
+        if self.log is not None:
+            self.log.close(is_broken=self.error is not None)
+
+    async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
+        assert self.start_child_of is not None
+        return await self.start_child_of(self, context, agent, inputs, mode)
+
+    # ---- telling -----------------------------------------------------------------------------------------------------
+
+    def _emitter(self, spans: RunSpans | None) -> Callable[[list[Event]], bool | None]:
+        if spans is not None:
+            self._taps = (spans.take, *self._taps)
+        if self.journal is None and self.log is None and not self._taps:
+            return _to_nobody
+        return self._emit
+
+    def _emit(self, batch: list[Event]) -> bool | None:
+        if type(batch[0]) not in PREVIEWS:
+            self.facts += len(batch)
+        if self.journal is not None:
+            self.journal.append(self.run.id, batch)
+        for tap in self._taps:
+            tap(batch)
+        log = self.log
+        if log is None:
+            return None
+        if self.run.ended is not None and self.journal is not None:
+            self._end = batch
+            return None
+        return log.append(batch)
+
+    async def _barrier(self) -> None:
+        await self.keep()
+        if self._end is not None:
+            self._show_end()
+
+    def _show_end(self) -> None:
+        end, self._end = self._end, None
+        if end is not None and self.log is not None:
+            self.log.append(end)
+
+
+def _to_nobody(batch: list[Event]) -> None:
+    return
