@@ -45,11 +45,16 @@ async def lookup(q: str) -> str:
     return f"found {q}"
 
 
+BUG: Final = "here is a bug"
+
+
 class WarningModel(ScriptedModel):
-    """Has something to say about its second answer that is not part of it."""
+    """Has something to say about its second answer that is not part of it, and breaks down where that says so."""
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         finished = await super().call(request, show)
+        if finished.turn.text == BUG:
+            raise RuntimeError(BUG)
         return replace(finished, warnings=("the seed was ignored",)) if len(self.heard) == 2 else finished
 
 
@@ -62,6 +67,7 @@ RUNS: Final[dict[str, tuple[Sequence[Line], dict[str, Any]]]] = {
     "a limit": ((LOOK, Line("", "", (Call("lookup", {"q": "Rome"}),))), {"max_tool_rounds": 1}),
     "cut by length": ((LOOK, Line("It is", stop="length")), {}),
     "broken off": ((LOOK, Line("It is ", cut=True)), {}),
+    "a bug of ours": ((LOOK, Line(BUG)), {}),
     "a failure": ((Line(error="no such deployment", status=404),), {}),
     "held until it is whole": ((LOOK, Line('{"n": 1}')), {"format": JSON}),
 }

@@ -37,6 +37,7 @@ from ronda.core.plan import AUTO, NONE, Options, Plan, ResponseFormat, ToolChoic
 from ronda.core.run import Run, rebuild
 from ronda.drive import Tool, drive
 from ronda.providers.script import Call, Line, ScriptedModel
+from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.client import Reader, read_plain
 from ronda.wire.openai_responses.input import read_items
@@ -462,7 +463,9 @@ def test_padding_hides_the_length_of_a_piece_and_is_the_same_each_time() -> None
 def test_a_stream_that_breaks_down_ends_properly(schemas: OpenResponses) -> None:
     plan = Plan("test", tools=(ASK,), stream=True)
     writer = ResponseAnswer([Run(started(plan))])
-    stream = writer.feed(0, [ModelStarted(0), TextDelta("So"), CallDelta(0, "c", "ask", "{")]) + writer.broke_down(0)
+    stream = writer.feed(0, [ModelStarted(0), TextDelta("So"), CallDelta(0, "c", "ask", "{")]) + writer.feed(
+        0, [BROKE_DOWN]
+    )
     events = check_stream(schemas, stream)
 
     assert events[-1]["type"] == "response.failed"

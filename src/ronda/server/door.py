@@ -48,9 +48,6 @@ class Writer(Protocol):
     def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
         """The bytes of a stream for one batch of events of one of the runs."""
 
-    def broke_down(self, sibling: int) -> bytes:
-        """Something of ours broke before the run could end: the stream ends properly all the same."""
-
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer."""
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
 from ronda.host.log import FellBehind
+from ronda.wire.failures import BROKE_DOWN
 
 # How long a client waits for the head of a stream: until then a failure has its own status.
 HEAD_SECONDS = 5.0
@@ -70,8 +71,6 @@ class Following(Protocol):
 
 class StreamWriter(Protocol):
     def feed(self, sibling: int, batch: Sequence[Event]) -> bytes: ...
-
-    def broke_down(self, sibling: int) -> bytes: ...
 
 
 def _nobody_left() -> None:
@@ -193,7 +192,7 @@ class EventStream:
                     self._is_open = True
             if follower.is_over:
                 if follower.is_broken:
-                    written.append(self._writer.broke_down(sibling))
+                    written.append(self._writer.feed(sibling, [BROKE_DOWN]))
                 self._end(sibling, follower)
         return written[0] if len(written) == 1 else b"".join(written)
 

@@ -21,7 +21,7 @@ from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions
-from ronda.wire.failures import BROKE_DOWN, TOO_LONG
+from ronda.wire.failures import TOO_LONG
 from ronda.wire.json import encode
 from ronda.wire.showing import (
     CallsGrew,
@@ -130,9 +130,6 @@ class MessageAnswer:
                 self._write(shown)
         out, content.out = content.out, []
         return b"".join(out)
-
-    def broke_down(self, sibling: int) -> bytes:
-        return self.feed(sibling, [BROKE_DOWN])
 
     def _start(self) -> bytes:
         # What goes in is counted when it is through; message_delta says how much it was. Until then an estimate.

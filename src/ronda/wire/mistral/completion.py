@@ -33,7 +33,7 @@ from ronda.core.parts import NO_USAGE, ToolResult, ToolTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
-from ronda.wire.failures import BROKE_DOWN, error_in_stream
+from ronda.wire.failures import error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.chunks import thinking, write_content
@@ -270,10 +270,6 @@ class CompletionAnswer:
             out.append(b"data: %b\n\n" % encode({"object": "error", **more["error"]}))
         if self._open == 0:
             out.append(DONE)
-
-    def broke_down(self, index: int) -> bytes:
-        """Something of ours broke before the run could end: the stream ends properly all the same."""
-        return self.feed(index, [BROKE_DOWN])
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from ronda.core.parts import NO_USAGE, ToolCall, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions
-from ronda.wire.failures import BROKE_DOWN, Failure, failure_at
+from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.chunks import thinking, write_content
@@ -173,7 +173,7 @@ class ConversationAnswer:
         if goes_on(self._run) or not self._is_watched:
             return
         if ended.failure is not None:
-            self._out.append(_error(ended.failure, created_at=at))
+            self._out.append(_error(ended.failure, **({"created_at": at} if end.at else {})))
         else:
             done = _event("conversation.response.done", usage=self._usage(), created_at=at, **self._more)
             self._out.append(done)
@@ -219,11 +219,6 @@ class ConversationAnswer:
     def _entry_event(self, kind: str, **data: Any) -> bytes:
         index = self._indices.setdefault(data["id"], len(self._indices))
         return _event(kind, output_index=index, **data)
-
-    def broke_down(self, sibling: int) -> bytes:
-        failure = failure_at(BROKE_DOWN, None)
-        assert failure is not None
-        return _error(failure)
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 

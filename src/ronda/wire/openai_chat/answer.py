@@ -30,7 +30,7 @@ from ronda.core.parts import AssistantTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
-from ronda.wire.failures import BROKE_DOWN, error_in_stream
+from ronda.wire.failures import error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
@@ -222,10 +222,6 @@ class ChatAnswer:
             if self._options.include_usage:
                 out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))
             out.append(DONE)
-
-    def broke_down(self, index: int) -> bytes:
-        """Something of ours broke before the run could end: the stream ends properly all the same."""
-        return self.feed(index, [BROKE_DOWN])
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.core.run import Run
 from ronda.wire.endings import extensions
-from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.logprobs import read_logprobs
@@ -112,9 +111,6 @@ class ResponseAnswer:
         for event in batch:
             self._take(event)
         return frames.taken()
-
-    def broke_down(self, sibling: int) -> bytes:
-        return self.feed(0, [BROKE_DOWN]) if self._end is None else b""
 
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer, which has no use for previews."""
@@ -269,6 +265,8 @@ class ResponseAnswer:
             self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn))))
 
     def _finish(self, ended: Ended) -> None:
+        if self._end is not None:  # it broke down behind its end
+            return
         end = self._end = ended.end
         self._break_off()
         if ended.text:

@@ -69,9 +69,6 @@ class CompactAnswer:
     def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
         return b""
 
-    def broke_down(self, sibling: int) -> bytes:
-        return b""
-
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         pass
 
