@@ -66,6 +66,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     owner: str = ""  # whose key started it: nobody else may see it
     sibling: int = 0  # which of several choices this is
     about: dict[str, Raw] = {}  # what a door wants to know again when it writes the answer anew
+    agent: str = ""  # the name of the agent that runs; none for a model by itself
 
 
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):

@@ -14,11 +14,11 @@ Every store passes `ronda.testing.journals`. Choosing one is the caller's: `memo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from ronda.core.events import Event, RunStarted
+from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.errors import RondaError
 
 
@@ -28,12 +28,35 @@ class JournalConflict(RondaError):
     status_hint = 409
 
 
+RunState: TypeAlias = Literal["running", "waiting", "finished", "failed", "cancelled", "interrupted"]
+
+
 class Unfinished(Struct, frozen=True):
-    """A run that has no RunFinished, with how many events it has."""
+    """A run that has no RunFinished, with how many events it has. One that waits has nothing to do until an answer comes."""
 
     run: str
     events: int
     start: RunStarted
+    is_waiting: bool = False
+
+
+class RunSummary(Struct, frozen=True):
+    """What is told of a run without reading its events. One that has no end and does not wait is under way, or will be
+    again: somebody drives it, or will when it is picked up."""
+
+    run: str
+    session: str
+    agent: str
+    state: RunState
+    started: float
+    ended: float | None
+
+
+class RunPage(Struct, frozen=True):
+    """The newest first. `before` is where the next page begins; None where this is the last."""
+
+    runs: list[RunSummary]
+    before: int | None = None
 
 
 class Journal(Protocol):
@@ -61,8 +84,24 @@ class Journal(Protocol):
     async def unfinished(self) -> list[Unfinished]:
         """Runs without an end that nobody drives: what a crash cut off, and what was released before its end."""
 
-    def release(self, run: str) -> None:
-        """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept)."""
+    async def list_runs(
+        self,
+        owner: str,
+        *,
+        state: RunState | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> RunPage:
+        """One page of an owner's runs, the newest first. `before` is what the page before said."""
+
+    def release(self, run: str, *, waiting: bool = False) -> None:
+        """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept).
+
+        `waiting`: it has nothing to do until an answer comes. Whoever brings one resumes it, and with the next event that
+        is appended it waits no more.
+        """
 
     async def forget(self, run: str) -> bool:
         """Forget a run for good: its events, and the calls it handed out. False for one that is not known.
@@ -72,3 +111,14 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Keep everything, then let go of the store. Raises what went wrong with keeping it."""
+
+
+def state_at(end: RunFinished) -> RunState:
+    """How a run that ended so is listed."""
+    match end.reason:
+        case "failed" | "cancelled":
+            return end.reason
+        case "stop" | "length" | "content_filter" | "tool_calls" | "limit":
+            return "finished"
+        case _:
+            assert_never(end.reason)

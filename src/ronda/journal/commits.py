@@ -39,7 +39,20 @@ _log = logging.getLogger(__name__)
 class Held:
     """A run that is driven here, and what of it waits to be written."""
 
-    __slots__ = ("dirty", "error", "expected", "finished", "key", "name", "next", "pending", "released", "told")
+    __slots__ = (
+        "dirty",
+        "error",
+        "expected",
+        "finished",
+        "key",
+        "name",
+        "next",
+        "pending",
+        "released",
+        "told",
+        "waiting",
+        "was_waiting",
+    )
 
     def __init__(self, name: str, key: int, next: int) -> None:
         self.name = name
@@ -50,6 +63,8 @@ class Held:
         self.dirty = False
         self.finished = False
         self.released = False
+        self.was_waiting = False  # when it was resumed
+        self.waiting = False  # nobody drives it, since there is nothing to do until an answer comes
         self.error: RondaError | None = None  # events are missing: nothing more can be kept
         self.told = False  # the driver knows
 
@@ -272,6 +287,8 @@ class Commits:
                         is_large = portion.size > LARGE_VALUE
                         key, added = rows.write(held.name, key, held.next, portion.events, now, is_large)
                         size += added
+                        if held.was_waiting:
+                            rows.goes_on(key)
                     for owner, call_id in portion.expected:
                         rows.expect(key, owner, call_id)
                 except RondaError as error:
@@ -280,7 +297,7 @@ class Commits:
                     self._db.rollback()
                     return portion
                 if portion.is_let_go:
-                    rows.let_go(key)
+                    rows.let_go(key, waiting=held.waiting)
                 keys.append(key)
             execute("COMMIT")
         except BaseException:

@@ -6,20 +6,31 @@ from collections.abc import Sequence
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.errors import ProtocolError
-from ronda.journal import JournalConflict, Unfinished
+from ronda.journal import JournalConflict, RunPage, RunState, RunSummary, Unfinished, state_at
 
 
 class _Kept:
-    __slots__ = ("calls", "events", "held")
+    __slots__ = ("calls", "events", "held", "place", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, place: int) -> None:
+        self.place = place  # among all runs there were
         self.events: list[Event] = []
         self.held = True
+        self.waiting = False
         self.calls: list[tuple[str, str]] = []
 
     @property
     def finished(self) -> bool:
         return bool(self.events) and type(self.events[-1]) is RunFinished
+
+    @property
+    def summary(self) -> RunSummary:
+        start, end = self.events[0], self.events[-1]
+        assert type(start) is RunStarted
+        is_over = type(end) is RunFinished
+        state: RunState = state_at(end) if type(end) is RunFinished else "waiting" if self.waiting else "running"
+        ended = getattr(end, "at", 0.0) if is_over else None
+        return RunSummary(start.run, start.session, start.agent, state, start.at, ended)
 
 
 class MemoryJournal:
@@ -29,6 +40,7 @@ class MemoryJournal:
         self._max_runs = max_runs
         self._runs: dict[str, _Kept] = {}
         self._calls: dict[tuple[str, str], str] = {}
+        self._count = 0
 
     def append(self, run: str, events: Sequence[Event]) -> None:
         if not events or type(events[0]) in PREVIEWS:
@@ -37,12 +49,14 @@ class MemoryJournal:
         if type(events[0]) is RunStarted:
             if kept is not None:
                 raise JournalConflict(f"run {run!r} is in the journal already")
-            kept = self._runs[run] = _Kept()
+            self._count += 1
+            kept = self._runs[run] = _Kept(self._count)
             while len(self._runs) > self._max_runs and self._forget_oldest():
                 pass
         elif kept is None or not kept.held:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         kept.events += events
+        kept.waiting = False
 
     async def barrier(self, run: str) -> None:
         pass
@@ -75,12 +89,37 @@ class MemoryJournal:
         found = []
         for name, kept in self._runs.items():
             if not kept.held and not kept.finished and type(start := kept.events[0]) is RunStarted:
-                found.append(Unfinished(name, len(kept.events), start))
+                found.append(Unfinished(name, len(kept.events), start, kept.waiting))
         return found
 
-    def release(self, run: str) -> None:
+    async def list_runs(
+        self,
+        owner: str,
+        *,
+        state: RunState | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> RunPage:
+        found: list[RunSummary] = []
+        last: int | None = None
+        for kept in reversed(self._runs.values()):
+            start = kept.events[0]
+            if type(start) is not RunStarted or start.owner != owner or (before is not None and kept.place >= before):
+                continue
+            one = kept.summary
+            if state in (None, one.state) and session in (None, one.session) and agent in (None, one.agent):
+                if len(found) == limit:
+                    return RunPage(found, last)
+                found.append(one)
+                last = kept.place
+        return RunPage(found)
+
+    def release(self, run: str, *, waiting: bool = False) -> None:
         if (kept := self._runs.get(run)) is not None:
             kept.held = False
+            kept.waiting = kept.waiting or waiting
 
     async def forget(self, run: str) -> bool:
         kept = self._runs.get(run)

@@ -1,6 +1,8 @@
 """How runs lie in SQLite: events become rows, and rows events.
 
-    run     one row per run: who drives it, when it began and ended, and where the large parts of its start are
+    run     one row per run: whose it is, who drives it, when it began, how it stands, and where the large parts of its
+            start are. It is found by its name, and listed backwards by its id: an index for each owner would cost every
+            run more than it would save the few lists
     event   what one run said between two commits: a JSON list, and the number of its first event. In the order of arrival,
             not by run: so the rows of many runs in one commit lie side by side, and few pages are written
     turn    transcripts kept apart: a turn and the one before it. A chat that sends everything again shares what it sent
@@ -48,7 +50,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
-from ronda.journal import JournalConflict
+from ronda.journal import JournalConflict, RunPage, RunState, RunSummary, state_at
 from ronda.store import StoreError
 
 MIGRATIONS: Final = (
@@ -73,6 +75,24 @@ MIGRATIONS: Final = (
         "CREATE INDEX value_run ON run_value(value)",
         "CREATE TABLE call (owner TEXT, id TEXT, run INTEGER NOT NULL, PRIMARY KEY (owner, id)) WITHOUT ROWID",
         "CREATE INDEX call_run ON call(run)",
+    ),
+    (
+        "ALTER TABLE run ADD COLUMN owner TEXT",  # NULL where it cannot be told: then nobody is shown the run
+        "ALTER TABLE run ADD COLUMN session TEXT",
+        "ALTER TABLE run ADD COLUMN agent TEXT",
+        "ALTER TABLE run ADD COLUMN state TEXT",  # a RunState; NULL while it is under way
+        # What the events of earlier runs say. Their JSON may be torn, or too deep for SQLite.
+        """UPDATE run SET (owner, session, agent) = (
+            SELECT coalesce(json_extract(said, '$[0].owner'), ''), coalesce(json_extract(said, '$[0].session'), ''),
+                coalesce(json_extract(said, '$[0].about.agent_id'), '')
+            FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id AND number = 0)
+            WHERE json_valid(said))""",
+        """UPDATE run SET state = coalesce((
+            SELECT CASE json_extract(said, '$[#-1].reason')
+                WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled' ELSE 'finished' END
+            FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id ORDER BY number DESC LIMIT 1)
+            WHERE json_valid(said)), 'finished')
+        WHERE ended IS NOT NULL""",
     ),
 )
 
@@ -151,12 +171,13 @@ class RowWriter:
         Raises JournalConflict if their number is taken, and StoreError if these events cannot be written; what it did up to
         then is the caller's to roll back.
         """
-        ended = now if type(events[-1]) is RunFinished else None
+        last = events[-1]
+        end = last if type(last) is RunFinished else None
         try:
             if key == 0:
-                key, events = self._write_start(run, events, now, ended)
-            elif ended is not None:
-                self._execute("UPDATE run SET ended = ? WHERE id = ?", (ended, key))
+                key, events = self._write_start(run, events, now, end)
+            elif end is not None:
+                self._execute("UPDATE run SET ended = ?, state = ? WHERE id = ?", (now, state_at(end), key))
             body = b"" if is_large else _encode(events)
             if is_large or len(body) > LARGE_VALUE:
                 body = _encode([self._slim(event, key) for event in events])
@@ -182,13 +203,20 @@ class RowWriter:
         """From now on this writer drives the run. A torn row gives its number back."""
         if found.torn is not None:
             self._execute("DELETE FROM event WHERE run = ? AND number = ?", (found.key, found.torn))
-            self._execute("UPDATE run SET ended = NULL WHERE id = ?", (found.key,))
+            self._execute("UPDATE run SET ended = NULL, state = NULL WHERE id = ?", (found.key,))
         self._execute("UPDATE run SET writer = ? WHERE id = ?", (self._writer, found.key))
 
-    def let_go(self, key: int) -> None:
-        self._execute("UPDATE run SET writer = NULL WHERE id = ? AND writer = ?", (key, self._writer))
+    def goes_on(self, key: int) -> None:
+        """It does not wait any more."""
+        self._execute("UPDATE run SET state = NULL WHERE id = ? AND state = 'waiting'", (key,))
 
-    def _write_start(self, run: str, events: list[Event], now: float, ended: float | None) -> tuple[int, list[Event]]:
+    def let_go(self, key: int, *, waiting: bool) -> None:
+        state = ", state = 'waiting'" if waiting else ""
+        self._execute(f"UPDATE run SET writer = NULL{state} WHERE id = ? AND writer = ?", (key, self._writer))
+
+    def _write_start(
+        self, run: str, events: list[Event], now: float, end: RunFinished | None
+    ) -> tuple[int, list[Event]]:
         start = events[0]
         assert type(start) is RunStarted
         tip = tools = None
@@ -198,9 +226,11 @@ class RowWriter:
         if sum(map(len, turns)) > LARGE_TRANSCRIPT:
             tip = self._put_turns(turns)
             start = replace(start, turns=())
+        ended, state = (now, state_at(end)) if end is not None else (None, None)
         inserted = self._execute(
-            "INSERT INTO run (name, started, ended, writer, tip, tools) VALUES (?, ?, ?, ?, ?, ?)",
-            (run, now, ended, self._writer, tip, tools),
+            "INSERT INTO run (name, started, ended, writer, tip, tools, owner, session, agent, state) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, now, ended, self._writer, tip, tools, start.owner, start.session, start.agent, state),
         )
         assert inserted.lastrowid is not None
         return inserted.lastrowid, [start, *events[1:]]
@@ -302,6 +332,7 @@ class Found(Struct, frozen=True):
 
     key: int
     writer: int | None
+    is_waiting: bool
     events: list[Event]
     torn: int | None = None
 
@@ -312,12 +343,13 @@ def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
     Call it in a transaction, since somebody may be pruning.
     """
     try:
-        row = db.execute("SELECT id, writer, tip, tools FROM run WHERE name = ?", (run,)).fetchone()
+        row = db.execute("SELECT id, writer, state, tip, tools FROM run WHERE name = ?", (run,)).fetchone()
     except UnicodeError:  # no text, so nobody can have kept it
         return None
     if row is None:
         return None
-    key, writer, tip, tools = row
+    key, writer, state, tip, tools = row
+    is_waiting = state == "waiting"
     rows = db.execute("SELECT number, body FROM event WHERE run = ? ORDER BY number", (key,)).fetchall()
     events: list[Event] = []
     for number, body in rows:
@@ -332,9 +364,37 @@ def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
             raise _damaged(path, run, len(events), f"{error}; was it written by a newer Ronda?") from error
         except (msgspec.DecodeError, UnicodeError, LookupError) as error:
             if number == rows[-1][0] and not isinstance(error, LookupError):
-                return Found(key, writer, events, torn=number)
+                return Found(key, writer, is_waiting, events, torn=number)
             raise _damaged(path, run, len(events), str(error)) from error
-    return Found(key, writer, events)
+    return Found(key, writer, is_waiting, events)
+
+
+def list_runs(
+    db: sqlite3.Connection,
+    owner: str,
+    state: RunState | None,
+    session: str | None,
+    agent: str | None,
+    before: int | None,
+    limit: int,
+) -> RunPage:
+    """One page of an owner's runs, backwards by id."""
+    rows = db.execute(
+        """SELECT id, name, session, agent, coalesce(state, 'running'), started, ended FROM run
+        WHERE id < :before AND owner = :owner AND (:state IS NULL OR coalesce(state, 'running') = :state)
+            AND (:session IS NULL OR session = :session) AND (:agent IS NULL OR agent = :agent)
+        ORDER BY id DESC LIMIT :limit""",
+        {
+            "before": 2**63 - 1 if before is None else before,
+            "owner": owner,
+            "state": state,
+            "session": session,
+            "agent": agent,
+            "limit": limit + 1,
+        },
+    ).fetchall()
+    runs = [RunSummary(*row[1:]) for row in rows[:limit]]
+    return RunPage(runs, rows[limit - 1][0] if len(rows) > limit else None)
 
 
 def _damaged(path: str, run: str, number: int, why: str) -> StoreError:

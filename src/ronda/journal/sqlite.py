@@ -17,10 +17,10 @@ from typing import Literal, TypeVar
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.errors import ProtocolError
-from ronda.journal import JournalConflict, Unfinished
+from ronda.journal import JournalConflict, RunPage, RunState, Unfinished
 from ronda.journal.commits import RETRY_LOCKED, Commits, Held
 from ronda.journal.prune import forget
-from ronda.journal.rows import MIGRATIONS, RowWriter, find
+from ronda.journal.rows import MIGRATIONS, RowWriter, find, list_runs
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
 from ronda.store.presence import Presence
@@ -170,11 +170,25 @@ class SqliteJournal:
         await self._commits.flush()
         return await self._upkeep.aside(self._find_unfinished)
 
-    def release(self, run: str) -> None:
+    async def list_runs(
+        self,
+        owner: str,
+        *,
+        state: RunState | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> RunPage:
+        await self._commits.flush()
+        return await self._upkeep.aside(lambda db: list_runs(db, owner, state, session, agent, before, limit))
+
+    def release(self, run: str, *, waiting: bool = False) -> None:
         held = self._held.pop(run, None)
         if held is None:
             return
         held.released = True
+        held.waiting = waiting
         if held.error is not None:
             self._commits.mourn(held)
         if held.key and not held.finished and not held.dirty:
@@ -215,6 +229,7 @@ class SqliteJournal:
             self._rows.take(found)
         held = self._held[run] = Held(run, found.key, len(found.events))
         held.finished = type(found.events[-1]) is RunFinished
+        held.was_waiting = found.is_waiting
         return found.events
 
     def _forget(self, run: str) -> bool:
@@ -245,7 +260,7 @@ class SqliteJournal:
                     _log.error("left alone: %s", error)
                     continue
                 if found is not None and found.events and type(start := found.events[0]) is RunStarted:
-                    unfinished.append(Unfinished(name, len(found.events), start))
+                    unfinished.append(Unfinished(name, len(found.events), start, found.is_waiting))
         return unfinished
 
 

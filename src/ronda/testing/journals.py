@@ -35,6 +35,7 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
 from ronda.journal import Journal, JournalConflict, Unfinished
 from ronda.testing.facts import SCHEMA, STRANGE, every_fact, finish, start
+from ronda.testing.run_lists import RunListContract
 
 
 def _facts(events: Sequence[Event]) -> list[Event]:
@@ -51,7 +52,7 @@ def _raises(error: type[Exception]) -> Iterator[None]:
     raise AssertionError(f"nothing raised {error.__name__}")
 
 
-class JournalContract:
+class JournalContract(RunListContract):
     """For any journal."""
 
     async def open(self) -> Journal:
