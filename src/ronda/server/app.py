@@ -19,6 +19,7 @@ from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan, ManyProvider
 from ronda.server.agent_files import AgentFiles
+from ronda.server.auth import AnyBearer, Auth
 from ronda.server.config import ServerConfig
 from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
@@ -53,8 +54,10 @@ class Server:
         tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         catalog: str = MEMORY,  # the file that keeps what clients make
+        auth: Auth | None = None,
     ) -> None:
         self.config = config
+        self.auth = auth or AnyBearer()
         self.runs = Runs(journal)
         self.responses = Responses()
         if provider is None:
@@ -119,9 +122,10 @@ class App:
         else:
             route, places = found
             try:
+                owner = "" if route.scope == "public" else await self._server.auth.owner(scope["headers"])
                 if route.capability is not None:
                     self._server.toolbox.check_capability(route.capability)
-                answer = await route.handler(self._server, Incoming(scope, receive, places))
+                answer = await route.handler(self._server, Incoming(scope, receive, places, owner))
             except RondaError as error:
                 answer = said(failure_of(error), route.dialect.error)
             except Exception as error:  # ours: told as such, with the rest in the log

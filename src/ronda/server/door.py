@@ -7,7 +7,6 @@ nothing of models, tools or journals; this knows nothing of any dialect.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -56,12 +55,6 @@ class Writer(Protocol):
 
 # The runs, one per choice. What else a writer must know is kept with them; how a run ended it reads when it has.
 MakeWriter: TypeAlias = Callable[[Sequence[Run]], Writer]
-
-
-def owner_of(request: Incoming) -> str:
-    """Whose request it is. While no keys are configured any is accepted, but one bearer never finds another's runs."""
-    said = request.authorization
-    return hashlib.blake2b(said, digest_size=16).hexdigest() if said else ""
 
 
 class Exchange:
@@ -182,7 +175,7 @@ class Exchange:
 
     async def _prepare(self) -> None:
         server, asked = self._server, self._asked
-        owner = owner_of(self._request)
+        owner = self._request.owner
         served = self._served or server.models.find(asked.model, owner)
         rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
         turns: tuple[Turn, ...] = asked.turns

@@ -28,14 +28,14 @@ class WrongType(BadRequest):
 class Incoming:
     """The few things a door reads of a request."""
 
-    __slots__ = ("_scope", "authorization", "content_length", "content_type", "places", "receive")
+    __slots__ = ("_scope", "content_length", "content_type", "owner", "places", "receive")
 
-    def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES) -> None:
-        """`places` is what stands in the places of its address."""
+    def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES, owner: str = "") -> None:
+        """`places` is what stands in the places of its address, `owner` whose it is."""
         self._scope = scope
         self.receive = receive
         self.places = places
-        self.authorization = b""
+        self.owner = owner
         self.content_type = b""
         self.content_length: int | None = None
         for name, value in scope["headers"]:
@@ -43,10 +43,6 @@ class Incoming:
                 self.content_length = int(value) if value.isdigit() else None
             elif name == b"content-type":
                 self.content_type = value
-            elif name == b"authorization":
-                self.authorization = _as_bearer(value)
-            elif name == b"x-api-key" and not self.authorization:  # the same key under Anthropic's older name
-                self.authorization = b"Bearer " + value
 
     @property
     def query(self) -> dict[str, list[str]]:
@@ -93,11 +89,6 @@ def _check_type(content_type: bytes) -> None:
     if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
         shown = content_type[:100].decode("latin-1")
         raise WrongType(f"the body must be sent as application/json, not {shown}")
-
-
-def _as_bearer(said: bytes) -> bytes:
-    """Schemes are the same in small letters and in capitals."""
-    return b"Bearer" + said[6:] if said[:7].lower() == b"bearer " else said
 
 
 def _within(body: bytes, limit: int) -> bytes:

@@ -16,7 +16,7 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import check_plan
 from ronda.errors import BadRequest, RondaError
-from ronda.server.door import Exchange, count, owner_of
+from ronda.server.door import Exchange, count
 from ronda.server.exchange import Incoming, Json
 from ronda.server.failure import failure_of, said
 from ronda.server.models import Served
@@ -50,7 +50,7 @@ async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
         asked, served = await _read(server, request)
-        turns, _ = await server.runs.rejoin(asked.turns, owner_of(request))
+        turns, _ = await server.runs.rejoin(asked.turns, request.owner)
         tokens = await count(server, served, asked, turns)
     except RondaError as error:
         return known.refusal(error)
@@ -85,7 +85,7 @@ async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Ser
     """The request in the words of the model that will answer it."""
     version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
     asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
-    served = server.models.find(asked.model, owner_of(request))
+    served = server.models.find(asked.model, request.owner)
     if served.spec.partition(":")[0] == API:
         return for_anthropic(asked), served
     thinks = _can_think(served, asked)

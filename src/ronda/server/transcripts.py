@@ -20,7 +20,6 @@ from ronda.drive import check_plan
 from ronda.drive.aside import aside, is_heavy
 from ronda.errors import BadRequest
 from ronda.providers import Where, open_provider
-from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.models import Served
 from ronda.wire.asked import Asked
@@ -39,7 +38,7 @@ async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
     for need in server.toolbox.lacks(asked.needs):
         raise NotHere(need)
-    served = _target(server, asked, owner_of(request))
+    served = _target(server, asked, request.owner)
     heavy = is_heavy(asked.turns)
     return Json(await aside(_checked, served, asked) if heavy else _checked(served, asked))
 

@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 from ronda.core.parts import SystemTurn, Turn
 from ronda.errors import NotFound
 from ronda.providers import split_spec
-from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.endpoint import Asks, matches
 from ronda.server.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
@@ -123,7 +122,7 @@ def find_model(models: Models, name: str, owner: str) -> Served | None:
 
 
 def _row(server: Server, request: Incoming, version: int | str | None = None) -> AgentRow:
-    return _find(server, owner_of(request), request.places["agent_id"], version)
+    return _find(server, request.owner, request.places["agent_id"], version)
 
 
 def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
@@ -170,7 +169,7 @@ def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> N
 
 async def create(server: Server, request: Incoming) -> ASGIApp:
     agent = await request.read(server.config.max_body, read_create)
-    owner = owner_of(request)
+    owner = request.owner
     _check(server, agent, owner)
     _check_handoffs(server, agent.handoffs, owner)
     id = new_id("ag")
@@ -189,7 +188,7 @@ def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
         return []
     metadata = asks.metadata()
     found = []
-    for row in server.agents.of(owner_of(request)):
+    for row in server.agents.of(request.owner):
         agent = read_kept(row.body)
         if (
             (chat is None or row.deployment_chat == chat)
@@ -230,11 +229,11 @@ async def update(server: Server, request: Incoming) -> ASGIApp:
     row = _row(server, request)
     before = read_kept(row.body)
     agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
-    _check(server, agent, owner_of(request))
+    _check(server, agent, request.owner)
     if (
         agent.handoffs is not before.handoffs
     ):  # said anew: who was deleted since must not keep an agent from being changed
-        _check_handoffs(server, agent.handoffs, owner_of(request))
+        _check_handoffs(server, agent.handoffs, request.owner)
     server.agents.update(row.id, keep(agent), row.deployment_chat if chat is None else chat, time.time())
     return _json(_shown(_row(server, request)))
 

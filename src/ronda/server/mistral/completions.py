@@ -10,7 +10,6 @@ from starlette.types import ASGIApp
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
-from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.endpoint import mistral_error
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
-    owner = owner_of(request)
+    owner = request.owner
     asked = await request.read(server.config.max_body, read_completion)
     served = find_agent(server, asked.model, owner)
     asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
@@ -41,7 +40,7 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
 
 def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served: Served, handed: int) -> Remembering:
     """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
-    given = offered(server, served, owner_of(request), asked, "server")
+    given = offered(server, served, request.owner, asked, "server")
     served, mine = given.served, asked
     if asked.chose and not handed:
         served = structs.replace(served, choice=AUTO)

@@ -20,7 +20,6 @@ from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
 from ronda.errors import NotFound, RondaError
-from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
@@ -134,9 +133,9 @@ async def _answer(
     kept: Callable[[Run], None] | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
-    served = _served(server, about, owner_of(request))
+    served = _served(server, about, request.owner)
     exchange = _exchange(server, request, id, about, wish, served, turns, from_run, kept, 0)
-    claimed = (owner_of(request), id)
+    claimed = (request.owner, id)
     if claimed in server.conversing:
         raise _busy(id)
     server.conversing.add(claimed)
@@ -196,7 +195,7 @@ def _exchange(
         hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
         guarded=guarded(guards),
     )
-    given = offered(server, served, owner_of(request), asked, wish.execution)
+    given = offered(server, served, request.owner, asked, wish.execution)
     served = given.served
     asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
     asked = fitted(asked, served)
@@ -230,7 +229,7 @@ async def _begin(
     parent: Said | None,
 ) -> ASGIApp:
     """A new conversation, with these runs before its own."""
-    id, owner = new_id("conv"), owner_of(request)
+    id, owner = new_id("conv"), request.owner
     count = len(rows)
 
     def kept(run: Run) -> None:
@@ -247,7 +246,7 @@ async def _begin(
 async def append(server: Server, request: Incoming) -> ASGIApp:
     wish = await request.read(server.config.max_body, read_append)
     row = _row(server, request)
-    if (owner_of(request), row.id) in server.conversing:
+    if (request.owner, row.id) in server.conversing:
         raise _busy(row.id)
     rows = server.conversations.runs(row.id)
     history = await _history(server, request, row, rows)
@@ -289,7 +288,7 @@ async def restart(server: Server, request: Incoming) -> ASGIApp:
 
 def _row(server: Server, request: Incoming) -> ConversationRow:
     id = request.places["conversation_id"]
-    row = server.conversations.find(owner_of(request), id)
+    row = server.conversations.find(request.owner, id)
     if row is None:
         raise NotFound(
             f"the conversation '{id[:200]}' does not exist", param="conversation_id", code="conversation_not_found"
@@ -298,7 +297,7 @@ def _row(server: Server, request: Incoming) -> ConversationRow:
 
 
 async def _history(server: Server, request: Incoming, row: ConversationRow, rows: list[RunRow]) -> History:
-    history = await read_history(server.runs, rows, owner_of(request))
+    history = await read_history(server.runs, rows, request.owner)
     if history.lost:
         raise NotFound(
             f"what was said in the conversation '{row.id}' is not kept any more; start another one",
@@ -313,7 +312,7 @@ async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
     first, last = asks.page(100)
     metadata = asks.metadata()
     found = []
-    for row in server.conversations.of(owner_of(request)):
+    for row in server.conversations.of(request.owner):
         about = read_conversation(row.body)
         if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
             found.append(row)
@@ -324,7 +323,7 @@ async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dic
     about = read_conversation(row.body)
     if about.agent_id is not None:
         rows = server.conversations.runs(row.id)
-        about = agent_after(about, await last_said(server.runs, rows, owner_of(request)))
+        about = agent_after(about, await last_said(server.runs, rows, request.owner))
     return write_conversation(row.id, about, row.created, row.updated)
 
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from ronda.core.parts import Turn
 from ronda.core.run import Run
 from ronda.host.run import LiveRun
-from ronda.server.door import Exchange, Writer, count, owner_of
+from ronda.server.door import Exchange, Writer, count
 from ronda.server.exchange import Incoming, Json
 from ronda.server.responses.conversation import Local, joined
 from ronda.wire.asked import AnswerOptions
@@ -41,14 +41,14 @@ class Responses:
 
 
 async def create_response(server: Server, request: Incoming) -> ASGIApp:
-    owner = owner_of(request)
+    owner = request.owner
     sealer = server.responses.sealer(owner)
     asked = await request.read(server.config.max_body, lambda body: read_request(body, sealer))
     return await answer(server, request, asked)
 
 
 async def compact_response(server: Server, request: Incoming) -> ASGIApp:
-    owner = owner_of(request)
+    owner = request.owner
     sealer = server.responses.sealer(owner)
     asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
     served = server.models.find(asked.model, owner)
@@ -64,7 +64,7 @@ async def compact_response(server: Server, request: Incoming) -> ASGIApp:
 
 async def count_input(server: Server, request: Incoming) -> ASGIApp:
     """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
-    owner = owner_of(request)
+    owner = request.owner
     sealer = server.responses.sealer(owner)
     asked = await request.read(
         server.config.max_body, lambda body: request_of({"input": Raw(b'""'), **read_fields(body)}, sealer)
@@ -91,7 +91,7 @@ async def answer(
     started: Callable[[Run], None] | None = None,
 ) -> ASGIApp:
     """Carry a request out. `sse` is how a stream is written: as server-sent events, or a line per event."""
-    owner = owner_of(request)
+    owner = request.owner
     served = server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner, local)
     sealer, progress = server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))

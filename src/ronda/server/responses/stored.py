@@ -9,7 +9,6 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
 from ronda.server.responses.query import Query
@@ -103,7 +102,7 @@ async def list_input(server: Server, request: Incoming) -> ASGIApp:
 async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run]:
     """The response that an address names; nobody's but its owner's."""
     id: str = request.places["id"]
-    events = await server.runs.read(run_id(id), owner_of(request))
+    events = await server.runs.read(run_id(id), request.owner)
     run = rebuild(events) if events else None
     if run is None or Kept.key not in run.start.about:
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")

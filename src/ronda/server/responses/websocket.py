@@ -25,7 +25,6 @@ from ronda.core.run import Run
 from ronda.drive.aside import aside
 from ronda.errors import BadRequest, RondaError
 from ronda.server.bodies import is_small, read_body
-from ronda.server.door import owner_of
 from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, failure_of
 from ronda.server.responses.create import answer
@@ -161,8 +160,9 @@ class Connection:
         for name in ("stream", "stream_options", "background"):
             if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
-        request = Incoming(self._scope, self._until_closed)
-        sealer = self._server.responses.sealer(owner_of(request))
+        owner = await self._server.auth.owner(self._scope["headers"])  # again: a connection may outlast what let it in
+        request = Incoming(self._scope, self._until_closed, owner=owner)
+        sealer = self._server.responses.sealer(request.owner)
         rest = {name: raw for name, raw in fields.items() if name != "type"}
         asked = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
         asked = replace(asked, stream=True)
