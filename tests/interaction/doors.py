@@ -34,9 +34,11 @@ from ronda.drive import Provider, Tool
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
+from ronda.server.auth import Auth
 from ronda.server.config import MAX_BODY, ServerConfig
 from ronda.server.heads import BoundedHeads
 from ronda.server.sockets import BoundedSockets
+from ronda.store.catalog import Catalog
 from ronda.wire.capabilities import Capability
 
 QUICK = Retry(initial_interval=0.0, max_interval=0.01)
@@ -316,6 +318,8 @@ class Door:
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         journal: Journal | None = None,
+        catalog: Catalog | None = None,
+        auth: Auth | None = None,
         **config: Any,
     ) -> AsyncIterator[Served]:
         """A server with this model (or the address of an upstream) and these tools, as long as the block lasts."""
@@ -330,6 +334,8 @@ class Door:
             tools=tools,
             tool_callbacks=callbacks,
             capabilities=capabilities,
+            catalog=catalog,
+            auth=auth,
         )
         self._app = create_app(server)
         try:
@@ -338,6 +344,7 @@ class Door:
             self._app = None
             async with soon():
                 await server.runs.close()
+                await server.catalog.close()
 
     def put(self, app: Any) -> None:
         """Serve this for the rest of the block."""

@@ -136,7 +136,7 @@ async def answered(door: str, name: str, stream: bool) -> bytes:
         return without_chance(await exchange(create_app(server), f"/v1/{PATHS[door]}", requested(door, stream, wishes)))
     finally:
         await server.runs.close()
-        server.catalog.close()
+        await server.catalog.close()
 
 
 async def page(door: str) -> bytes:

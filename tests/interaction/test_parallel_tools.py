@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ronda.core.events import ToolFinished, ToolStarted
 from ronda.core.parts import ToolResult, ToolTurn
 from ronda.drive import Tool
 from ronda.providers.script import Call, ScriptedModel, calls, says
+from ronda.store.sqlite_catalog import SqliteCatalog
 
 AB = calls(Call("left", {}, "l"), Call("right", {}, "r"))
 
@@ -305,3 +307,63 @@ async def test_the_events_of_a_tool_carry_its_name() -> None:
         ("ToolFinished", "left"),
         ("ToolFinished", "right"),
     ]
+
+
+async def test_an_exclusive_key_holds_between_two_servers_that_share_their_data(door: Door, tmp_path: Path) -> None:
+    """Each has a catalog of its own on the same file, as two processes have."""
+    path = str(tmp_path / "catalog.db")
+    entered, leave = asyncio.Event(), asyncio.Event()
+    log: list[str] = []
+
+    @tool(exclusive="k")
+    async def first() -> str:
+        """Stay."""
+        log.append("first begins")
+        entered.set()
+        await leave.wait()
+        log.append("first ends")
+        return "ok"
+
+    @tool
+    async def look() -> str:
+        """Another tool of the turn, which nothing holds up."""
+        log.append("second looks")
+        leave.set()
+        return "ok"
+
+    @tool(exclusive="k")
+    async def second() -> str:
+        """Come after it."""
+        log.append("second begins")
+        return "ok"
+
+    async with (
+        soon(),
+        door.serving(ScriptedModel(calls("first"), says("one")), first, catalog=SqliteCatalog(path)) as one,
+    ):
+        asked = asyncio.create_task(one.ask(stream=False, session_id="s"))
+        await entered.wait()
+        model = ScriptedModel(calls("second", "look"), says("two"))
+        async with door.serving(model, second, look, catalog=SqliteCatalog(path)) as other:
+            answers = [await other.ask(stream=False, session_id="s"), await asked]
+
+    assert [said.content for said in answers] == ["two", "one"]
+    assert log == ["first begins", "second looks", "first ends", "second begins"]
+
+
+async def test_an_exclusive_key_of_one_owner_holds_no_other_up(door: Door) -> None:
+    """Though both call their session the same."""
+    both = asyncio.Barrier(2)
+
+    @tool(exclusive="k")
+    async def meet() -> str:
+        """Both are inside at once."""
+        await both.wait()
+        return "met"
+
+    lines = [calls("meet"), calls("meet"), says("done"), says("done")]
+    async with door.serving(ScriptedModel(*lines), meet) as served, soon():
+        asked = [served.ask(stream=False, session_id="s", key=key) for key in ("ann", "bob")]
+        answers = await asyncio.gather(*asked)
+
+    assert [said.content for said in answers] == ["done", "done"]

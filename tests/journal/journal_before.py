@@ -26,6 +26,7 @@ from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.store.sqlite_catalog import SqliteCatalog
 
 BEFORE: Final = Path(__file__).parent / "before"
 FILES: Final = ("journal", "catalog")
@@ -40,14 +41,14 @@ def served(folder: Path, *lines: Line) -> Server:
         SqliteJournal(str(folder / "journal.db")),
         provider=ScriptedModel(*lines),
         tools=[lookup],
-        catalog=str(folder / "catalog.db"),
+        catalog=SqliteCatalog(str(folder / "catalog.db")),
     )
 
 
 async def close(server: Server) -> None:
     await server.runs.close()
     await server.runs.journal.close()
-    server.catalog.close()
+    await server.catalog.close()
 
 
 async def asked(server: Server, method: str, path: str, body: dict[str, Any] | None = None) -> Any:

@@ -69,7 +69,7 @@ async def test_the_callers_result_finds_the_run_that_waits_for_it(tmp_path: Path
         "tools": [{"type": "function", "function": ASK}],
     }
     await asked(server, "POST", "/v1/chat/completions", body)
-    model = server.models.find("default", "").provider
+    model = (await server.models.find("default")).provider
     await close(server)
 
     assert isinstance(model, ScriptedModel)

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,9 @@ from ronda.drive import Provider, Tool
 from ronda.journal import Journal
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
+from ronda.store.sqlite_catalog import SqliteCatalog
+
+MINE = blake2b(b"Bearer test", digest_size=16).hexdigest()  # the owner of what is asked for here
 
 
 @dataclass
@@ -63,7 +67,8 @@ async def serving(
     *tools: Tool,
     spec: str = "script:test",
     journal: Journal | None = None,
-    catalog: str = ":memory:",
+    catalog: str | None = None,
+    catalog_timeout: float = 5.0,
     **config: Any,
 ) -> AsyncIterator[Behind]:
     """A server whose model is `spec`, answered by a provider or by what is at an address."""
@@ -73,7 +78,7 @@ async def serving(
         journal or Remembering(),
         provider=None if isinstance(model, str) else model,
         tools=tools,
-        catalog=catalog,
+        catalog=SqliteCatalog(catalog, timeout=catalog_timeout) if catalog is not None else None,
     )
     door._app = create_app(server)
     try:
@@ -82,7 +87,7 @@ async def serving(
         door._app = None
         async with soon():
             await server.runs.close()
-        server.catalog.close()
+        await server.catalog.close()
 
 
 # ---- reading streams ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.interaction.doors import Door, Remembering, soon
-from tests.server.mistral_doors import Behind, serving
+from tests.server.mistral_doors import MINE, Behind, serving
 from tests.server.responses_door import events_of, post, schemas_or_skip, send
 
 from ronda import tool
@@ -107,7 +108,7 @@ async def test_a_conversation_outlives_a_run_that_was_never_kept(door: Door, tmp
     async with serving(door, model, journal=SqliteJournal(tmp_path / "journal.db"), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
         id = begun["conversation_id"]
-        behind.server.conversations.add_run(id, 1, "run_never_kept", time.time())
+        await behind.server.catalog.conversations.add_run(MINE, id, 1, "run_never_kept", time.time())
 
     async with serving(door, model, journal=SqliteJournal(tmp_path / "journal.db"), catalog=catalog) as behind:
         before = await outputs(behind, id)
@@ -123,11 +124,11 @@ async def test_a_conversation_goes_on_after_a_run_that_a_crash_cut_off(door: Doo
     async with serving(door, model, lookup, journal=SqliteJournal(path), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
         id = begun["conversation_id"]
-        rows = behind.server.conversations.runs(id)
+        rows = await behind.server.catalog.conversations.runs(MINE, id)
     cut = await left_by_a_crash(path, rows[0].run)
 
     async with serving(door, model, lookup, journal=SqliteJournal(path), catalog=catalog) as behind:
-        behind.server.conversations.add_run(id, 1, cut, time.time())
+        await behind.server.catalog.conversations.add_run(MINE, id, 1, cut, time.time())
         status, _ = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "and now?"})
         after = await outputs(behind, id)
 
@@ -140,13 +141,13 @@ async def test_one_server_waits_while_another_answers_in_a_conversation(door: Do
     async with serving(door, model, journal=SqliteJournal(path), catalog=catalog) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
         id = begun["conversation_id"]
-        (row,) = behind.server.conversations.runs(id)
+        (row,) = await behind.server.catalog.conversations.runs(MINE, id)
         other = SqliteJournal(path)
         start, *_ = await other.read(row.run)
         assert type(start) is RunStarted
         other.append("run_other", [RunStarted("run_other", start.plan, start.turns, owner=start.owner)])
         await other.barrier("run_other")
-        behind.server.conversations.add_run(id, 1, "run_other", time.time())
+        await behind.server.catalog.conversations.add_run(MINE, id, 1, "run_other", time.time())
         status, body = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "and now?"})
         await other.close()
 
@@ -156,29 +157,38 @@ async def test_one_server_waits_while_another_answers_in_a_conversation(door: Do
 async def test_a_run_that_no_conversation_could_be_told_of_is_not_left_open(door: Door, tmp_path: Path) -> None:
     catalog = str(tmp_path / "catalog.db")
     model = ScriptedModel(says("one"), says("two"))
-    async with soon(), serving(door, model, catalog=catalog) as behind:
+    async with soon(), serving(door, model, catalog=catalog, catalog_timeout=0.1) as behind:
         _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
-        behind.server.catalog.db.execute("PRAGMA busy_timeout = 0")
         blocker = sqlite3.connect(catalog, isolation_level=None)
         blocker.execute("BEGIN IMMEDIATE")
         path = f"/v1/conversations/{begun['conversation_id']}"
         status, body = await behind.ask("POST", path, {"inputs": "and now?"})
         blocker.close()
         unfinished = [run for run in behind.journal.runs if behind.journal._runs[run].held]
+        rows = await behind.server.catalog.conversations.runs(MINE, begun["conversation_id"])
 
     assert (status, "another program holds a lock" in body["message"]) == (503, True)
     assert unfinished == []
-    assert behind.server.conversations.runs(begun["conversation_id"]) == [RunRow(behind.journal.runs[0])]
+    assert rows == [RunRow(behind.journal.runs[0])]
 
 
 async def test_a_catalog_that_is_locked_does_not_hold_up_the_others(door: Door, tmp_path: Path) -> None:
-    """The wait of SQLite's is one of the event loop."""
+    """Whoever writes to it waits; whoever does not is answered meanwhile."""
     catalog = str(tmp_path / "catalog.db")
-    async with soon(), serving(door, ScriptedModel(says("one")), catalog=catalog) as behind:
-        await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
-        (timeout,) = behind.server.catalog.db.execute("PRAGMA busy_timeout").fetchone()
+    async with soon(), serving(door, ScriptedModel(says("one"), says("two"), says("three")), catalog=catalog) as behind:
+        _, begun = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "go"})
+        blocker = sqlite3.connect(catalog, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        path = f"/v1/conversations/{begun['conversation_id']}"
+        waiting = asyncio.create_task(behind.ask("POST", path, {"inputs": "and now?"}))
+        chat = {"messages": [{"role": "user", "content": "hi"}]}
+        status, _ = await behind.ask("POST", "/v1/chat/completions", chat)
+        was_waiting = not waiting.done()
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        then, _ = await waiting
 
-    assert timeout < 50  # milliseconds
+    assert (status, was_waiting, then) == (200, True, 200)
 
 
 # ---- a journal that does not take it --------------------------------------------------------------------------------------

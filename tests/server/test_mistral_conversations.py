@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 from mistralai.client import errors
-from tests.interaction.doors import Door, Json, Upstream, completes, soon
+from tests.interaction.doors import Door, Json, Remembering, Upstream, completes, soon
 from tests.server.mistral_doors import Behind, frames, function, serving
 
 from ronda import tool
@@ -19,6 +19,7 @@ from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResu
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.journal.sqlite import SqliteJournal
+from ronda.store.conversations import RunRow
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
 
 WEATHER = function("weather", city="string")
@@ -678,15 +679,36 @@ async def test_a_conversation_that_the_journal_has_forgotten_says_so(door: Door,
     assert (status, said["code"]) == (404, "conversation_gone")
 
 
+async def test_a_conversation_that_another_server_answers_in_is_busy(door: Door, tmp_path: Path) -> None:
+    """Also where nothing of the answer is kept, so that no run in the journal tells of it."""
+    model, catalog, journal = Slow(), str(tmp_path / "catalog.db"), Remembering()
+    async with soon(), serving(door, model, catalog=catalog, journal=journal) as first:
+        _, begun = await first.ask("POST", "/v1/conversations", {"model": "default", "inputs": "a"})
+        path = f"/v1/conversations/{begun['conversation_id']}"
+        going_on = asyncio.create_task(first.ask("POST", path, {"inputs": "b", "store": False}))
+        await model.asked.wait()
+        async with serving(door, ScriptedModel(says("c")), catalog=catalog, journal=journal) as second:
+            status, refused = await second.ask("POST", path, {"inputs": "c"})
+            model.let.set()
+            await going_on
+            after, _ = await second.ask("POST", path, {"inputs": "c"})
+
+    assert (status, refused["code"], after) == (409, "conversation_busy", 200)
+
+
 async def test_another_server_that_went_on_first_wins(door: Door, tmp_path: Path) -> None:
     """Two servers share the catalog: the one that adds its run second is told, and its run is over."""
     model = Slow()
     async with serving(door, model, catalog=str(tmp_path / "catalog.db")) as behind:
         _, first = await behind.ask("POST", "/v1/conversations", {"model": "default", "inputs": "a"})
         id = first["conversation_id"]
-        rows = behind.server.conversations
+        rows = behind.server.catalog.conversations
+
+        async def none_yet(owner: str, id: str) -> list[RunRow]:
+            return []
+
         kept_runs = rows.runs
-        rows.runs = lambda id: kept_runs(id)[:0]  # type: ignore[method-assign]  # it looked before the other one wrote
+        rows.runs = none_yet  # type: ignore[method-assign]  # it looked before the other one wrote
         status, said = await behind.ask("POST", f"/v1/conversations/{id}", {"inputs": "b"})
         rows.runs = kept_runs  # type: ignore[method-assign]
         [start, *rest] = await behind.journal.read(behind.journal.runs[-1])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mistralai.client import errors
 from tests.interaction.doors import Door, Json, Remembering, soon
-from tests.server.mistral_doors import Behind, frames, function, serving
+from tests.server.mistral_doors import MINE, Behind, frames, function, serving
 
 from ronda import tool
 from ronda.core.events import CallDelta, ModelFinished, RunStarted
@@ -19,6 +19,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import rebuild
 from ronda.drive import Show
 from ronda.journal.sqlite import SqliteJournal
+from ronda.store.sqlite_catalog import SqliteCatalog
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
 
 WEATHER = function("weather", city="string")
@@ -561,6 +562,8 @@ async def test_a_crash_behind_a_handoff_leaves_the_conversation_as_it_was(door: 
             for run in journal.runs:
                 left.append(run, await journal.read(run))
                 left.release(run)
+            assert isinstance(behind.server.catalog, SqliteCatalog)
+            behind.server.catalog.claims.close()  # as the system does
             async with serving(door, model, journal=left, catalog=catalog) as second, second.client() as again:
                 found = await again.beta.conversations.get_async(conversation_id=id)
                 answer = await again.beta.conversations.append_async(conversation_id=id, inputs="hi")
@@ -658,7 +661,8 @@ async def test_a_client_that_leaves_ends_the_run_behind_the_handoff_and_the_conv
         await model.left.wait()
         _, history = await behind.ask("GET", f"/v1/conversations/{started.data.conversation_id}/history")
         ends = [rebuild(await behind.journal.read(run)).ended for run in behind.journal.runs]
+        is_free = await behind.server.catalog.claims.claim(MINE, f"conversation {started.data.conversation_id}")
 
     assert busy == 409
     assert [end.reason for end in ends if end is not None] == ["tool_calls", "cancelled"]
-    assert (history["entries"], behind.server.conversing) == ([], set())
+    assert (history["entries"], is_free) == ([], True)

@@ -126,7 +126,7 @@ async def running(provider: Any, *, journal: Any = None, **config: Any) -> Async
             uvicorns.should_exit = True
             await task
             await server.runs.close()
-            server.catalog.close()
+            await server.catalog.close()
 
 
 def left_by(provider: Any, *requests: Any, **settings: Any) -> Counter[str]:

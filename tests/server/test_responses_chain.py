@@ -33,6 +33,7 @@ from ronda.drive import Show
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.server.models import Served
+from ronda.store.sqlite_catalog import SqliteCatalog
 
 PICK = function("pick", color="string")
 
@@ -224,7 +225,7 @@ async def test_what_an_agent_says_around_a_conversation_is_said_once(door: Door,
     lead, tail = SystemTurn("You are a pirate."), SystemTurn("Answer now.", "developer")
 
     class Pirates:
-        def find(self, name: str, owner: str) -> Served | None:
+        async def find(self, name: str, owner: str) -> Served | None:
             return (
                 Served("pirate", "script:test", model, begin=lambda turns: (lead, *turns, tail))
                 if name == "pirate"
@@ -294,6 +295,17 @@ async def test_a_caller_that_keeps_its_conversation_can_carry_the_models_own_jso
         ("Something else.", "openai-responses"),
         ("Hi.", "openai-responses"),
     ]
+
+
+async def test_what_a_caller_carries_is_good_after_a_restart(door: Door, stream: bool, tmp_path: Path) -> None:
+    model, catalog = Signing(), str(tmp_path / "catalog.db")
+    async with door.serving(model, catalog=SqliteCatalog(catalog)) as served:
+        first = await ask(served.client(), stream, store=False, include=["reasoning.encrypted_content"])
+    said: list[Any] = [{"role": "user", "content": "go"}, *_sent_back(first), {"role": "user", "content": "and?"}]
+    async with door.serving(model, catalog=SqliteCatalog(catalog)) as served:
+        await ask(served.client(), stream, store=False, input=said)
+
+    assert model.heard[1] == [user("go"), SIGNED, user("and?")]
 
 
 async def test_without_being_asked_for_nothing_is_sealed(door: Door, stream: bool) -> None:

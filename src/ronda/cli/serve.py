@@ -19,6 +19,7 @@ from ronda.errors import BadConfig
 from ronda.journal import Journal
 from ronda.server.config import ServerConfig
 from ronda.store import StoreError
+from ronda.store.catalog import Catalog
 
 if TYPE_CHECKING:
     import uvicorn
@@ -57,7 +58,7 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     from ronda.server.app import Server
 
     journal = open_journal(config)
-    server = Server(config, journal, catalog=catalog_file(config))
+    server = Server(config, journal, catalog=open_catalog(config))
     settings = http_settings(server)
     signals.check()
     for line in await signals.loaded(server.models.load()):
@@ -162,10 +163,16 @@ def open_journal(config: ServerConfig) -> Journal:
         raise BadConfig(f"{error} (--data-dir says where)") from error
 
 
-def catalog_file(config: ServerConfig) -> str:
-    """Where agents and conversations are kept that clients make: next to the journal, or nowhere."""
+def open_catalog(config: ServerConfig) -> Catalog:
+    """Keeps what clients make, and keys: next to the journal, or nowhere."""
     folder = data_folder(config)
-    return ":memory:" if folder is None else str(folder / "catalog.db")
+    if folder is None:
+        from ronda.store.memory import MemoryCatalog
+
+        return MemoryCatalog()
+    from ronda.store.sqlite_catalog import SqliteCatalog
+
+    return SqliteCatalog(str(folder / "catalog.db"))
 
 
 def data_folder(config: ServerConfig) -> Path | None:

@@ -10,8 +10,9 @@ who may be slow follow its log. A run that nobody can follow has none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ronda.core.run import Run
     from ronda.core.steering import Steering
     from ronda.journal import Journal
+    from ronda.store.claims import Claims
 
 Outcome: TypeAlias = Literal["finished", "waiting"]
 Tap: TypeAlias = Callable[[Sequence[Event]], object]
@@ -40,22 +42,28 @@ class Folding(Protocol):
 class Host:
     """The runs that are under way in this process: found by their ids, and ended together."""
 
-    def __init__(self) -> None:
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
         self.live: dict[str, LiveRun] = {}
         self.logs = Logs()
         self.is_stopping = False
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    def exclusive_in(self, session: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
-        """Locks of a session, by the keys that tools name."""
+    def exclusive_in(self, owner: str, session: str) -> Callable[[str], AbstractAsyncContextManager[None]]:
+        """Locks of an owner's session, by the keys that tools name."""
+        return partial(self._alone, owner, session)
 
-        def lock(key: str) -> asyncio.Lock:
-            found = self._locks.get((session, key))
-            if found is None:
-                found = self._locks[session, key] = asyncio.Lock()
-            return found
+    @asynccontextmanager
+    async def _alone(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
+        from ronda.store.claims import claimed  # most tools name no key
 
-        return lock
+        name = f"exclusive {(session, key)!r}"
+        found = self._locks.get((owner, name))
+        if found is None:
+            found = self._locks[owner, name] = asyncio.Lock()
+        # The lock is for those of this process, who are woken in turn; the claim for all.
+        async with found, claimed(self._claims, owner, name):
+            yield
 
     async def stop(self, timeout: float) -> None:
         """Cancel what is under way and wait until it has said so; its clients hear of it. A tool may not care: it is left."""

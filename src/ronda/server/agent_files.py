@@ -66,7 +66,7 @@ class AgentFiles:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
-    def find(self, name: str, owner: str) -> Served | None:
+    async def find(self, name: str, owner: str) -> Served | None:
         known = self._look_at(name)
         if known is None:
             self._known.pop(name, None)

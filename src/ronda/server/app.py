@@ -32,9 +32,8 @@ from ronda.server.routing import WEBSOCKET, Routes
 from ronda.server.runs import Runs
 from ronda.server.toolbox import Toolbox, load_tools
 from ronda.store import StoreError
-from ronda.store.agents import Agents
-from ronda.store.catalog import MEMORY, Catalog
-from ronda.store.conversations import Conversations
+from ronda.store.catalog import Catalog
+from ronda.store.memory import MemoryCatalog
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
@@ -53,23 +52,20 @@ class Server:
         tools: Sequence[Tool] = (),
         tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
-        catalog: str = MEMORY,  # the file that keeps what clients make
+        catalog: Catalog | None = None,  # keeps what clients make; None forgets it with this object
         auth: Auth | None = None,
     ) -> None:
         self.config = config
         self.auth = auth or AnyBearer()
-        self.runs = Runs(journal)
-        self.responses = Responses()
+        self.catalog: Catalog = catalog or MemoryCatalog()
+        self.runs = Runs(journal, self.catalog.claims)
+        self.responses = Responses(self.catalog)
         if provider is None:
             where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
             where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
             provider = open_provider(config.model, where)
         self.models = Models(config.model, provider, config.aliases)
-        self.catalog = Catalog(catalog)
-        self.agents = Agents(self.catalog)
-        self.conversations = Conversations(self.catalog)
-        self.conversing: set[tuple[str, str]] = set()  # conversations that are being answered in: whose, and which
-        self.models.add(StoredAgents(self.agents, self.models))
+        self.models.add(StoredAgents(self.catalog.agents, self.models))
         self.agent_files: AgentFiles | None = None
         all_tools = list(tools)
         callbacks = dict(tool_callbacks or {})
@@ -149,7 +145,7 @@ class App:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._server.runs.close()
-        self._server.catalog.close()
+        await self._server.catalog.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 

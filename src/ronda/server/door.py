@@ -176,7 +176,7 @@ class Exchange:
     async def _prepare(self) -> None:
         server, asked = self._server, self._asked
         owner = self._request.owner
-        served = self._served or server.models.find(asked.model, owner)
+        served = self._served or await server.models.find(asked.model, owner)
         rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
         turns: tuple[Turn, ...] = asked.turns
         parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together

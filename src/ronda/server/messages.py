@@ -85,7 +85,7 @@ async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Ser
     """The request in the words of the model that will answer it."""
     version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
     asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
-    served = server.models.find(asked.model, request.owner)
+    served = await server.models.find(asked.model, request.owner)
     if served.spec.partition(":")[0] == API:
         return for_anthropic(asked), served
     thinks = _can_think(served, asked)

@@ -90,7 +90,7 @@ def beside(declared: tuple[ToolSpec, ...], asked: tuple[ToolSpec, ...]) -> tuple
 class Source(Protocol):
     """Keeps agents: everybody's, or each of one owner's."""
 
-    def find(self, name: str, owner: str) -> Served | None: ...
+    async def find(self, name: str, owner: str) -> Served | None: ...
 
     def names(self) -> Iterable[str]: ...
 
@@ -108,18 +108,18 @@ class Models:
     def add(self, source: Source) -> None:
         self._sources.append(source)
 
-    def named(self, name: str, owner: str = "") -> Served | None:
+    async def named(self, name: str, owner: str = "") -> Served | None:
         """What goes by this very name."""
         found = self._names.get(name)
         if found is not None:
             return found
         for source in self._sources:
-            if (found := source.find(name, owner)) is not None:
+            if (found := await source.find(name, owner)) is not None:
                 return found
         return None
 
-    def find(self, name: str, owner: str = "") -> Served:
-        if (found := self.named(name, owner)) is not None:
+    async def find(self, name: str, owner: str = "") -> Served:
+        if (found := await self.named(name, owner)) is not None:
             return found
         if self._takes_any:
             return self._default

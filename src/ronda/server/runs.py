@@ -24,6 +24,7 @@ from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.toolbox import Offer
+from ronda.store.claims import Claims
 
 _HANDED_OUT = 4096  # calls of mixed turns that are remembered, beside what the journal knows
 _SAME_ID = 16  # conversations whose calls have the same id
@@ -44,10 +45,10 @@ async def _start_child(
 
 
 class Runs:
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, claims: Claims) -> None:
         self.journal = journal
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
-        self.host = Host()
+        self.host = Host(claims)
         self.live = self.host.live
         self.logs = self.host.logs
         self._handed: dict[tuple[str, str], list[_Handed]] = {}  # by owner and call, the oldest first
@@ -79,7 +80,7 @@ class Runs:
         run = Run(started)
         live = LiveRun(run, provider, offer.handlers, journal, self.host)
         if plan.tools:
-            live.exclusive = self.host.exclusive_in(session or run.id)
+            live.exclusive = self.host.exclusive_in(owner, session or run.id)
             live.start_child_of = _start_child
             live.add_tap(partial(self._hand_out, run, journal, tuple(said) or turns, other_ids))
         return live

@@ -38,17 +38,18 @@ async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
     for need in server.toolbox.lacks(asked.needs):
         raise NotHere(need)
-    served = _target(server, asked, request.owner)
+    served = await _target(server, asked, request.owner)
     heavy = is_heavy(asked.turns)
     return Json(await aside(_checked, served, asked) if heavy else _checked(served, asked))
 
 
-def _target(server: Server, asked: Asked, owner: str) -> Served:
+async def _target(server: Server, asked: Asked, owner: str) -> Served:
     provider, _, name = asked.model.partition(":")
     if provider not in _BY_SPEC or not name:
-        return server.models.find(asked.model, owner)
+        return await server.models.find(asked.model, owner)
     # A spec means that model, also where the server answers to any name.
-    return server.models.named(asked.model, owner) or Served(name, asked.model, open_provider(asked.model, Where()))
+    named = await server.models.named(asked.model, owner)
+    return named or Served(name, asked.model, open_provider(asked.model, Where()))
 
 
 def _checked(served: Served, asked: Asked) -> bytes:

@@ -1,4 +1,10 @@
-"""Connections and migrations for whoever keeps something. What is kept is not known here."""
+"""What is kept, and by whom: small async protocols, each with a store in memory and one in a SQLite file.
+
+catalog         all that clients and operators made: agents, conversations, keys, secrets, claims
+agents …        what of each is kept, and how it is asked for. What it means is not known here
+memory          stores that forget with their process
+sqlite_…        stores in a file, which several processes may share
+"""
 
 from __future__ import annotations
 
@@ -15,3 +21,9 @@ class StoreError(RondaError):
         self.path = path
         self.is_logged = False
         self.problem = problem  # without the place, which is the operator's business
+
+
+class Taken(RondaError):
+    """Somebody else has written what was to be written here."""
+
+    status_hint = 409

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from ronda.errors import RondaError
-from ronda.store.catalog import Catalog
-
-
-class Taken(RondaError):
-    """Somebody else has written this place of the conversation."""
-
-    status_hint = 409
+from ronda.store import Taken
 
 
 class ConversationRow(Struct, frozen=True):
@@ -31,50 +24,24 @@ class RunRow(Struct, frozen=True):
     upto: int | None = None
 
 
-class Conversations:
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+class Conversations(Protocol):
+    """A conversation is known by its owner and its id."""
 
-    def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None:
-        with self._catalog.writing() as db:
-            db.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", (id, owner, now, now, body))
-            db.executemany(
-                "INSERT INTO conversation_run VALUES (?, ?, ?, ?)",
-                [(id, position, row.run, row.upto) for position, row in enumerate(runs)],
-            )
+    async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None: ...
 
-    def find(self, owner: str, id: str) -> ConversationRow | None:
-        found = self._catalog.rows(
-            "SELECT id, created, updated, body FROM conversation WHERE id = ? AND owner = ?", id, owner
-        )
-        return _row(found[0]) if found else None
+    async def find(self, owner: str, id: str) -> ConversationRow | None: ...
 
-    def of(self, owner: str) -> list[ConversationRow]:
-        found = self._catalog.rows(
-            "SELECT id, created, updated, body FROM conversation WHERE owner = ? ORDER BY created, rowid", owner
-        )
-        return [_row(row) for row in found]
+    async def of(self, owner: str) -> list[ConversationRow]:
+        """All of an owner's, in the order they were begun."""
 
-    def runs(self, id: str) -> list[RunRow]:
-        found = self._catalog.rows(
-            "SELECT run, upto FROM conversation_run WHERE conversation = ? ORDER BY position", id
-        )
-        return [RunRow(*row) for row in found]
+    async def runs(self, owner: str, id: str) -> list[RunRow]: ...
 
-    def add_run(self, id: str, position: int, run: str, now: float) -> None:
-        """`position` is how many runs there were when the new one was made: if there are more by now, it must not count."""
-        try:
-            with self._catalog.writing() as db:
-                db.execute("INSERT INTO conversation_run VALUES (?, ?, ?, NULL)", (id, position, run))
-                db.execute("UPDATE conversation SET updated = ? WHERE id = ?", (now, id))
-        except sqlite3.IntegrityError as error:
-            raise Taken(f"the conversation '{id}' went on, or ended, while this request was read; try again") from error
+    async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
+        """`position` is how many runs there were when the new one was made. Raises Taken if there are more by now, or if
+        the conversation was deleted: then the new one must not count."""
 
-    def delete(self, id: str) -> None:
-        with self._catalog.writing() as db:
-            db.execute("DELETE FROM conversation WHERE id = ?", (id,))
+    async def delete(self, owner: str, id: str) -> bool: ...
 
 
-def _row(row: tuple[str, float, float, bytes]) -> ConversationRow:
-    id, created, updated, body = row
-    return ConversationRow(id, created, updated, Raw(body))
+def went_on(id: str) -> Taken:
+    return Taken(f"the conversation '{id}' went on, or ended, while this request was read; try again")

@@ -70,8 +70,11 @@ class RunListContract:
                 journal.append(reason, [RunFinished(reason, at=2.0)])
                 journal.release(reason)
             page = await journal.list_runs("ann")
-            assert {one.run: one.state for one in page.runs} == {**ends, "running": "running"}
-            assert {one.run: one.ended is None for one in page.runs} == {**dict.fromkeys(ends, False), "running": True}
+            expected = [
+                *reversed([(reason, state, False) for reason, state in ends.items()]),
+                ("running", "running", True),
+            ]
+            assert [(one.run, one.state, one.ended is None) for one in page.runs] == expected
 
     async def test_33_a_run_waits_from_its_release_until_it_goes_on(self) -> None:
         async with self.opened() as journal:

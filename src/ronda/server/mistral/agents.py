@@ -53,16 +53,16 @@ class StoredAgents:
     def names(self) -> Iterable[str]:
         return ()  # whose would be listed?
 
-    def find(self, name: str, owner: str) -> ServedAgent | None:
+    async def find(self, name: str, owner: str) -> ServedAgent | None:
         id, _, version = name.partition("@")
         if not id.startswith(PREFIX):
             return None
-        row = self._rows.find(owner, id, version or None)
-        return self._served(row, owner) if row is not None else None
+        row = await self._rows.find(owner, id, version or None)
+        return await self._served(row, owner) if row is not None else None
 
-    def _served(self, row: AgentRow, owner: str) -> ServedAgent:
+    async def _served(self, row: AgentRow, owner: str) -> ServedAgent:
         agent = read_kept(row.body)
-        base = find_model(self._models, agent.model, owner)
+        base = await find_model(self._models, agent.model, owner)
         if base is None:
             raise NotFound(
                 f"the agent '{row.id}' uses the model '{agent.model[:200]}', which this server does not have; update it",
@@ -107,12 +107,12 @@ def _beginning(base: Served, instructions: str | None) -> Any:
     return begin
 
 
-def find_model(models: Models, name: str, owner: str) -> Served | None:
+async def find_model(models: Models, name: str, owner: str) -> Served | None:
     """A model that agents and conversations may name; none for an agent, which is no model."""
     if name.startswith(PREFIX):
         return None
     try:
-        found = models.find(name, owner)
+        found = await models.find(name, owner)
     except NotFound:
         return None
     return found if found.opener is None else None
@@ -121,19 +121,21 @@ def find_model(models: Models, name: str, owner: str) -> Served | None:
 # ---- addresses --------------------------------------------------------------------------------------------------------
 
 
-def _row(server: Server, request: Incoming, version: int | str | None = None) -> AgentRow:
-    return _find(server, request.owner, request.places["agent_id"], version)
+async def _row(server: Server, request: Incoming, version: int | str | None = None) -> AgentRow:
+    return await _find(server, request.owner, request.places["agent_id"], version)
 
 
-def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
-    row = server.agents.find(owner, id, version)
+async def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
+    row = await server.catalog.agents.find(owner, id, version)
     if row is None:
-        known = server.agents.find(owner, id) is not None
-        what = (
-            f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
-        )
-        raise NotFound(what, param="agent_id", code="agent_not_found")
+        raise await _missing(server, owner, id, version)
     return row
+
+
+async def _missing(server: Server, owner: str, id: str, version: int | str | None = None) -> NotFound:
+    known = await server.catalog.agents.find(owner, id) is not None
+    what = f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
+    return NotFound(what, param="agent_id", code="agent_not_found")
 
 
 def _shown(row: AgentRow) -> dict[str, Any]:
@@ -152,17 +154,17 @@ def _json(value: Any) -> Json:
     return Json(encode(value))
 
 
-def _check(server: Server, agent: AgentBody, owner: str) -> None:
-    if find_model(server.models, agent.model, owner) is None:
+async def _check(server: Server, agent: AgentBody, owner: str) -> None:
+    if await find_model(server.models, agent.model, owner) is None:
         there_is = ", ".join(f"'{name}'" for name in server.models.listed)
         refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
     declared = agent.declared()
     server.toolbox.offer(declared.specs, 0, needs=declared.needs)  # says if a name is taken, or something is not here
 
 
-def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:
+async def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:
     for at, id in enumerate(handoffs or ()):
-        if server.agents.find(owner, id) is None:
+        if await server.catalog.agents.find(owner, id) is None:
             msg = f"the agent '{id[:200]}' does not exist, so nothing can be handed over to it"
             refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
 
@@ -170,14 +172,14 @@ def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> N
 async def create(server: Server, request: Incoming) -> ASGIApp:
     agent = await request.read(server.config.max_body, read_create)
     owner = request.owner
-    _check(server, agent, owner)
-    _check_handoffs(server, agent.handoffs, owner)
+    await _check(server, agent, owner)
+    await _check_handoffs(server, agent.handoffs, owner)
     id = new_id("ag")
-    server.agents.create(owner, id, keep(agent), time.time())
-    return _json(_shown(_find(server, owner, id)))
+    await server.catalog.agents.create(owner, id, keep(agent), time.time())
+    return _json(_shown(await _find(server, owner, id)))
 
 
-def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
+async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
     chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
     sources = asks.texts("sources")
     for source in sources:
@@ -188,7 +190,7 @@ def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
         return []
     metadata = asks.metadata()
     found = []
-    for row in server.agents.of(request.owner):
+    for row in await server.catalog.agents.of(request.owner):
         agent = read_kept(row.body)
         if (
             (chat is None or row.deployment_chat == chat)
@@ -204,14 +206,14 @@ def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
 async def list_agents(server: Server, request: Incoming) -> ASGIApp:
     asks = Asks(request)
     first, last = asks.page(20)
-    return _json([_shown(row) for row in _listed(server, request, asks)[first:last]])
+    return _json([_shown(row) for row in (await _listed(server, request, asks))[first:last]])
 
 
 async def list_pages(server: Server, request: Incoming) -> ASGIApp:
     """The same with a cursor: the last agent of the page before."""
     asks = Asks(request)
     size = asks.number("page_size", 20, 1, 1000)
-    rows = _listed(server, request, asks)
+    rows = await _listed(server, request, asks)
     if after := asks.text("page_token"):
         at = next((at for at, row in enumerate(rows) if row.id == after), None)
         if at is None:
@@ -222,42 +224,45 @@ async def list_pages(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def get(server: Server, request: Incoming) -> ASGIApp:
-    return _json(_shown(_row(server, request, Asks(request).text("agent_version") or None)))
+    return _json(_shown(await _row(server, request, Asks(request).text("agent_version") or None)))
 
 
 async def update(server: Server, request: Incoming) -> ASGIApp:
-    row = _row(server, request)
+    row = await _row(server, request)
     before = read_kept(row.body)
     agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
-    _check(server, agent, request.owner)
+    await _check(server, agent, request.owner)
     if (
         agent.handoffs is not before.handoffs
     ):  # said anew: who was deleted since must not keep an agent from being changed
-        _check_handoffs(server, agent.handoffs, request.owner)
-    server.agents.update(row.id, keep(agent), row.deployment_chat if chat is None else chat, time.time())
-    return _json(_shown(_row(server, request)))
+        await _check_handoffs(server, agent.handoffs, request.owner)
+    chat = row.deployment_chat if chat is None else chat
+    await server.catalog.agents.update(request.owner, row.id, keep(agent), chat, time.time())
+    return _json(_shown(await _row(server, request)))
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
-    server.agents.delete(_row(server, request).id)
+    if not await server.catalog.agents.delete(request.owner, request.places["agent_id"]):
+        raise await _missing(server, request.owner, request.places["agent_id"])
     return Response(status_code=204)
 
 
 async def switch_version(server: Server, request: Incoming) -> ASGIApp:
     version = Asks(request).number("version", None)
-    row = _row(server, request, version)
-    server.agents.switch(row.id, version, time.time())
-    return _json(_shown(_row(server, request)))
+    owner, id = request.owner, request.places["agent_id"]
+    if not await server.catalog.agents.switch(owner, id, version, time.time()):
+        raise await _missing(server, owner, id, version)
+    return _json(_shown(await _row(server, request)))
 
 
 async def list_versions(server: Server, request: Incoming) -> ASGIApp:
     first, last = Asks(request).page(20)
-    row = _row(server, request)
-    return _json([_shown(_row(server, request, version)) for version in row.versions[first:last]])
+    row = await _row(server, request)
+    return _json([_shown(await _row(server, request, version)) for version in row.versions[first:last]])
 
 
 async def get_version(server: Server, request: Incoming) -> ASGIApp:
-    return _json(_shown(_row(server, request, request.places["version"])))
+    return _json(_shown(await _row(server, request, request.places["version"])))
 
 
 def _alias(row: AliasRow) -> dict[str, Any]:
@@ -275,17 +280,21 @@ async def set_alias(server: Server, request: Incoming) -> ASGIApp:
     if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
         msg = "it must be 1 to 64 printable characters, without '@' and not a number"
         refuse("value_error", ("query", "alias"), msg, alias)
-    row = _row(server, request, version)
-    return _json(_alias(server.agents.set_alias(row.id, alias, version, time.time())))
+    owner, id = request.owner, request.places["agent_id"]
+    row = await server.catalog.agents.set_alias(owner, id, alias, version, time.time())
+    if row is None:
+        raise await _missing(server, owner, id, version)
+    return _json(_alias(row))
 
 
 async def list_aliases(server: Server, request: Incoming) -> ASGIApp:
-    return _json([_alias(row) for row in server.agents.aliases(_row(server, request).id)])
+    row = await _row(server, request)
+    return _json([_alias(one) for one in await server.catalog.agents.aliases(request.owner, row.id)])
 
 
 async def delete_alias(server: Server, request: Incoming) -> ASGIApp:
     alias = Asks(request).needed("alias")
-    id = _row(server, request).id
-    if not server.agents.delete_alias(id, alias):
+    id = (await _row(server, request)).id
+    if not await server.catalog.agents.delete_alias(request.owner, id, alias):
         raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
     return Response(status_code=204)

@@ -29,18 +29,20 @@ if TYPE_CHECKING:
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     owner = request.owner
     asked = await request.read(server.config.max_body, read_completion)
-    served = find_agent(server, asked.model, owner)
+    served = await find_agent(server, asked.model, owner)
     asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
     if isinstance(served, ServedAgent) and served.agent.handoffs:
         by = await asked_by(server.runs, asked.turns, owner)
-        if by is not None and (there := _still_there(server, by, owner)) is not None:
+        if by is not None and (there := await _still_there(server, by, owner)) is not None:
             asked, served = _instead(asked), there
-    return await _exchange(server, request, asked, served, 0).answer()
+    return await (await _exchange(server, request, asked, served, 0)).answer()
 
 
-def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served: Served, handed: int) -> Remembering:
+async def _exchange(
+    server: Server, request: Incoming, asked: CompletionAsked, served: Served, handed: int
+) -> Remembering:
     """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
-    given = offered(server, served, request.owner, asked, "server")
+    given = await offered(server, served, request.owner, asked, "server")
     served, mine = given.served, asked
     if asked.chose and not handed:
         served = structs.replace(served, choice=AUTO)
@@ -50,11 +52,13 @@ def _exchange(server: Server, request: Incoming, asked: CompletionAsked, served:
     mine = structs.replace(mine, about={**asked.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
     mine = fitted(mine, served)
 
-    def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Remembering:
+    async def ask_next(
+        agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int
+    ) -> Remembering:
         following = structs.replace(
             _instead(asked), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
         )
-        return _exchange(server, request, following, agent, handed)
+        return await _exchange(server, request, following, agent, handed)
 
     exchange = Remembering(server, request, mine, CompletionAnswer, mistral_error, served)
     exchange.given, exchange.ask_next = given, ask_next
@@ -67,17 +71,17 @@ def _instead(asked: CompletionAsked) -> CompletionAsked:
     return structs.replace(asked, about=about | INSTEAD)
 
 
-def _still_there(server: Server, id: str, owner: str) -> Served | None:
+async def _still_there(server: Server, id: str, owner: str) -> Served | None:
     try:
-        return server.models.find(id, owner)
+        return await server.models.find(id, owner)
     except NotFound:
         return None
 
 
-def find_agent(server: Server, id: str, owner: str) -> Served:
+async def find_agent(server: Server, id: str, owner: str) -> Served:
     """An agent of this owner's, of everybody's, or a model: an agent that brings nothing along."""
     try:
-        return server.models.find(id, owner)
+        return await server.models.find(id, owner)
     except NotFound as error:
         if error.code != "model_not_found":
             raise

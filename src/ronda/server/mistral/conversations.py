@@ -7,8 +7,9 @@ last of them leaves it to. One request at a time goes on with a conversation: an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, structs
@@ -19,7 +20,7 @@ from ronda.core.events import RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
-from ronda.errors import NotFound, RondaError
+from ronda.errors import NotFound
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
@@ -39,7 +40,8 @@ from ronda.server.mistral.history import (
 from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
 from ronda.server.runs import new_id
-from ronda.store.conversations import ConversationRow, RunRow, Taken
+from ronda.store import Taken
+from ronda.store.conversations import ConversationRow, RunRow
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation import ConversationAnswer
@@ -64,13 +66,17 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
+# Makes a run part of its conversation.
+Keep: TypeAlias = Callable[[Run], Awaitable[None]]
+
+
 # ---- answering --------------------------------------------------------------------------------------------------------
 
 
 class _Answering(Handing):
     """An exchange whose run becomes part of a conversation before it is driven."""
 
-    kept: Callable[[Run], None] | None = None
+    kept: Keep | None = None
 
     @property
     def _outlives_process(self) -> bool:
@@ -81,14 +87,14 @@ class _Answering(Handing):
 
     async def _prepare(self) -> None:
         await super()._prepare()
-        self.added(self._lives[0].run)
+        await self.added(self._lives[0].run)
 
-    def added(self, run: Run) -> None:
+    async def added(self, run: Run) -> None:
         if self.kept is None:
             return
         try:
-            self.kept(run)
-        except RondaError as error:
+            await self.kept(run)
+        except BaseException as error:
             # Its input is in the journal already: say there that nothing came of it.
             why = "the conversation went on" if isinstance(error, Taken) else str(error)
             journal = self._server.runs.journal
@@ -106,9 +112,9 @@ class _Answering(Handing):
             task.add_done_callback(lambda _: call())
 
 
-def _served(server: Server, about: ConversationBody, owner: str) -> Served:
+async def _served(server: Server, about: ConversationBody, owner: str) -> Served:
     if about.agent is not None:
-        base = find_model(server.models, about.agent.model, owner)
+        base = await find_model(server.models, about.agent.model, owner)
         if base is None:
             there_is = ", ".join(f"'{name}'" for name in server.models.listed)
             raise NotFound(
@@ -119,7 +125,7 @@ def _served(server: Server, about: ConversationBody, owner: str) -> Served:
         return serve_agent(about.agent, base)
     assert about.agent_id is not None
     version = about.agent_version
-    return find_agent(server, about.agent_id if version is None else f"{about.agent_id}@{version}", owner)
+    return await find_agent(server, about.agent_id if version is None else f"{about.agent_id}@{version}", owner)
 
 
 async def _answer(
@@ -130,28 +136,36 @@ async def _answer(
     wish: Wish,
     turns: tuple[Turn, ...],
     parent: Said | None,
-    kept: Callable[[Run], None] | None,
+    kept: Keep | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
-    served = _served(server, about, request.owner)
-    exchange = _exchange(server, request, id, about, wish, served, turns, from_run, kept, 0)
-    claimed = (request.owner, id)
-    if claimed in server.conversing:
-        raise _busy(id)
-    server.conversing.add(claimed)
-    try:
-        answer = await exchange.answer()
-    except BaseException:
-        server.conversing.discard(claimed)
-        raise
-    if wish.stream:
-        exchange.when_over(lambda: server.conversing.discard(claimed))
-    else:
-        server.conversing.discard(claimed)
+    served = await _served(server, about, request.owner)
+    exchange = await _exchange(server, request, id, about, wish, served, turns, from_run, kept, 0)
+    answer = await exchange.answer()
+    exchange.when_over(partial(server.catalog.claims.release, request.owner, _claim_of(id)))
     return answer
 
 
-def _exchange(
+async def _alone(server: Server, owner: str, id: str, answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
+    """Answer in a conversation that nobody else, here or in another process, answers in until this is over."""
+    if not await server.catalog.claims.claim(owner, _claim_of(id)):
+        raise _busy(id)
+    try:
+        return await answer()
+    except BaseException:
+        server.catalog.claims.release(owner, _claim_of(id))
+        raise
+
+
+def _busy(id: str) -> Busy:
+    return Busy(f"another request is being answered in the conversation '{id}'; wait for it", code="conversation_busy")
+
+
+def _claim_of(id: str) -> str:
+    return f"conversation {id}"
+
+
+async def _exchange(
     server: Server,
     request: Incoming,
     id: str,
@@ -160,7 +174,7 @@ def _exchange(
     served: Served,
     turns: tuple[Turn, ...],
     parent: tuple[str, int] | None,
-    kept: Callable[[Run], None] | None,
+    kept: Keep | None,
     handed: int,
 ) -> _Answering:
     """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
@@ -195,23 +209,19 @@ def _exchange(
         hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
         guarded=guarded(guards),
     )
-    given = offered(server, served, request.owner, asked, wish.execution)
+    given = await offered(server, served, request.owner, asked, wish.execution)
     served = given.served
     asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
     asked = fitted(asked, served)
 
-    def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> _Answering:
+    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> _Answering:
         now = structs.replace(about, agent_id=agent.id, agent_version=None)
         rest = structs.replace(wish, entries=[])
-        return _exchange(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
+        return await _exchange(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
 
     exchange = _Answering(server, request, asked, ConversationAnswer, mistral_error, served)
     exchange.kept, exchange.given, exchange.ask_next = kept, given, ask_next
     return exchange
-
-
-def _busy(id: str) -> Busy:
-    return Busy(f"another request is being answered in the conversation '{id}'; wait for it", code="conversation_busy")
 
 
 async def start(server: Server, request: Incoming) -> ASGIApp:
@@ -232,23 +242,27 @@ async def _begin(
     id, owner = new_id("conv"), request.owner
     count = len(rows)
 
-    def kept(run: Run) -> None:
+    async def kept(run: Run) -> None:
         nonlocal count
         if count == len(rows):
-            server.conversations.create(owner, id, keep_conversation(about), run.start.at, [*rows, RunRow(run.id)])
+            body, runs = keep_conversation(about), [*rows, RunRow(run.id)]
+            await server.catalog.conversations.create(owner, id, body, run.start.at, runs)
         else:
-            server.conversations.add_run(id, count, run.id, run.start.at)
+            await server.catalog.conversations.add_run(owner, id, count, run.id, run.start.at)
         count += 1
 
-    return await _answer(server, request, id, about, wish, turns, parent, kept if wish.store else None)
+    keep = kept if wish.store else None
+    return await _alone(server, owner, id, partial(_answer, server, request, id, about, wish, turns, parent, keep))
 
 
 async def append(server: Server, request: Incoming) -> ASGIApp:
     wish = await request.read(server.config.max_body, read_append)
-    row = _row(server, request)
-    if (request.owner, row.id) in server.conversing:
-        raise _busy(row.id)
-    rows = server.conversations.runs(row.id)
+    row = await _row(server, request)
+    return await _alone(server, request.owner, row.id, partial(_append, server, request, row, wish))
+
+
+async def _append(server: Server, request: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
+    rows = await server.catalog.conversations.runs(request.owner, row.id)
     history = await _history(server, request, row, rows)
     if history.busy:
         raise _busy(row.id)
@@ -259,9 +273,9 @@ async def append(server: Server, request: Incoming) -> ASGIApp:
     turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
     count = len(rows)
 
-    def kept(run: Run) -> None:
+    async def kept(run: Run) -> None:
         nonlocal count
-        server.conversations.add_run(row.id, count, run.id, run.start.at)
+        await server.catalog.conversations.add_run(request.owner, row.id, count, run.id, run.start.at)
         count += 1
 
     about = agent_after(read_conversation(row.body), last)
@@ -270,8 +284,8 @@ async def append(server: Server, request: Incoming) -> ASGIApp:
 
 async def restart(server: Server, request: Incoming) -> ASGIApp:
     said, wish = await request.read(server.config.max_body, read_restart)
-    row = _row(server, request)
-    history = await _history(server, request, row, server.conversations.runs(row.id))
+    row = await _row(server, request)
+    history = await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
     rows = history.before(said.from_entry_id)
     shared = [Said(kept, one.run, one.events) for kept, one in zip(rows, history.said, strict=False)]
     last = shared[-1]
@@ -286,9 +300,9 @@ async def restart(server: Server, request: Incoming) -> ASGIApp:
 # ---- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _row(server: Server, request: Incoming) -> ConversationRow:
+async def _row(server: Server, request: Incoming) -> ConversationRow:
     id = request.places["conversation_id"]
-    row = server.conversations.find(request.owner, id)
+    row = await server.catalog.conversations.find(request.owner, id)
     if row is None:
         raise NotFound(
             f"the conversation '{id[:200]}' does not exist", param="conversation_id", code="conversation_not_found"
@@ -312,7 +326,7 @@ async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
     first, last = asks.page(100)
     metadata = asks.metadata()
     found = []
-    for row in server.conversations.of(request.owner):
+    for row in await server.catalog.conversations.of(request.owner):
         about = read_conversation(row.body)
         if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
             found.append(row)
@@ -322,28 +336,33 @@ async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
 async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dict[str, Any]:
     about = read_conversation(row.body)
     if about.agent_id is not None:
-        rows = server.conversations.runs(row.id)
+        rows = await server.catalog.conversations.runs(request.owner, row.id)
         about = agent_after(about, await last_said(server.runs, rows, request.owner))
     return write_conversation(row.id, about, row.created, row.updated)
 
 
 async def get(server: Server, request: Incoming) -> ASGIApp:
-    return Json(encode(await _shown(server, request, _row(server, request))))
+    return Json(encode(await _shown(server, request, await _row(server, request))))
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
-    server.conversations.delete(_row(server, request).id)
+    row = await _row(server, request)
+    await server.catalog.conversations.delete(request.owner, row.id)
     return Response(status_code=204)
 
 
 async def history(server: Server, request: Incoming) -> ASGIApp:
-    row = _row(server, request)
-    entries = (await _history(server, request, row, server.conversations.runs(row.id))).entries
+    row = await _row(server, request)
+    entries = (
+        await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+    ).entries
     return Json(encode({"object": "conversation.history", "conversation_id": row.id, "entries": entries}))
 
 
 async def messages(server: Server, request: Incoming) -> ASGIApp:
-    row = _row(server, request)
-    entries = (await _history(server, request, row, server.conversations.runs(row.id))).entries
+    row = await _row(server, request)
+    entries = (
+        await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+    ).entries
     said = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
     return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": said}))

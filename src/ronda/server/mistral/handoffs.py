@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -65,11 +65,12 @@ class Offered(Struct, frozen=True):
     agents: dict[str, ServedAgent] = {}
 
 
-def offered(server: Server, served: Served, owner: str, asked: Asked, execution: Execution) -> Offered:
+async def offered(server: Server, served: Served, owner: str, asked: Asked, execution: Execution) -> Offered:
     """What an agent may hand over to in this request: agents that are there, and could answer."""
     if not isinstance(served, ServedAgent):
         return Offered(served)
-    found = [agent for id in dict.fromkeys(served.agent.handoffs or ()) if (agent := _target(server, id, owner))]
+    targets = [await _target(server, id, owner) for id in dict.fromkeys(served.agent.handoffs or ())]
+    found = [agent for agent in targets if agent is not None]
     if not found:
         return Offered(served)
     taken = {*server.toolbox.names, *[spec.name for spec in (*served.declared, *asked.tools)]}
@@ -88,16 +89,16 @@ def offered(server: Server, served: Served, owner: str, asked: Asked, execution:
     return Offered(structs.replace(served, tools=(*served.tools, *own)), ways, agents)
 
 
-def _target(server: Server, id: str, owner: str) -> ServedAgent | None:
+async def _target(server: Server, id: str, owner: str) -> ServedAgent | None:
     try:
-        found = server.models.find(id, owner)
+        found = await server.models.find(id, owner)
     except RondaError:  # deleted since, or its model is gone
         return None
     return found if isinstance(found, ServedAgent) else None
 
 
 # The next agent, the conversation so far, the run it goes on from, and how many handoffs this makes → its exchange.
-AskNext: TypeAlias = "Callable[[ServedAgent, tuple[Turn, ...], tuple[str, int], int], Handing]"
+AskNext: TypeAlias = "Callable[[ServedAgent, tuple[Turn, ...], tuple[str, int], int], Awaitable[Handing]]"
 
 
 class Handing(Exchange):
@@ -120,7 +121,7 @@ class Handing(Exchange):
         if self.is_first and self._may_hand_over:
             self._lives = [_Chain(self, live) for live in self._lives]
 
-    def added(self, run: Run) -> None:
+    async def added(self, run: Run) -> None:
         """A run of this request was journaled, and is about to be driven."""
 
     async def after(self, live: LiveRun, first: Handing, sibling: int) -> Handing:
@@ -137,13 +138,13 @@ class Handing(Exchange):
             assert handoff is not None
             assert self.ask_next is not None
             assert self.given is not None
-            following = self.ask_next(self.given.agents[handoff.call.name], turns, (run.id, live.facts), handed)
+            following = await self.ask_next(self.given.agents[handoff.call.name], turns, (run.id, live.facts), handed)
             following._follow(first, sibling)
             await following._prepare()
         except Busy:
             raise
         except RondaError as error:
-            return self._failed(live, first, sibling, turns, str(error))
+            return await self._failed(live, first, sibling, turns, str(error))
         return following
 
     def _follow(self, first: Handing, sibling: int) -> None:
@@ -158,7 +159,7 @@ class Handing(Exchange):
         self._make_writer = go_on
         self.is_first = False
 
-    def _failed(self, live: LiveRun, first: Handing, sibling: int, turns: tuple[Turn, ...], why: str) -> Handing:
+    async def _failed(self, live: LiveRun, first: Handing, sibling: int, turns: tuple[Turn, ...], why: str) -> Handing:
         """The next run could not be: that is said as a run that failed, for whoever listens and for the journal."""
         run = live.run
         assert self._served is not None
@@ -180,7 +181,7 @@ class Handing(Exchange):
             keep=self._asked.keep,
         )
         end._lives = [failed]
-        self.added(failed.run)
+        await self.added(failed.run)
         end._make_writer([failed.run])
         failed.end(RunFinished("failed", message=why, at=time.time()))
         return end

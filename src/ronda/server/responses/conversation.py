@@ -40,7 +40,7 @@ async def joined(
     turns = asked.turns
     if asked.named:
         found = {at: await _named_item(server, id, owner, at) for at, id in asked.named}
-        turns = tuple(read_items(asked.items, server.responses.sealer(owner), found))
+        turns = tuple(read_items(asked.items, await server.responses.sealer(owner), found))
     parent = None
     if asked.previous is not None:
         before, parent = await _previous(server, asked.previous, owner, local)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from ronda.host.run import LiveRun
 from ronda.server.door import Exchange, Writer, count
 from ronda.server.exchange import Incoming, Json
 from ronda.server.responses.conversation import Local, joined
+from ronda.store.catalog import Catalog
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
@@ -31,27 +31,30 @@ if TYPE_CHECKING:
 
 
 class Responses:
-    """What a server has for this API: the secret of what is sealed while it runs."""
+    """What a server has for this API: the secret of what is sealed, which is kept."""
 
-    def __init__(self) -> None:
-        self._secret = secrets.token_bytes(32)
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._secret: bytes | None = None
 
-    def sealer(self, owner: str) -> Sealer:
+    async def sealer(self, owner: str) -> Sealer:
+        if self._secret is None:
+            self._secret = await self._catalog.secret("seal")
         return Sealer(self._secret, owner)
 
 
 async def create_response(server: Server, request: Incoming) -> ASGIApp:
     owner = request.owner
-    sealer = server.responses.sealer(owner)
+    sealer = await server.responses.sealer(owner)
     asked = await request.read(server.config.max_body, lambda body: read_request(body, sealer))
     return await answer(server, request, asked)
 
 
 async def compact_response(server: Server, request: Incoming) -> ASGIApp:
     owner = request.owner
-    sealer = server.responses.sealer(owner)
+    sealer = await server.responses.sealer(owner)
     asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
-    served = server.models.find(asked.model, owner)
+    served = await server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
     said = asked.turns[1:] if asked.answer.instructed else asked.turns
     asked = replace(asked, turns=with_task(asked.turns))
@@ -65,11 +68,11 @@ async def compact_response(server: Server, request: Incoming) -> ASGIApp:
 async def count_input(server: Server, request: Incoming) -> ASGIApp:
     """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
     owner = request.owner
-    sealer = server.responses.sealer(owner)
+    sealer = await server.responses.sealer(owner)
     asked = await request.read(
         server.config.max_body, lambda body: request_of({"input": Raw(b'""'), **read_fields(body)}, sealer)
     )
-    served = server.models.find(asked.model, owner)
+    served = await server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
     return Json(
         b'{"object":"response.input_tokens","input_tokens":%d}' % await count(server, served, asked, asked.turns)
@@ -92,9 +95,9 @@ async def answer(
 ) -> ASGIApp:
     """Carry a request out. `sse` is how a stream is written: as server-sent events, or a line per event."""
     owner = request.owner
-    served = server.models.find(asked.model, owner)
+    served = await server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner, local)
-    sealer, progress = server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
+    sealer, progress = await server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
 
     def writer(runs: Sequence[Run]) -> Writer:
         [run] = runs

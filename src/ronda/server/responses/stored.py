@@ -41,6 +41,7 @@ _LONGEST_PAGE = 100
 
 async def retrieve(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
+    sealer = await server.responses.sealer(request.owner)
     events, run = await _found(server, request)
     after = query.whole("starting_after", None, 0, None)
     if not query.truth("stream"):
@@ -51,7 +52,6 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
         return Json(answer.body())
     live = server.runs.live.get(run.id)
     # What is said of its end is read from the run itself, which must be the one that comes to it.
-    sealer = server.responses.sealer(run.start.owner)
     obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
     progress = progress_type(request.header(SDK_LANGUAGE))
     writer = ResponseAnswer(

@@ -1,0 +1,131 @@
+"""Who may do what only one may do at a time: a claim is one holder's, and ends with its process if not before.
+
+In a folder that several processes share, a claim is a lock on a file, which the system lets go of when its process ends.
+In memory there is nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol
+
+from ronda.store import StoreError
+
+if sys.platform != "win32":
+    import fcntl
+
+TRY_AGAIN = 0.02  # seconds between two looks at what another process has claimed
+
+
+class Claims(Protocol):
+    async def claim(self, owner: str, name: str) -> bool:
+        """False if somebody has it: here, or in another process that is alive."""
+
+    def release(self, owner: str, name: str) -> None: ...
+
+
+class MemoryClaims:
+    def __init__(self) -> None:
+        self._held: set[tuple[str, str]] = set()
+
+    async def claim(self, owner: str, name: str) -> bool:
+        if (owner, name) in self._held:
+            return False
+        self._held.add((owner, name))
+        return True
+
+    def release(self, owner: str, name: str) -> None:
+        self._held.discard((owner, name))
+
+
+class FileClaims:
+    """Claims in a folder, which is made with the first of them. (On Windows: among those of this process alone.)"""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._held: dict[tuple[str, str], int] = {}
+
+    async def claim(self, owner: str, name: str) -> bool:
+        if (owner, name) in self._held:
+            return False
+        try:
+            file = self._lock(self._path(owner, name))
+        except OSError as error:
+            raise StoreError(str(self._folder), f"no lock file can be made in it: {error.strerror}") from error
+        if file is None:
+            return False
+        self._held[owner, name] = file
+        return True
+
+    def release(self, owner: str, name: str) -> None:
+        file = self._held.pop((owner, name), None)
+        if file is not None:
+            # Before the lock goes: whoever opened the file meanwhile sees that it is not there any more, and makes another.
+            with suppress(OSError):
+                self._path(owner, name).unlink()
+            os.close(file)
+
+    def close(self) -> None:
+        for owner, name in list(self._held):
+            self.release(owner, name)
+
+    def _path(self, owner: str, name: str) -> Path:
+        text = f"{len(owner)}:{owner}{name}".encode("utf-8", "surrogatepass")
+        return self._folder / blake2b(text, digest_size=16).hexdigest()
+
+    def _lock(self, path: Path) -> int | None:
+        while True:
+            try:
+                file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                continue
+            try:
+                if not _try_lock(file):
+                    os.close(file)
+                    return None
+                if _is_at(path, file):
+                    return file
+            except BaseException:
+                os.close(file)
+                raise
+            os.close(file)  # its holder has just let go of it, and taken it away
+
+
+def _try_lock(file: int) -> bool:
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def _is_at(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+@asynccontextmanager
+async def claimed(claims: Claims, owner: str, name: str) -> AsyncIterator[None]:
+    """Wait for a claim, and hold it."""
+    while True:
+        if await claims.claim(owner, name):
+            break
+        await asyncio.sleep(TRY_AGAIN)
+    try:
+        yield
+    finally:
+        claims.release(owner, name)

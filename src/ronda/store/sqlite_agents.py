@@ -1,0 +1,140 @@
+"""Agents in the tables of a catalog."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Raw
+
+from ronda.store import Taken
+from ronda.store.agents import AgentRow, AliasRow, number_in
+
+if TYPE_CHECKING:
+    from ronda.store.sqlite_catalog import SqliteCatalog
+
+_COLUMNS: Final = """agent.id, agent.version, agent.deployment_chat, agent.created, agent.updated,
+    (SELECT group_concat(version) FROM (SELECT version FROM agent_version WHERE agent = agent.id ORDER BY version))"""
+
+
+class SqliteAgents:
+    def __init__(self, catalog: SqliteCatalog) -> None:
+        self._catalog = catalog
+
+    async def create(self, owner: str, id: str, body: bytes, now: float) -> None:
+        def create(db: sqlite3.Connection) -> None:
+            db.execute("INSERT INTO agent VALUES (?, ?, 0, 0, ?, ?)", (id, owner, now, now))
+            db.execute("INSERT INTO agent_version VALUES (?, 0, ?, ?)", (id, now, body))
+
+        try:
+            await self._catalog.write(create)
+        except sqlite3.IntegrityError as error:
+            raise Taken(f"there is an agent '{id}' already") from error
+
+    async def find(self, owner: str, id: str, version: int | str | None = None) -> AgentRow | None:
+        def find(db: sqlite3.Connection) -> AgentRow | None:
+            row = db.execute(f"SELECT {_COLUMNS} FROM agent WHERE id = ? AND owner = ?", (id, owner)).fetchone()
+            return None if row is None else _with_body(db, row, version)
+
+        return await self._catalog.read(find)
+
+    async def of(self, owner: str) -> list[AgentRow]:
+        def find_all(db: sqlite3.Connection) -> list[AgentRow]:
+            question = f"SELECT {_COLUMNS} FROM agent WHERE owner = ? ORDER BY created, rowid"
+            rows = [_with_body(db, row, None) for row in db.execute(question, (owner,)).fetchall()]
+            return [row for row in rows if row is not None]
+
+        return await self._catalog.read(find_all)
+
+    async def update(self, owner: str, id: str, body: bytes, deployment_chat: bool, now: float) -> bool:
+        def update(db: sqlite3.Connection) -> bool:
+            if not _is_there(db, owner, id):
+                return False
+            (last,) = db.execute("SELECT max(version) FROM agent_version WHERE agent = ?", (id,)).fetchone()
+            db.execute("INSERT INTO agent_version VALUES (?, ?, ?, ?)", (id, last + 1, now, body))
+            db.execute(
+                "UPDATE agent SET version = ?, deployment_chat = ?, updated = ? WHERE id = ?",
+                (last + 1, deployment_chat, now, id),
+            )
+            return True
+
+        return await self._catalog.write(update)
+
+    async def switch(self, owner: str, id: str, version: int, now: float) -> bool:
+        def switch(db: sqlite3.Connection) -> bool:
+            if not _has_version(db, owner, id, version):
+                return False
+            db.execute("UPDATE agent SET version = ?, updated = ? WHERE id = ?", (version, now, id))
+            return True
+
+        return await self._catalog.write(switch)
+
+    async def delete(self, owner: str, id: str) -> bool:
+        def delete(db: sqlite3.Connection) -> bool:
+            return db.execute("DELETE FROM agent WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
+
+        return await self._catalog.write(delete)
+
+    async def aliases(self, owner: str, id: str) -> list[AliasRow]:
+        def find_all(db: sqlite3.Connection) -> list[AliasRow]:
+            rows = db.execute(
+                """SELECT alias, agent_alias.version, agent_alias.created, agent_alias.updated
+                FROM agent_alias JOIN agent ON agent.id = agent_alias.agent
+                WHERE agent = ? AND owner = ? ORDER BY agent_alias.created, alias""",
+                (id, owner),
+            )
+            return [AliasRow(*row) for row in rows.fetchall()]
+
+        return await self._catalog.read(find_all)
+
+    async def set_alias(self, owner: str, id: str, alias: str, version: int, now: float) -> AliasRow | None:
+        def set_alias(db: sqlite3.Connection) -> AliasRow | None:
+            if not _has_version(db, owner, id, version):
+                return None
+            db.execute(
+                """INSERT INTO agent_alias VALUES (:agent, :alias, :version, :now, :now)
+                ON CONFLICT (agent, alias) DO UPDATE SET version = :version, updated = :now""",
+                {"agent": id, "alias": alias, "version": version, "now": now},
+            )
+            question = "SELECT alias, version, created, updated FROM agent_alias WHERE agent = ? AND alias = ?"
+            return AliasRow(*db.execute(question, (id, alias)).fetchone())
+
+        return await self._catalog.write(set_alias)
+
+    async def delete_alias(self, owner: str, id: str, alias: str) -> bool:
+        def delete(db: sqlite3.Connection) -> bool:
+            is_there = _is_there(db, owner, id)
+            statement = "DELETE FROM agent_alias WHERE agent = ? AND alias = ?"
+            return is_there and db.execute(statement, (id, alias)).rowcount > 0
+
+        return await self._catalog.write(delete)
+
+
+def _is_there(db: sqlite3.Connection, owner: str, id: str) -> bool:
+    return db.execute("SELECT 1 FROM agent WHERE id = ? AND owner = ?", (id, owner)).fetchone() is not None
+
+
+def _has_version(db: sqlite3.Connection, owner: str, id: str, version: int) -> bool:
+    question = "SELECT 1 FROM agent_version WHERE agent = ? AND version = ?"
+    return _is_there(db, owner, id) and db.execute(question, (id, version)).fetchone() is not None
+
+
+def _with_body(
+    db: sqlite3.Connection, row: tuple[str, int, int, float, float, str], version: int | str | None
+) -> AgentRow | None:
+    id, current, chat, created, updated, versions = row
+    number = current if version is None else _number(db, id, version)
+    found = db.execute("SELECT body FROM agent_version WHERE agent = ? AND version = ?", (id, number)).fetchone()
+    if found is None:
+        return None
+    numbers = tuple([int(one) for one in versions.split(",")])
+    return AgentRow(id, number, current, numbers, bool(chat), created, updated, Raw(found[0]))
+
+
+def _number(db: sqlite3.Connection, id: str, version: int | str) -> int:
+    if isinstance(version, int):
+        return version
+    if (number := number_in(version)) is not None:
+        return number
+    found = db.execute("SELECT version FROM agent_alias WHERE agent = ? AND alias = ?", (id, version)).fetchone()
+    return -1 if found is None else int(found[0])

@@ -1,0 +1,119 @@
+"""A catalog in a SQLite file, which is made with the first thing that is kept: a server that keeps nothing has no such file.
+
+A thread of its own waits for the disk, and for others who hold the file; the event loop never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Literal, TypeVar
+
+from ronda.store import StoreError
+from ronda.store.claims import FileClaims
+from ronda.store.sqlite import explain, open_database, transaction
+from ronda.store.sqlite_agents import SqliteAgents
+from ronda.store.sqlite_conversations import SqliteConversations
+from ronda.store.sqlite_keys import SqliteKeys
+
+_T = TypeVar("_T")
+
+_MIGRATIONS: Final = (
+    (
+        """CREATE TABLE agent (
+            id TEXT PRIMARY KEY, owner TEXT NOT NULL, version INTEGER NOT NULL, deployment_chat INTEGER NOT NULL,
+            created REAL NOT NULL, updated REAL NOT NULL
+        )""",
+        "CREATE INDEX agent_owner ON agent (owner, created)",
+        """CREATE TABLE agent_version (
+            agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, version INTEGER NOT NULL, created REAL NOT NULL,
+            body BLOB NOT NULL, PRIMARY KEY (agent, version)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE agent_alias (
+            agent TEXT NOT NULL REFERENCES agent ON DELETE CASCADE, alias TEXT NOT NULL, version INTEGER NOT NULL,
+            created REAL NOT NULL, updated REAL NOT NULL, PRIMARY KEY (agent, alias)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE conversation (
+            id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, body BLOB NOT NULL
+        )""",
+        "CREATE INDEX conversation_owner ON conversation (owner, created)",
+        """CREATE TABLE conversation_run (
+            conversation TEXT NOT NULL REFERENCES conversation ON DELETE CASCADE, position INTEGER NOT NULL,
+            run TEXT NOT NULL, upto INTEGER, PRIMARY KEY (conversation, position)
+        ) WITHOUT ROWID""",
+    ),
+    (
+        """CREATE TABLE key (
+            id TEXT PRIMARY KEY, owner TEXT NOT NULL, hash BLOB NOT NULL UNIQUE, created REAL NOT NULL, revoked REAL
+        )""",
+        "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    ),
+)
+
+
+class SqliteCatalog:
+    """Keeps things in the file at `path`. A lock that others keep for longer than `timeout` seconds is an error."""
+
+    def __init__(self, path: str, *, timeout: float = 5.0) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._db: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
+        self.agents = SqliteAgents(self)
+        self.conversations = SqliteConversations(self)
+        self.keys = SqliteKeys(self)
+        self.claims = FileClaims(f"{path}-claims")
+
+    @property
+    def is_there(self) -> bool:
+        return self._db is not None or os.path.exists(self._path)
+
+    async def secret(self, name: str) -> bytes:
+        def find_or_make(db: sqlite3.Connection) -> bytes:
+            db.execute("INSERT OR IGNORE INTO secret VALUES (?, ?)", (name, secrets.token_bytes(32)))
+            value: bytes = db.execute("SELECT value FROM secret WHERE name = ?", (name,)).fetchone()[0]
+            return value
+
+        return await self.write(find_or_make)
+
+    async def read(self, job: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do something in one snapshot."""
+        return await self._do(job, "DEFERRED")
+
+    async def write(self, job: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do something in one transaction. An IntegrityError is the caller's to understand, and raised as it is."""
+        return await self._do(job, "IMMEDIATE")
+
+    async def close(self) -> None:
+        self.claims.close()
+        db, self._db = self._db, None
+        if db is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, db.close)
+        self._thread.shutdown(wait=False)
+
+    async def _do(self, job: Callable[[sqlite3.Connection], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
+        def in_thread() -> _T:
+            try:
+                db = self._open()
+                with transaction(db, kind):
+                    return job(db)
+            except sqlite3.IntegrityError:
+                raise
+            except sqlite3.Error as error:
+                raise explain(self._path, error) from error
+            except UnicodeError as error:  # a lone surrogate is no text
+                raise StoreError(self._path, f"this cannot be written: {error}") from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
+
+    def _open(self) -> sqlite3.Connection:
+        if self._db is None:
+            db = open_database(self._path, _MIGRATIONS, kind="ronda catalog", patience=self._timeout)
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute("PRAGMA wal_autocheckpoint = 1000")
+            self._db = db
+        return self._db

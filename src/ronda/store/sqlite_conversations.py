@@ -1,0 +1,80 @@
+"""Conversations in the tables of a catalog."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from ronda.store import Taken
+from ronda.store.conversations import ConversationRow, RunRow, went_on
+
+if TYPE_CHECKING:
+    from ronda.store.sqlite_catalog import SqliteCatalog
+
+
+class SqliteConversations:
+    def __init__(self, catalog: SqliteCatalog) -> None:
+        self._catalog = catalog
+
+    async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None:
+        def create(db: sqlite3.Connection) -> None:
+            db.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", (id, owner, now, now, body))
+            db.executemany(
+                "INSERT INTO conversation_run VALUES (?, ?, ?, ?)",
+                [(id, position, row.run, row.upto) for position, row in enumerate(runs)],
+            )
+
+        try:
+            await self._catalog.write(create)
+        except sqlite3.IntegrityError as error:
+            raise Taken(f"there is a conversation '{id}' already") from error
+
+    async def find(self, owner: str, id: str) -> ConversationRow | None:
+        def find(db: sqlite3.Connection) -> ConversationRow | None:
+            question = "SELECT id, created, updated, body FROM conversation WHERE id = ? AND owner = ?"
+            row = db.execute(question, (id, owner)).fetchone()
+            return None if row is None else _row(row)
+
+        return await self._catalog.read(find)
+
+    async def of(self, owner: str) -> list[ConversationRow]:
+        def find_all(db: sqlite3.Connection) -> list[ConversationRow]:
+            question = "SELECT id, created, updated, body FROM conversation WHERE owner = ? ORDER BY created, rowid"
+            return [_row(row) for row in db.execute(question, (owner,)).fetchall()]
+
+        return await self._catalog.read(find_all)
+
+    async def runs(self, owner: str, id: str) -> list[RunRow]:
+        def find_all(db: sqlite3.Connection) -> list[RunRow]:
+            rows = db.execute(
+                """SELECT run, upto FROM conversation_run JOIN conversation ON conversation.id = conversation
+                WHERE conversation = ? AND owner = ? ORDER BY position""",
+                (id, owner),
+            )
+            return [RunRow(*row) for row in rows.fetchall()]
+
+        return await self._catalog.read(find_all)
+
+    async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
+        def add(db: sqlite3.Connection) -> None:
+            changed = db.execute("UPDATE conversation SET updated = ? WHERE id = ? AND owner = ?", (now, id, owner))
+            (count,) = db.execute("SELECT count(*) FROM conversation_run WHERE conversation = ?", (id,)).fetchone()
+            if not changed.rowcount or count != position:
+                raise went_on(id)
+            db.execute("INSERT INTO conversation_run VALUES (?, ?, ?, NULL)", (id, position, run))
+
+        await self._catalog.write(add)
+
+    async def delete(self, owner: str, id: str) -> bool:
+        def delete(db: sqlite3.Connection) -> bool:
+            return db.execute("DELETE FROM conversation WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
+
+        return await self._catalog.write(delete)
+
+
+def _row(row: tuple[str, float, float, bytes]) -> ConversationRow:
+    id, created, updated, body = row
+    return ConversationRow(id, created, updated, Raw(body))

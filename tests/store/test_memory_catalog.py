@@ -1,0 +1,13 @@
+"""The catalog that forgets keeps what every catalog promises."""
+
+from __future__ import annotations
+
+from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, KeysContract
+
+from ronda.store.catalog import Catalog
+from ronda.store.memory import MemoryCatalog
+
+
+class TestMemoryCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract):
+    async def open(self) -> Catalog:
+        return MemoryCatalog()
