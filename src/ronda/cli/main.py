@@ -78,6 +78,10 @@ def _run(asked: argparse.Namespace) -> int:
         from ronda.cli.models import models
 
         return models(asked)
+    if asked.command == "keys":
+        from ronda.cli.keys import keys
+
+        return keys(asked)
     if asked.command == "validate":
         from ronda.cli.validate import validate
 
@@ -144,7 +148,27 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             "models", help="list local models, or fetch the default one", description="Models on this machine."
         )
     )
+    _keys_parser(
+        commands.add_parser(
+            "keys",
+            help="make, list and revoke API keys of the server",
+            description="API keys of the server. As soon as there is one, the server answers nobody who has none.",
+        )
+    )
     return parser, commands.choices
+
+
+def _keys_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=["create", "list", "revoke"],
+        help="'create' prints a new key, once; 'list' shows whose keys there are; 'revoke' ends one",
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help="of the key to revoke, as 'list' shows it")
+    parser.add_argument(
+        "--owner", metavar="NAME", help="whose the new key is: all keys of an owner find what any of them has made"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
 
 
 def _models_parser(parser: argparse.ArgumentParser) -> None:
@@ -185,6 +209,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
     _model_options(parser)
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        default=None,
+        help="listen beyond this machine although there are no API keys ('ronda keys create' makes one)",
+    )
     parser.add_argument(
         "--allow-host",
         dest="allow_hosts",

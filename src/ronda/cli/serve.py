@@ -57,8 +57,10 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     from ronda.cli.process import Process
     from ronda.server.app import Server
 
+    catalog = open_catalog(config)
+    has_keys = await _has_keys(config, catalog)
     journal = open_journal(config)
-    server = Server(config, journal, catalog=open_catalog(config))
+    server = Server(config, journal, catalog=catalog)
     settings = http_settings(server)
     signals.check()
     for line in await signals.loaded(server.models.load()):
@@ -67,7 +69,7 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     gc.freeze()  # what is loaded now stays: no need to look at it in every collection
     # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
     gc.set_threshold(20_000, 20, 20)
-    signals.process = Process(settings, up=lambda: _say_up(server, listener), before_end=server.runs.stop)
+    signals.process = Process(settings, up=lambda: _say_up(server, listener, has_keys), before_end=server.runs.stop)
     signals.check()
     await signals.process.serve([listener])
 
@@ -102,11 +104,33 @@ def http_settings(server: Server) -> uvicorn.Config:
     )
 
 
-def _say_up(server: Server, listener: socket.socket) -> None:
+async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
+    """Whether only those with a key are let in. Where everybody would be, that must be said, or they must be on this machine."""
+    from ronda.server.pages import is_loopback
+
+    try:
+        has_keys = bool(await catalog.keys.all())
+    except StoreError as error:
+        raise BadConfig(f"{error} (--data-dir says where)") from error
+    if has_keys or config.insecure or is_loopback(config.host):
+        return has_keys
+    if data_folder(config) is None:
+        way_out = "keep keys in a folder with --data-dir and make one"
+    else:
+        place = "" if config.data_dir is None else f" --data-dir {config.data_dir}"
+        way_out = f"make one with 'ronda keys create --owner NAME{place}'"
+    raise BadConfig(
+        f"others than this machine can reach {config.host}, and there are no API keys: {way_out}, "
+        "or let everybody in with --insecure"
+    )
+
+
+def _say_up(server: Server, listener: socket.socket, has_keys: bool) -> None:
     from ronda.cli.startup import startup_lines
 
     host, port = listener.getsockname()[:2]
-    print(*startup_lines(server, data_folder(server.config), host, port), sep="\n", file=sys.stderr, flush=True)
+    lines = startup_lines(server, data_folder(server.config), host, port, has_keys=has_keys)
+    print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:

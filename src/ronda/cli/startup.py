@@ -6,9 +6,10 @@ from pathlib import Path
 
 from ronda._version import __version__
 from ronda.server.app import Server
+from ronda.server.pages import is_loopback
 
 
-def startup_lines(server: Server, folder: Path | None, host: str, port: int) -> list[str]:
+def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, has_keys: bool) -> list[str]:
     """`folder` is where runs and conversations are kept, if they are."""
     config = server.config
     lines = []
@@ -24,11 +25,16 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int) -> 
         lines.append(
             f"conversations are kept in {_home_as_tilde(folder)} for {config.journal_max_days:g} days (--data-dir)"
         )
+    if not has_keys and not is_loopback(host):
+        lines.append("everybody who can reach this machine may use the server: there are no API keys (--insecure)")
     # A server that listens everywhere is also here.
     near = _bracketed({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))
     question = '{"messages": [{"role": "user", "content": "Say hello."}]}'
     lines.append("ask it something from another terminal:")
-    lines.append(f"  curl http://{near}:{port}/v1/chat/completions -H 'Content-Type: application/json' -d '{question}'")
+    key = " -H 'Authorization: Bearer KEY'" if has_keys else ""
+    lines.append(
+        f"  curl http://{near}:{port}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{question}'"
+    )
     return lines
 
 

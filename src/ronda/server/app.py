@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,13 +19,13 @@ from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan, ManyProvider
 from ronda.server.agent_files import AgentFiles
-from ronda.server.auth import AnyBearer, Auth
+from ronda.server.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.config import ServerConfig
-from ronda.server.exchange import Incoming
+from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.models import Models, Served
-from ronda.server.pages import Pages, refusal, refused_socket
+from ronda.server.pages import Pages, refusal, refused_socket, refused_upgrade
 from ronda.server.responses.create import Responses
 from ronda.server.routes import ROUTES
 from ronda.server.routing import WEBSOCKET, Routes
@@ -38,6 +38,8 @@ from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
 log = logging.getLogger("ronda.server")
+
+_NEEDS_KEY: Final[tuple[Header, ...]] = ((b"www-authenticate", b"Bearer"),)
 
 
 class Server:
@@ -56,8 +58,8 @@ class Server:
         auth: Auth | None = None,
     ) -> None:
         self.config = config
-        self.auth = auth or AnyBearer()
         self.catalog: Catalog = catalog or MemoryCatalog()
+        self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         self.runs = Runs(journal, self.catalog.claims)
         self.responses = Responses(self.catalog)
         if provider is None:
@@ -122,11 +124,15 @@ class App:
                 if route.capability is not None:
                     self._server.toolbox.check_capability(route.capability)
                 answer = await route.handler(self._server, Incoming(scope, receive, places, owner))
+            except Unauthorized as error:
+                answer = said(failure_of(error), route.dialect.error, _NEEDS_KEY)
             except RondaError as error:
                 answer = said(failure_of(error), route.dialect.error)
             except Exception as error:  # ours: told as such, with the rest in the log
                 log.error("%s broke down", path, exc_info=error)
                 answer = said(BROKE_DOWN, route.dialect.error)
+            if scope["type"] == "websocket" and isinstance(answer, Json):
+                answer = refused_upgrade(answer)
         try:
             await answer(scope, receive, send)
         except asyncio.CancelledError:

@@ -22,6 +22,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     context: int | None = None  # … and tokens of all of them together
     host: str = "127.0.0.1"
     port: int = 1234
+    insecure: bool = False  # whether it may listen beyond this machine although there are no API keys
     allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any
     allow_hosts: tuple[
         str, ...

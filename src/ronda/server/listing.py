@@ -22,7 +22,7 @@ async def list_models(server: Server, request: Incoming) -> ASGIApp:
 
 async def get_model(server: Server, request: Incoming) -> ASGIApp:
     name = request.places["name"]
-    await server.models.find(name)
+    await server.models.find(name, request.owner)
     return Json(encode(_described(server, name)))
 
 

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.wire.failures import Failure
 
@@ -30,7 +30,7 @@ class Pages:
         self._allowed = frozenset(origin.lower().rstrip("/") for origin in allowed)
         named = [name_of(origin.partition("://")[2].encode()) for origin in self._allowed]
         self._hosts = frozenset([*named, *[name.lower() for name in hosts]])
-        self._is_private = _is_loopback(host) and "*" not in (*hosts, *self._allowed)
+        self._is_private = is_loopback(host) and "*" not in (*hosts, *self._allowed)
         self._ours: set[bytes] = set()
         self._shared = CORSMiddleware(
             app,
@@ -70,7 +70,7 @@ class Pages:
     def _knows(self, host: bytes) -> bool:
         """Whether nobody else can give us this name. No browser leaves it empty."""
         name = name_of(host)
-        if self._is_private and not (name == "" or _is_loopback(name) or _is_number(name) or name in self._hosts):
+        if self._is_private and not (name == "" or is_loopback(name) or _is_number(name) or name in self._hosts):
             return False
         if len(self._ours) < _REMEMBERED:
             self._ours.add(host)
@@ -98,7 +98,7 @@ def _text(header: bytes) -> str:
     return header.decode("latin-1").lower()
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -118,3 +118,16 @@ def _is_number(host: str) -> bool:
 async def refused_socket(scope: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.close", "code": 1008})  # before it is accepted: a 403
+
+
+def refused_upgrade(answer: ASGIApp) -> ASGIApp:
+    """An answer that says why a connection is not upgraded, with its own status."""
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        async def instead(message: Message) -> None:
+            await send({**message, "type": f"websocket.{message['type']}"})
+
+        await receive()
+        await answer(scope, receive, instead)
+
+    return refuse

@@ -1,0 +1,82 @@
+"""`ronda keys`: make an API key for somebody, list the keys there are, revoke one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+
+from ronda.cli.serve import data_folder
+from ronda.errors import BadConfig
+from ronda.server.config import ServerConfig
+from ronda.store import StoreError
+from ronda.store.keys import Keys, new_key
+from ronda.store.sqlite_catalog import SqliteCatalog
+
+_LONGEST = 64  # characters of an owner's name
+
+
+def keys(asked: argparse.Namespace) -> int:
+    folder = data_folder(ServerConfig(data_dir=asked.data_dir))
+    if folder is None:
+        raise BadConfig("keys are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
+    try:
+        asyncio.run(_with_keys(SqliteCatalog(str(folder / "catalog.db")), asked))
+    except StoreError as error:
+        raise BadConfig(f"{error} (--data-dir says where)") from error
+    return 0
+
+
+async def _with_keys(catalog: SqliteCatalog, asked: argparse.Namespace) -> None:
+    try:
+        match asked.action:
+            case "create":
+                await _create(catalog.keys, _owner(asked.owner))
+            case "revoke":
+                await _revoke(catalog.keys, asked.id)
+            case _:
+                await _show(catalog.keys)
+    finally:
+        await catalog.close()
+
+
+def _owner(name: str | None) -> str:
+    if name is None:
+        raise BadConfig("whose is the key? Say it with --owner NAME")
+    if not (0 < len(name) <= _LONGEST and name.isprintable() and name == name.strip()):
+        raise BadConfig(
+            f"--owner is {name[:100]!r}; it must be 1 to {_LONGEST} printable characters, without spaces around"
+        )
+    return name
+
+
+async def _create(keys: Keys, owner: str) -> None:
+    key, row = new_key(owner, time.time())
+    await keys.add(row)
+    print(key)  # by itself, so that a script can take it
+    print(f"this is the key {row.id} of {owner}; keep it now, since it is not shown again", file=sys.stderr)
+
+
+async def _revoke(keys: Keys, id: str | None) -> None:
+    if id is None:
+        raise BadConfig("which key? Say its ID, as 'ronda keys list' shows it")
+    if not await keys.revoke(id, time.time()):
+        raise BadConfig(f"there is no key '{id[:100]}'; 'ronda keys list' shows the IDs of those there are")
+    print(f"the key {id} is revoked; a server that runs refuses it from now on", file=sys.stderr)
+
+
+async def _show(keys: Keys) -> None:
+    found = await keys.all()
+    if not found:
+        print("no keys yet: 'ronda keys create --owner NAME' makes one")
+        return
+    rows = [("ID", "OWNER", "CREATED", "REVOKED")]
+    rows += [(row.id, row.owner, _day(row.created), "-" if row.revoked is None else _day(row.revoked)) for row in found]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        print("  ".join([*[cell.ljust(width) for cell, width in zip(row, widths, strict=False)], row[3]]))
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
