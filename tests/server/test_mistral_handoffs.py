@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from tests.interaction.doors import Door, Json, Remembering, soon
 from tests.server.mistral_doors import MINE, Behind, frames, function, serving
 
 from ronda import tool
-from ronda.core.events import CallDelta, ModelFinished, RunStarted
+from ronda.core.events import PREVIEWS, CallDelta, Event, ModelFinished, RunStarted
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, user
 from ronda.core.request import ModelRequest
 from ronda.core.run import rebuild
@@ -21,6 +24,7 @@ from ronda.drive import Show
 from ronda.journal.sqlite import SqliteJournal
 from ronda.store.sqlite_catalog import SqliteCatalog
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
+from ronda.wire.mistral.handoffs import MOST_HANDOFFS
 
 WEATHER = function("weather", city="string")
 TO_B, TO_A = "handoff_to_Billing", "handoff_to_Front_desk"
@@ -592,6 +596,42 @@ async def test_a_conversation_that_was_handed_over_survives_a_restart_of_the_ser
 
     assert brief(second.outputs) == [("message.output", billing, "Yes.")]
     assert history.entries[1:3] == first.outputs
+
+
+class Committing(Remembering):
+    """A journal that keeps what it has taken when somebody waits for it, and remembers what each such time brought."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: list[tuple[str, str]] = []
+        self.commits: list[list[tuple[str, str]]] = []
+
+    def append(self, run: str, events: Sequence[Event]) -> None:
+        super().append(run, events)
+        self._taken += [(run, type(event).__name__) for event in events if type(event) not in PREVIEWS]
+
+    async def barrier(self, run: str) -> None:
+        await asyncio.sleep(0)  # others that come now share it
+        if self._taken:
+            self.commits.append(self._taken)
+            self._taken = []
+
+
+@pytest.mark.parametrize("handoffs", [1, 3, MOST_HANDOFFS + 1])
+async def test_the_end_of_a_run_and_the_beginning_of_the_next_are_kept_together(door: Door, handoffs: int) -> None:
+    """The last of too many, which fails before it is driven, included."""
+    model = ScriptedModel(*[calls(TO_A if turn % 2 else TO_B) for turn in range(handoffs)], says("You owe 5."))
+    journal = Committing()
+    async with serving(door, model, journal=journal) as behind, behind.client() as client:
+        desk, billing = await two_agents(client)
+        await client.beta.agents.update_async(agent_id=billing, handoffs=[desk])
+        with contextlib.suppress(errors.SDKError):
+            await client.beta.conversations.start_async(agent_id=desk, inputs="hi")
+
+    assert len(journal.runs) == handoffs + 1
+    for run, child in itertools.pairwise(journal.runs):
+        [together] = [commit for commit in journal.commits if (run, "RunFinished") in commit]
+        assert (child, "RunStarted") in together
 
 
 async def test_what_is_not_stored_is_handed_over_all_the_same(door: Door) -> None:

@@ -82,6 +82,7 @@ class LiveRun:
         "_end",
         "_host",
         "_taps",
+        "before_end",
         "cancel_was_asked",
         "error",
         "exclusive",
@@ -125,6 +126,9 @@ class LiveRun:
         self.is_cancelled: Callable[[], bool] | None = None
         self.start_child_of: StartChildOf | None = None
         self.family: Any = None  # what its children share; theirs to know
+        self.before_end: Callable[[LiveRun], Awaitable[None]] | None = (
+            None  # what is to be kept with its end, or not at all
+        )
         self._host = host
         self._taps = taps
         self._end: Sequence[Event] | None = None  # what is shown once it is kept
@@ -260,7 +264,7 @@ class LiveRun:
     def _emit(self, batch: list[Event]) -> bool | None:
         if type(batch[0]) not in PREVIEWS:
             self.facts += len(batch)
-        if self.journal is not None:
+        if self.journal is not None and (self.run.ended is None or self.before_end is None):
             self.journal.append(self.run.id, batch)
         for tap in self._taps:
             tap(batch)
@@ -273,11 +277,23 @@ class LiveRun:
         return log.append(batch)
 
     async def _barrier(self) -> None:
+        if self._end is not None and self.before_end is not None:
+            try:
+                await self.before_end(self)
+            finally:
+                self._keep_end()
         await self.keep()
         if self._end is not None:
             self._show_end()
 
+    def _keep_end(self) -> None:
+        """Of a run whose end waited for what is kept with it."""
+        if self._end is not None and self.before_end is not None and self.journal is not None:
+            self.before_end = None
+            self.journal.append(self.run.id, self._end)
+
     def _show_end(self) -> None:
+        self._keep_end()
         end, self._end = self._end, None
         if end is not None and self.log is not None:
             self.log.append(end)

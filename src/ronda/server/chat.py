@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming
+from ronda.server.opening import Job
 from ronda.wire.failures import Failure
 from ronda.wire.openai_chat.answer import ChatAnswer, write_error
 from ronda.wire.openai_chat.server import read_request
@@ -21,7 +22,8 @@ async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
     if (answer := asked.answer.for_client(request.header(b"user-agent") or "")) is not asked.answer:
         asked = replace(asked, answer=answer)
-    return await Exchange(server, request, asked, ChatAnswer, chat_error).answer()
+    served = await server.models.find(asked.model, request.owner)
+    return await Exchange(server, request, Job(asked, served), ChatAnswer, chat_error).answer()
 
 
 def chat_error(failure: Failure) -> bytes:

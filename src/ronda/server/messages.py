@@ -16,10 +16,11 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import check_plan
 from ronda.errors import BadRequest, RondaError
-from ronda.server.door import Exchange, count
+from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming, Json
 from ronda.server.failure import failure_of, said
 from ronda.server.models import Served
+from ronda.server.opening import Job, count
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.message import MessageAnswer, passes_over_events, write_error
@@ -41,7 +42,7 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
             known.id = runs[0].id
             return MessageAnswer(runs)
 
-        return await Exchange(server, request, asked, writer, known.error, served).answer()
+        return await Exchange(server, request, Job(asked, served), writer, known.error).answer()
     except RondaError as error:
         return known.refusal(error)
 

@@ -10,13 +10,16 @@ from starlette.types import ASGIApp
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
+from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.endpoint import mistral_error
-from ronda.server.mistral.handoffs import offered
-from ronda.server.mistral.nines import INSTEAD, Remembering, asked_by, with_own_ids
+from ronda.server.mistral.handoffs import next_of, offered
+from ronda.server.mistral.history import place_of
+from ronda.server.mistral.nines import INSTEAD, asked_by, both_ids, with_own_ids
 from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
+from ronda.server.opening import Job, answer_alone
 from ronda.wire.mistral.completion import CompletionAnswer
 from ronda.wire.mistral.declared import raws
 from ronda.wire.mistral.handoffs import about_ways
@@ -35,14 +38,13 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
         by = await asked_by(server.runs, asked.turns, owner)
         if by is not None and (there := await _still_there(server, by, owner)) is not None:
             asked, served = _instead(asked), there
-    return await (await _exchange(server, request, asked, served, 0)).answer()
+    job = await _job(server, owner, asked, served, 0)
+    return await Exchange(server, request, job, CompletionAnswer, mistral_error).answer()
 
 
-async def _exchange(
-    server: Server, request: Incoming, asked: CompletionAsked, served: Served, handed: int
-) -> Remembering:
-    """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
-    given = await offered(server, served, request.owner, asked, "server")
+async def _job(server: Server, owner: str, asked: CompletionAsked, served: Served, handed: int) -> Job:
+    """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
+    given = await offered(server, served, owner, asked, "server")
     served, mine = given.served, asked
     if asked.chose and not handed:
         served = structs.replace(served, choice=AUTO)
@@ -50,19 +52,20 @@ async def _exchange(
         mine = structs.replace(mine, guarded=guarded(served.agent.guardrails))
     id = served.id if isinstance(served, ServedAgent) else None
     mine = structs.replace(mine, about={**asked.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
-    mine = fitted(mine, served)
 
-    async def ask_next(
-        agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int
-    ) -> Remembering:
+    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
         following = structs.replace(
             _instead(asked), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
         )
-        return await _exchange(server, request, following, agent, handed)
+        return await _job(server, owner, following, agent, handed)
 
-    exchange = Remembering(server, request, mine, CompletionAnswer, mistral_error, served)
-    exchange.given, exchange.ask_next = given, ask_next
-    return exchange
+    return Job(
+        fitted(mine, served),
+        served,
+        place_of if given.ways is not None else answer_alone,
+        next_of(server, owner, given, ask_next),
+        other_ids=both_ids,
+    )
 
 
 def _instead(asked: CompletionAsked) -> CompletionAsked:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import structs
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -21,11 +21,12 @@ from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
 from ronda.errors import NotFound
+from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
 from ronda.server.mistral.endpoint import Asks, matches, mistral_error
-from ronda.server.mistral.handoffs import Handing, offered
+from ronda.server.mistral.handoffs import next_of, offered
 from ronda.server.mistral.history import (
     Busy,
     History,
@@ -39,10 +40,10 @@ from ronda.server.mistral.history import (
 )
 from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
+from ronda.server.opening import Added, Job
 from ronda.server.runs import new_id
 from ronda.store import Taken
 from ronda.store.conversations import ConversationRow, RunRow
-from ronda.wire.asked import AnswerOptions
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation import ConversationAnswer
 from ronda.wire.mistral.conversations import (
@@ -73,43 +74,23 @@ Keep: TypeAlias = Callable[[Run], Awaitable[None]]
 # ---- answering --------------------------------------------------------------------------------------------------------
 
 
-class _Answering(Handing):
-    """An exchange whose run becomes part of a conversation before it is driven."""
+def _added(server: Server, kept: Keep) -> Added:
+    """A run becomes part of a conversation before it is driven."""
 
-    kept: Keep | None = None
-
-    @property
-    def _outlives_process(self) -> bool:
-        return self.kept is not None
-
-    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
-        return {**super()._about(turns, opened, answer), **place_of(turns, opened)}
-
-    async def _prepare(self) -> None:
-        await super()._prepare()
-        await self.added(self._lives[0].run)
-
-    async def added(self, run: Run) -> None:
-        if self.kept is None:
-            return
+    async def add(run: Run) -> None:
         try:
-            await self.kept(run)
+            await kept(run)
         except BaseException as error:
             # Its input is in the journal already: say there that nothing came of it.
             why = "the conversation went on" if isinstance(error, Taken) else str(error)
-            journal = self._server.runs.journal
+            journal = server.runs.journal
             journal.append(run.id, [RunFinished("cancelled", message=why, at=time.time())])
             journal.release(run.id)
             if isinstance(error, Taken):
                 raise Busy(str(error), code="conversation_busy") from error
             raise
 
-    def when_over(self, call: Callable[[], None]) -> None:
-        task = self._lives[0].task
-        if task is None:
-            call()
-        else:
-            task.add_done_callback(lambda _: call())
+    return add
 
 
 async def _served(server: Server, about: ConversationBody, owner: str) -> Served:
@@ -140,7 +121,8 @@ async def _answer(
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
     served = await _served(server, about, request.owner)
-    exchange = await _exchange(server, request, id, about, wish, served, turns, from_run, kept, 0)
+    job = await _job(server, request, id, about, wish, served, turns, from_run, kept, 0)
+    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=kept is not None)
     answer = await exchange.answer()
     exchange.when_over(partial(server.catalog.claims.release, request.owner, _claim_of(id)))
     return answer
@@ -165,7 +147,7 @@ def _claim_of(id: str) -> str:
     return f"conversation {id}"
 
 
-async def _exchange(
+async def _job(
     server: Server,
     request: Incoming,
     id: str,
@@ -176,8 +158,8 @@ async def _exchange(
     parent: tuple[str, int] | None,
     kept: Keep | None,
     handed: int,
-) -> _Answering:
-    """What asks one agent. A choice among the tools was made for the first; the rest of the request is for all of them."""
+) -> Job:
+    """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
     options, choice = read_args(wish.args, (*BODY, "completion_args"))
     if wish.args is not None and wish.args.tool_choice is not None:
         if handed:
@@ -212,16 +194,15 @@ async def _exchange(
     given = await offered(server, served, request.owner, asked, wish.execution)
     served = given.served
     asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
-    asked = fitted(asked, served)
 
-    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> _Answering:
+    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
         now = structs.replace(about, agent_id=agent.id, agent_version=None)
         rest = structs.replace(wish, entries=[])
-        return await _exchange(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
+        return await _job(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
 
-    exchange = _Answering(server, request, asked, ConversationAnswer, mistral_error, served)
-    exchange.kept, exchange.given, exchange.ask_next = kept, given, ask_next
-    return exchange
+    added = None if kept is None else _added(server, kept)
+    following = next_of(server, request.owner, given, ask_next, added)
+    return Job(fitted(asked, served), served, place_of, following, added)
 
 
 async def start(server: Server, request: Incoming) -> ASGIApp:

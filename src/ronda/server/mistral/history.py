@@ -19,6 +19,7 @@ from ronda.core.transcript import UnknownCall, continued
 from ronda.errors import BadRequest, NotFound
 from ronda.server.runs import Runs
 from ronda.store.conversations import RunRow
+from ronda.wire.asked import AnswerOptions
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation import entries_of
 from ronda.wire.mistral.conversations import ConversationBody
@@ -131,11 +132,11 @@ def _read(entries: list[dict[str, Any]]) -> Any:
     return decode_entries(encode(entries))
 
 
-def place_of(turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+def place_of(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
     """Where in what a model is shown the conversation stands: an agent puts its own words around it, and will again."""
     count = len(turns)
     at = next((at for at in range(len(opened) - count + 1) if opened[at : at + count] == turns), None)
-    return {} if at is None else {"place": Raw(encode((at, count)))}
+    return answer.about if at is None else {**answer.about, "place": Raw(encode((at, count)))}
 
 
 def said_in(run: Run) -> tuple[Turn, ...]:

@@ -13,7 +13,6 @@ from msgspec import Raw, structs
 from ronda.core.events import RunStarted
 from ronda.core.parts import AssistantTurn, ToolCall, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
-from ronda.server.mistral.handoffs import Handing
 from ronda.server.runs import Runs
 from ronda.wire.mistral.handoffs import calls_for_caller, goes_on
 from ronda.wire.mistral.ids import nine
@@ -22,7 +21,8 @@ from ronda.wire.mistral.ids import nine
 INSTEAD: Final = {"instead": Raw(b"true")}
 
 
-def _both_ids(run: Run) -> list[str]:
+def both_ids(run: Run) -> list[str]:
+    """What else the open calls of a run may be called when their results come."""
     if goes_on(run):
         return []
     ids = [call.id for call in calls_for_caller(run)]
@@ -31,12 +31,6 @@ def _both_ids(run: Run) -> list[str]:
         return also
     # So that what comes of them finds the agent that asked.
     return [*ids, *also] if INSTEAD.keys() <= run.start.about.keys() else []
-
-
-class Remembering(Handing):
-    """An exchange whose open calls are found under both of their ids."""
-
-    _other_ids = staticmethod(_both_ids)
 
 
 async def asked_by(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:

@@ -11,9 +11,10 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import Turn
 from ronda.core.run import Run
-from ronda.host.run import LiveRun
-from ronda.server.door import Exchange, Writer, count
+from ronda.server.door import Exchange, MakeWriter, Writer
 from ronda.server.exchange import Incoming, Json
+from ronda.server.models import Served
+from ronda.server.opening import Job, count
 from ronda.server.responses.conversation import Local, joined
 from ronda.store.catalog import Catalog
 from ronda.wire.asked import AnswerOptions
@@ -62,7 +63,7 @@ async def compact_response(server: Server, request: Incoming) -> ASGIApp:
     def writer(runs: Sequence[Run]) -> Writer:
         return CompactAnswer(runs[0], said)
 
-    return await _Exchange(server, request, asked, writer, responses_error, served).answer()
+    return await _exchange(server, request, asked, served, writer).answer()
 
 
 async def count_input(server: Server, request: Incoming) -> ASGIApp:
@@ -105,24 +106,23 @@ async def answer(
             started(run)
         return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=progress)
 
-    return await _Exchange(server, request, asked, writer, responses_error, served).answer()
+    return await _exchange(server, request, asked, served, writer).answer()
 
 
-class _Exchange(Exchange):
-    """`asked` is a ResponseRequest, whose conversation is whole."""
+def _exchange(
+    server: Server, request: Incoming, asked: ResponseRequest, served: Served, writer: MakeWriter
+) -> Exchange:
+    """Of a request whose conversation is whole."""
+    job = Job(asked, served, _about)
+    outlives = asked.keep == "stored"
+    return Exchange(server, request, job, writer, responses_error, outlives=outlives, may_be_cancelled=True)
 
-    @property
-    def _outlives_process(self) -> bool:
-        return self._asked.keep == "stored"
 
-    def _about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
-        """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
-        assert isinstance(answer, Kept)
-        at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
-        if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
-            return super()._about(turns, opened, replace(answer, instructed=False))
-        lead = at + 1 if answer.instructed else at
-        return super()._about(turns, opened, replace(answer, lead=lead, tail=len(opened) - at - len(turns)))
-
-    def _failure_of(self, live: LiveRun) -> Failure | None:
-        return None if live.cancel_was_asked else super()._failure_of(live)  # which is an outcome, not an error
+def _about(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
+    """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
+    assert isinstance(answer, Kept)
+    at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
+    if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
+        return replace(answer, instructed=False).about
+    lead = at + 1 if answer.instructed else at
+    return replace(answer, lead=lead, tail=len(opened) - at - len(turns)).about

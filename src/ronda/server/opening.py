@@ -1,0 +1,184 @@
+"""A request that was read, and who is to answer it → runs that are journaled and wait to be driven, one per choice.
+
+It finds the turns the caller does not send, the tools the runs get and the plan they follow. It knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ronda.core.limits import Limits
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
+from ronda.core.plan import Plan, ToolChoice, ToolSpec
+from ronda.core.request import ModelRequest
+from ronda.core.run import Run
+from ronda.core.transcript import repair
+from ronda.drive import check_plan, enforces_format
+from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
+from ronda.errors import BadRequest, UpstreamError
+from ronda.host.run import LiveRun
+from ronda.server.models import Opened, Served, beside
+from ronda.server.relay import Next
+from ronda.server.runs import OtherIds, new_id
+from ronda.server.toolbox import Offer
+from ronda.wire.anthropic.counting import estimate
+from ronda.wire.asked import AnswerOptions, Asked
+from ronda.wire.capabilities import renamed
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+# The conversation, the same with what an agent says around it, and the options of the answer → what is kept with the run.
+About: TypeAlias = Callable[[tuple[Turn, ...], tuple[Turn, ...], AnswerOptions], dict[str, Raw]]
+
+
+def answer_alone(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
+    return answer.about
+
+
+# Told of a run before it is driven; what it raises keeps that from happening.
+Added: TypeAlias = Callable[[Run], Awaitable[None]]
+
+
+class Job(Struct, frozen=True):
+    """What is asked of whom, and what follows."""
+
+    asked: Asked
+    served: Served
+    about: About = answer_alone
+    next: Next | None = None  # who goes on when a run of it has ended
+    added: Added | None = None
+    other_ids: OtherIds | None = None
+
+
+async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
+    asked, served = job.asked, job.served
+    rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
+    turns: tuple[Turn, ...] = asked.turns
+    parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together
+    # A lone question is a beginning: there is nothing to join.
+    if parent is None and not (len(turns) == 1 and type(turns[0]) is UserTurn):
+        turns, parent = await server.runs.rejoin(asked.turns, owner)
+    _check_pairs(turns)
+    if len(turns) > LIGHT_TURNS:
+        await asyncio.sleep(0)  # others have their turn
+    opened, offer = await open_for(server, served, asked, turns, rounds)
+    choice = renamed(_choice(asked, served), offer.stand_ins)
+    check_choice(choice, offer.specs)
+    options = served.options_under(asked.options)
+    plan = Plan(
+        model=served.spec,
+        tools=offer.specs,
+        choice=choice,
+        options=options,
+        limits=Limits(
+            rounds=rounds,
+            tool_calls=asked.max_tool_calls,
+            seconds=server.config.max_run_seconds,
+            repeats=server.config.max_identical_calls,
+            answer_bytes=server.config.max_answer_bytes,
+        ),
+        retry=server.config.retry,
+        parallel=options.parallel_tool_calls is not False,
+        stream=asked.stream,
+        # A provider that decodes under the format says so; others are checked when they are done.
+        format_is_enforced=enforces_format(served.provider, options),
+        tool_calls=server.config.tool_calls,
+        truncates=asked.truncates,
+    )
+    check_plan(served.provider, plan)
+    session = asked.session or new_id("sess")
+    warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
+    answer = replace(asked.answer, model=served.name, warnings=warnings)
+    about = {**asked.about, **job.about(turns, opened, answer)}
+    lives: list[LiveRun] = []
+    for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
+        live = server.runs.new(
+            plan,
+            opened,
+            provider=provider,
+            offer=offer,
+            owner=owner,
+            session=session,
+            parent=asked.parent or parent,
+            sibling=sibling,
+            about=about,
+            keep=asked.keep,
+            said=turns,
+            other_ids=job.other_ids,
+        )
+        lives.append(live)
+    return lives
+
+
+async def open_for(
+    server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...], rounds: int
+) -> tuple[tuple[Turn, ...], Offer]:
+    """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
+    if served.opener is None and not asked.inputs:
+        opened = Opened(served.begin(turns), served.tools, served.declared)
+    else:
+        opened = await served.open(turns, asked.inputs)
+    declared = (*beside(opened.declared, asked.tools), *asked.tools)
+    needs = (*served.needs, *asked.needs)
+    return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone, needs=needs)
+
+
+async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...]) -> int:
+    """How many tokens the model would be sent first, if this were a request for an answer.
+
+    No model is called: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the rest
+    it is an estimate.
+    """
+    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
+    opened, offer = await open_for(server, served, asked, turns, rounds)
+    options = served.options_under(asked.options)
+    heavy = is_heavy(opened, offer.specs)
+    repaired = await aside(repair, opened) if heavy else repair(opened)
+    first = ModelRequest(
+        repaired, offer.specs, renamed(_choice(asked, served), offer.stand_ins), options, False, "", 0, 1, {}
+    )
+    ask: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
+    if ask is not None:
+        try:
+            return await ask(first)
+        except UpstreamError:  # it cannot say today, or its address knows no counting
+            pass
+    return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)
+
+
+def _choice(asked: Asked, served: Served) -> ToolChoice:
+    return asked.choice if asked.choice != ToolChoice() else served.choice
+
+
+def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:
+    """Whatever is chosen must be there: among the caller's tools or the server's."""
+    if choice.mode != "required" and not choice.names:
+        return
+    names = {tool.name for tool in tools}
+    if choice.mode == "required" and not names:
+        raise BadRequest('tool_choice="required" requires at least one tool.', param="tool_choice")
+    for name in choice.names:
+        if name not in names:
+            raise BadRequest(f"tool_choice references unknown function tool `{name}`.", param="tool_choice")
+
+
+def _check_pairs(turns: tuple[Turn, ...]) -> None:
+    """A result whose call is nowhere is the caller's mistake; a call without a result is repaired further in."""
+    waiting: set[str] = set()
+    for turn in turns:
+        if type(turn) is ToolTurn:
+            for result in turn.results:
+                if result.call_id not in waiting:
+                    raise BadRequest(
+                        f"a tool result answers the call {result.call_id[:100]!r}, which no assistant message "
+                        "just before it makes and no run waits for",
+                        param="messages",
+                    )
+        else:
+            waiting = {call.id for call in turn.calls} if type(turn) is AssistantTurn else set()

@@ -1,0 +1,181 @@
+"""Runs one after another, each the child of the one before, seen as one: whoever follows the first follows them all.
+
+Each is an ordinary run, journaled and driven as any other. The next one is opened when one has ended, before its end is
+kept: a crash leaves both or neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from ronda.core.events import Event
+from ronda.core.run import Run
+from ronda.host.run import Folding, LiveRun
+from ronda.server.follow import Following
+
+
+class Leg(NamedTuple):
+    """A run that goes on from another, who goes on from it, and who is told of it before it is driven."""
+
+    live: LiveRun
+    next: Next | None = None
+    added: Callable[[Run], Awaitable[None]] | None = None
+
+
+# A run that has ended → the run that goes on from it, if one does.
+Next: TypeAlias = "Callable[[LiveRun], Awaitable[Leg | None]]"
+
+
+@runtime_checkable
+class RelayWriter(Protocol):
+    """A writer that one run after another is told to."""
+
+    def go_on(self, sibling: int, run: Run) -> None:
+        """What comes now is of this run."""
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
+
+
+class Relay:
+    """`run` is the one under way, or the last."""
+
+    __slots__ = ("_sibling", "_waiter", "_writer", "cancel_was_asked", "error", "is_over", "legs", "task")
+
+    def __init__(self, live: LiveRun, next: Next, writer: RelayWriter) -> None:
+        self.legs = [Leg(live, next)]
+        self.task: asyncio.Task[Any] | None = None
+        self.error: BaseException | None = None
+        self.cancel_was_asked = False
+        self.is_over = False
+        self._writer = writer
+        self._sibling = live.run.start.sibling
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def run(self) -> Run:
+        """Of one that broke down the first, by which the choices are told apart."""
+        return self.legs[0 if self.error is not None else -1].live.run
+
+    async def keep(self) -> None:
+        await self.legs[-1].live.keep()
+
+    async def drive(self) -> None:
+        self.task = asyncio.current_task()
+        leg: Leg | None = self.legs[0]
+        try:
+            while leg is not None:
+                leg = await self._drive_leg(leg)
+        except Exception as error:
+            self.error = error  # before it is closed: whoever follows it asks then
+            raise
+        finally:
+            self.task = None  # which knows us: a cycle would leave every request to the collector
+            self._close()
+
+    def start(self, finished: Callable[[Relay], None]) -> None:
+        """Drive them in a task of their own."""
+
+        def over(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                task.exception()  # it is known, and told
+            self.task = None
+            self._close()  # a task that was cancelled before its first step has not done so
+            finished(self)
+
+        self.task = asyncio.create_task(self.drive())
+        self.task.add_done_callback(over)
+
+    async def _drive_leg(self, leg: Leg) -> Leg | None:
+        """Drive one run to its end; the leg that goes on from it."""
+        live, following = leg.live, list[Leg | None]()
+        if leg.next is not None:
+            live.before_end = partial(_open_next, leg.next, following)
+        try:
+            if live.run.ended is None:
+                await live.drive()
+        finally:
+            self.cancel_was_asked = live.cancel_was_asked
+        if not following or (after := following[0]) is None:
+            return None
+        if after.added is not None:
+            await after.added(after.live.run)
+        self.legs.append(after)
+        self._ring()
+        return after
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    def _close(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._ring()
+
+    # ---- who follows -------------------------------------------------------------------------------------------------
+
+    def follow(self) -> Following:
+        return RelayFollower(self)
+
+    def fold_into(self, writer: Folding) -> None:
+        """What happened, for a plain answer."""
+        for at, leg in enumerate(self.legs):
+            if at:
+                self.begin(leg)
+            assert leg.live.log is not None
+            writer.fold(self._sibling, leg.live.log.facts[1:])
+
+    def begin(self, leg: Leg) -> None:
+        self._writer.go_on(self._sibling, leg.live.run)
+
+    def wake(self, waiter: asyncio.Future[None] | None) -> None:
+        """Have this future set when another run goes on, or none will."""
+        self._waiter = waiter
+
+    def _ring(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+async def _open_next(next: Next, following: list[Leg | None], live: LiveRun) -> None:
+    following.append(await next(live))
+
+
+class RelayFollower:
+    """One run after the other, as one stream."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+        self._at = 0
+        self._follower = relay.legs[0].live.follow()
+
+    def pull(self) -> list[Event]:
+        events = self._follower.pull()
+        if not events and self._follower.is_over and self._at + 1 < len(self._relay.legs):
+            self._follower.close()
+            self._at += 1
+            leg = self._relay.legs[self._at]
+            self._relay.begin(leg)
+            self._follower = leg.live.follow()
+            events = self._follower.pull()
+        return events
+
+    @property
+    def is_over(self) -> bool:
+        relay = self._relay
+        return relay.is_over and self._follower.is_over and self._at + 1 == len(relay.legs)
+
+    @property
+    def is_broken(self) -> bool:
+        return self._relay.error is not None
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        self._follower.wake(waiter)
+        self._relay.wake(waiter)
+
+    def close(self) -> None:
+        self._follower.close()
+        self._relay.wake(None)
