@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 from tests.core.test_invariants import broken_scripts, choices, facts, played_in_order, scripts
-from tests.interaction.every_door import NAMES
+from tests.interaction.every_door import NAMES, read_stream
 from tests.wire.test_live_calls import WRITERS
 
 from ronda.core.events import Event, LogprobsDelta, RunStarted, TextDelta
@@ -22,6 +22,7 @@ from ronda.core.plan import NO_OPTIONS, Options, ResponseFormat
 from ronda.core.run import Run, rebuild
 from ronda.providers.script import Line
 
+ONCE = Retry(tries=1)
 LOGPROBS = LogprobsDelta(Raw(b'{"content":[{"token":"a","logprob":-0.1,"bytes":[97],"top_logprobs":[]}]}'))
 PLANS = st.fixed_dictionaries(
     {
@@ -47,9 +48,9 @@ ABOUT = {
 }
 
 
-def log_of(lines: Sequence[Line], plan: dict[str, Any], probable: Sequence[bool]) -> list[Event]:
+def log_of(lines: Sequence[Line], plan: dict[str, Any], probable: Sequence[bool], retry: Retry = ONCE) -> list[Event]:
     """A run that was watched, from its first event to its last, with probabilities behind some of its text."""
-    _, [start, *events] = played_in_order([*lines, lines[-1]], Retry(tries=1), limits=Limits(rounds=9), **plan)
+    _, [start, *events] = played_in_order([*lines, lines[-1]], retry, limits=Limits(rounds=9), **plan)
     assert isinstance(start, RunStarted)
     log: list[Event] = [replace(start, about=ABOUT)]
     chances = iter(probable)
@@ -105,6 +106,20 @@ def test_an_answer_written_from_the_log_alone_is_the_one_that_was_sent(
     writer = WRITERS[name]([rebuild(facts(read))])
 
     assert b"".join([writer.feed(0, [event]) for event in read[1:]]) == b"".join(watched(name, log))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40)
+@given(broken_scripts, PLANS)
+def test_a_log_that_has_lost_its_previews_says_the_same(name: str, lines: list[Line], plan: dict[str, Any]) -> None:
+    log = log_of(lines, plan, (), Retry(tries=1, on_interrupt="again"))
+    run = rebuild(facts(log))
+    heard = [
+        read_stream(name, WRITERS[name]([run]).feed(0, [event for event in kept if type(event) is not RunStarted]))
+        for kept in (log, facts(log))
+    ]
+
+    assert (heard[0].text, heard[0].reasoning) == (heard[1].text, heard[1].reasoning)
 
 
 @pytest.mark.parametrize("name", ["chat", "completions"])

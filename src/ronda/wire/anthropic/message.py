@@ -180,8 +180,8 @@ class MessageAnswer:
             ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
                 self._turn = turn
                 content.show([part for part in parts_of(turn) if self._is_shown(part)])
-            case TurnBroke():
-                content.close()
+            case TurnBroke(turn=turn):
+                content.show([part for part in parts_of(turn) if self._is_shown(part)])
             case ToolBegan(call=call):
                 self._tell(_PROGRESS, tools.progress(call.id))
             case ToolEnded(call=call, result=result):

@@ -204,7 +204,10 @@ class CompletionAnswer:
                 out.append(self._progress(choice, call.id, result))
             case Ended():
                 self._end(choice, shown, out)
-            case NativeDelta() | TurnBroke() | Withdrawn():
+            case TurnBroke(unseen=unseen):
+                for piece in unseen:
+                    self._write(choice, piece, out)
+            case NativeDelta() | Withdrawn():
                 pass
             case _:
                 assert_never(shown)

@@ -137,7 +137,10 @@ class ChatAnswer:
             case LogprobsDelta(logprobs=logprobs):
                 choice.logprobs.append(logprobs)
                 out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
-            case NativeDelta() | TurnBroke() | Withdrawn():
+            case TurnBroke(unseen=unseen):
+                for delta in unseen:
+                    self._write(choice, delta, out)
+            case NativeDelta() | Withdrawn():
                 pass
             case _:
                 assert_never(shown)
