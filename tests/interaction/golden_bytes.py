@@ -119,12 +119,15 @@ async def exchange(app: Any, path: str, body: dict[str, Any] | None, method: str
 
 _TIMES: Final = re.compile(rb'"(created|created_at|completed_at)":(\d+|"[^"]+")')
 _IDS: Final = re.compile(rb"[0-9a-f]{24}")
+_CALL_IDS: Final = re.compile(rb'("(?:id|call_id|tool_call_id)":")(call_|toolu_|)([A-Za-z0-9]{9})(?=")')  # of ours
 
 
 def without_chance(data: bytes) -> bytes:
     """The n-th new id, in the order in which they were said, is always the same; it is never the same time."""
     words: dict[bytes, bytes] = {}
     data = _IDS.sub(lambda found: words.setdefault(found[0], b"ID%d" % len(words)), data)
+    calls: dict[bytes, bytes] = {}
+    data = _CALL_IDS.sub(lambda found: found[1] + found[2] + calls.setdefault(found[3], b"OURS%d" % len(calls)), data)
     return _TIMES.sub(rb'"\1":"TIME"', data)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import openai
 import pytest
-from tests.interaction.doors import Door, Said, declared, result, user
+from tests.interaction.doors import Door, Said, call, declared, result, user
 
 from ronda import tool
 from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn, Turn
@@ -44,6 +46,11 @@ WHOLE: list[Turn] = [
 ]
 
 
+def given(said: Said, place: int = 0) -> str:
+    """The id under which a call went out."""
+    return said.calls[place][0]
+
+
 def in_order(said: Said) -> Said:
     """Calls that run side by side are recorded as they end; which is first is nobody's business here."""
     said.records.sort(key=lambda record: (record["round"], record["tool_call_id"]))
@@ -54,8 +61,9 @@ async def test_ours_run_and_the_callers_go_out(door: Door, stream: bool) -> None
     async with door.serving(ScriptedModel(MIXED), lookup) as served:
         said = await served.ask(stream=stream, tools=[ASK])
 
+    assert re.fullmatch("call_[A-Za-z0-9]{9}", given(said))
     assert in_order(said) == Said(
-        calls=[("c2", "ask_user", '{"question":"why?"}')],
+        calls=[(given(said), "ask_user", '{"question":"why?"}')],
         finish_reason="tool_calls",
         usage=(10, 5),
         records=[
@@ -70,7 +78,9 @@ async def test_the_callers_results_find_our_half_again(door: Door, stream: bool)
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK])
-        said = await served.ask([user("go"), first.message, result("c2", "because")], stream=stream, tools=[ASK])
+        said = await served.ask(
+            [user("go"), first.message, result(given(first), "because")], stream=stream, tools=[ASK]
+        )
 
     assert said == Said("done", finish_reason="stop", usage=(10, 5))
     assert model.heard[1] == WHOLE
@@ -80,8 +90,8 @@ async def test_the_results_alone_are_enough(door: Door, stream: bool) -> None:
     model = ScriptedModel(MIXED, says("done"))
 
     async with door.serving(model, lookup) as served:
-        await served.ask(stream=stream, tools=[ASK])
-        said = await served.ask([result("c2", "because")], stream=stream, tools=[ASK])
+        first = await served.ask(stream=stream, tools=[ASK])
+        said = await served.ask([result(given(first), "because")], stream=stream, tools=[ASK])
 
     assert said.content == "done"
     assert model.heard[1] == WHOLE
@@ -91,8 +101,8 @@ async def test_the_results_may_come_without_the_assistants_message(door: Door, s
     model = ScriptedModel(MIXED, says("done"))
 
     async with door.serving(model, lookup) as served:
-        await served.ask(stream=stream, tools=[ASK])
-        said = await served.ask([user("go"), result("c2", "because")], stream=stream, tools=[ASK])
+        first = await served.ask(stream=stream, tools=[ASK])
+        said = await served.ask([user("go"), result(given(first), "because")], stream=stream, tools=[ASK])
 
     assert said.content == "done"
     assert model.heard[1] == WHOLE
@@ -102,9 +112,9 @@ async def test_another_key_does_not_find_the_run_by_a_result_alone(door: Door, s
     model = ScriptedModel(MIXED, says("done"))
 
     async with door.serving(model, lookup) as served:
-        await served.ask(stream=stream, key="alice", tools=[ASK])
-        with pytest.raises(openai.BadRequestError, match="c2") as refused:
-            await served.ask([result("c2", "because")], stream=stream, key="mallory", tools=[ASK])
+        first = await served.ask(stream=stream, key="alice", tools=[ASK])
+        with pytest.raises(openai.BadRequestError, match=given(first)) as refused:
+            await served.ask([result(given(first), "because")], stream=stream, key="mallory", tools=[ASK])
 
     assert refused.value.type == "invalid_request_error"
     assert len(model.heard) == 1
@@ -115,13 +125,13 @@ async def test_another_key_sees_nothing_of_our_half(door: Door, stream: bool) ->
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, key="alice", tools=[ASK])
-        conversation = [user("go"), first.message, result("c2", "because")]
+        conversation = [user("go"), first.message, result(given(first), "because")]
         await served.ask(conversation, stream=stream, key="mallory", tools=[ASK])
 
     assert model.heard[1] == [
         says_user("go"),
-        AssistantTurn((ToolCall("c2", "ask_user", '{"question":"why?"}'),), "tool_calls"),
-        ToolTurn((ToolResult("c2", "because"),)),
+        AssistantTurn((ToolCall(given(first), "ask_user", '{"question":"why?"}'),), "tool_calls"),
+        ToolTurn((ToolResult(given(first), "because"),)),
     ]
 
 
@@ -134,7 +144,10 @@ async def test_two_conversations_with_the_same_ids_are_not_mixed_up(door: Door, 
         second = await served.ask("I am b.", stream=stream, tools=[ASK])
         for who, said in (("a", first), ("b", second)):
             await served.ask(
-                [user(f"I am {who}."), said.message, result("c2", "so")], stream=stream, tools=[ASK], max_tool_rounds=4
+                [user(f"I am {who}."), said.message, result(given(said), "so")],
+                stream=stream,
+                tools=[ASK],
+                max_tool_rounds=4,
             )
 
     for who, heard in zip("ab", model.heard[2:], strict=True):
@@ -147,36 +160,38 @@ async def test_two_turns_of_a_conversation_with_the_same_ids_are_not_mixed_up(do
     model = ScriptedModel(*asked, says("Done."))
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK])
-        before = [user("go"), first.message, result("c2", "so")]
+        before = [user("go"), first.message, result(given(first), "so")]
         second = await served.ask(before, stream=stream, tools=[ASK])
         ((new, _, _),) = second.calls  # ours may repeat its id, the caller's never does
         await served.ask([*before, second.message, result(new, "well")], stream=stream, tools=[ASK])
 
     results = [turn for turn in model.heard[2] if isinstance(turn, ToolTurn)]
-    assert results == [
-        ToolTurn((ToolResult("c1", "found a"), ToolResult("c2", "so"))),
-        ToolTurn((ToolResult("c1", "found b"), ToolResult(new, "well"))),
-    ]
-    assert new != "c2"
+    assert [[one.content for one in turn.results] for turn in results] == [["found a", "so"], ["found b", "well"]]
+    assert new != given(first)
 
 
-async def test_results_alone_that_two_conversations_wait_for_are_refused(door: Door, stream: bool) -> None:
-    """There is nothing to tell whose they are; a guess could show one the other's conversation."""
+async def test_results_alone_find_their_conversation_whoever_else_waits(door: Door, stream: bool) -> None:
+    """The model has the same ids in every conversation; what the callers have tells them apart."""
     asked = [Line(calls=(Call("lookup", {"q": q}, "c1"), Call("ask_user", {"question": "why?"}, "c2"))) for q in "abc"]
-    model = ScriptedModel(*asked[:2], says("A."), says("B."), asked[2], says("C."))
+    model = ScriptedModel(*asked, says("B."), says("A."), says("C."))
     async with door.serving(model, lookup) as served:
-        first = await served.ask("I am a.", stream=stream, tools=[ASK])
-        second = await served.ask("I am b.", stream=stream, tools=[ASK])
-        with pytest.raises(openai.BadRequestError, match="c2"):
-            await served.ask([result("c2", "so")], stream=stream, tools=[ASK])
-        for who, said in (("a", first), ("b", second)):
-            await served.ask([user(f"I am {who}."), said.message, result("c2", "so")], stream=stream, tools=[ASK])
-        # Nobody else waits any more.
-        await served.ask("I am c.", stream=stream, tools=[ASK])
-        await served.ask([result("c2", "so")], stream=stream, tools=[ASK])
+        said = {who: await served.ask("I am the same.", stream=stream, tools=[ASK]) for who in "abc"}
+        for who in "bac":
+            await served.ask([result(given(said[who]), f"so {who}")], stream=stream, tools=[ASK])
 
-    results = ToolTurn((ToolResult("c1", "found c"), ToolResult("c2", "so")))
-    assert (model.heard[5][0], model.heard[5][2]) == (says_user("I am c."), results)
+    for who, heard in zip("bac", model.heard[3:], strict=True):
+        assert heard[-1] == ToolTurn((ToolResult("c1", f"found {who}"), ToolResult("c2", f"so {who}")))
+
+
+async def test_a_run_is_used_only_for_calls_of_the_names_it_gave(door: Door, stream: bool) -> None:
+    model = ScriptedModel(MIXED, says("done"))
+    async with door.serving(model, lookup) as served:
+        first = await served.ask(stream=stream, tools=[ASK, PICK])
+        edited = {"role": "assistant", "content": None, "tool_calls": [call("pick", given(first), color="red")]}
+        await served.ask([user("go"), edited, result(given(first), "because")], stream=stream, tools=[ASK, PICK])
+
+    asked = AssistantTurn((ToolCall(given(first), "pick", '{"color": "red"}'),), "tool_calls")
+    assert model.heard[1] == [says_user("go"), asked, ToolTurn((ToolResult(given(first), "because"),))]
 
 
 async def test_a_turn_that_was_the_callers_alone_finds_no_other_conversation(door: Door, stream: bool) -> None:
@@ -199,7 +214,7 @@ async def test_rounds_the_caller_never_saw_are_found_too(door: Door, stream: boo
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK])
-        await served.ask([user("go"), first.message, result("c2", "because")], stream=stream, tools=[ASK])
+        await served.ask([user("go"), first.message, result(given(first), "because")], stream=stream, tools=[ASK])
 
     assert first.content == "First this."
     assert model.heard[2] == [
@@ -216,9 +231,9 @@ async def test_a_conversation_with_two_mixed_turns_is_whole_at_the_end(door: Doo
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK])
-        conversation = [user("go"), first.message, result("c2", "because")]
+        conversation = [user("go"), first.message, result(given(first), "because")]
         second = await served.ask(conversation, stream=stream, tools=[ASK])
-        conversation += [second.message, result("d1", "yes")]
+        conversation += [second.message, result(given(second), "yes")]
         third = await served.ask(conversation, stream=stream, tools=[ASK])
 
     assert third.content == "done"
@@ -236,9 +251,9 @@ async def test_two_mixed_turns_answered_with_results_alone_are_whole_at_the_end(
     model = ScriptedModel(MIXED, again, says("done"))
 
     async with door.serving(model, lookup) as served:
-        await served.ask(stream=stream, tools=[ASK])
-        await served.ask([result("c2", "because")], stream=stream, tools=[ASK])
-        await served.ask([result("d1", "yes")], stream=stream, tools=[ASK])
+        first = await served.ask(stream=stream, tools=[ASK])
+        second = await served.ask([result(given(first), "because")], stream=stream, tools=[ASK])
+        await served.ask([result(given(second), "yes")], stream=stream, tools=[ASK])
 
     assert model.heard[2][:3] == WHOLE
     assert model.heard[2][-1] == ToolTurn((ToolResult("d1", "yes"), ToolResult("d2", "found z")))
@@ -256,10 +271,11 @@ async def test_results_in_any_order_are_heard_in_the_models_order(door: Door, st
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK, PICK])
-        conversation = [user("go"), first.message, result("p3", "because"), result("p1", "picked")]
+        last, picked = result(given(first, 1), "because"), result(given(first), "picked")
+        conversation = [user("go"), first.message, last, picked]
         await served.ask(conversation, stream=stream, tools=[ASK, PICK])
 
-    assert [id for id, _, _ in first.calls] == ["p1", "p3"]
+    assert [name for _, name, _ in first.calls] == ["pick", "ask_user"]
     assert model.heard[1][-1] == ToolTurn(
         (ToolResult("p1", "picked"), ToolResult("p2", "found a"), ToolResult("p3", "because"))
     )
@@ -271,7 +287,7 @@ async def test_a_result_the_caller_does_not_bring_is_said_to_be_missing(door: Do
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[PICK])
-        await served.ask([user("go"), first.message, result("p3", "picked")], stream=stream, tools=[PICK])
+        await served.ask([user("go"), first.message, result(given(first, 1), "picked")], stream=stream, tools=[PICK])
 
     assert model.heard[1][-1] == ToolTurn(
         (ToolResult("p1", NO_RESULT, failed=True), ToolResult("p2", "found a"), ToolResult("p3", "picked"))
@@ -284,7 +300,7 @@ async def test_the_callers_question_can_be_answered_twice(door: Door, stream: bo
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK])
-        conversation = [user("go"), first.message, result("c2", "because")]
+        conversation = [user("go"), first.message, result(given(first), "because")]
         await served.ask(conversation, stream=stream, tools=[ASK])
         again = await served.ask(conversation, stream=stream, tools=[ASK])
 
@@ -297,7 +313,7 @@ async def test_a_conversation_goes_on_after_a_mixed_turn(door: Door, stream: boo
 
     async with door.serving(model, lookup) as served:
         first = await served.ask(stream=stream, tools=[ASK])
-        conversation = [user("go"), first.message, result("c2", "because")]
+        conversation = [user("go"), first.message, result(given(first), "because")]
         second = await served.ask(conversation, stream=stream, tools=[ASK])
         third = await served.ask([*conversation, second.message, user("thanks")], stream=stream, tools=[ASK])
 
@@ -312,7 +328,7 @@ async def test_a_callers_call_is_handed_over_as_the_model_wrote_it(door: Door, s
     async with door.serving(model, lookup) as served:
         said = await served.ask(stream=stream, tools=[ASK])
 
-    assert (said.calls, said.finish_reason) == ([("c1", "ask_user", written)], "tool_calls")
+    assert (said.calls, said.finish_reason) == ([(given(said), "ask_user", written)], "tool_calls")
     assert [record["result_content"] for record in said.records] == ["found a"]
 
 

@@ -184,3 +184,9 @@ def function(name: str, **properties: str) -> Json:
     """A caller's tool, as it stands in a request."""
     schema = {"type": "object", "properties": {key: {"type": kind} for key, kind in properties.items()}}
     return {"type": "function", "function": {"name": name, "description": f"{name}s", "parameters": schema}}
+
+
+def without_ids(message: Any) -> Any:
+    """A message whose calls are numbered: their own ids are of the run that made them."""
+    calls = [{**call, "id": str(at)} for at, call in enumerate(message.get("tool_calls") or ())]
+    return {**message, "tool_calls": calls} if calls else message

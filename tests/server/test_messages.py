@@ -459,15 +459,16 @@ async def test_an_answer_that_is_not_there_is_counted_by_nobody(door: Door) -> N
 
 async def test_a_key_is_the_same_under_both_names(door: Door) -> None:
     model = ScriptedModel(Line(calls=(Call("lookup", {"q": "a"}, "c1"), Call("pick", {"color": "red"}, "c2"))), "ok")
-    back = heard(result("c2", "red"))
 
     async with door.serving(model, lookup) as served:
-        await post(served, {"messages": [HI], "tools": [PICK]}, {"x-api-key": "alice"})
+        first = await post(served, {"messages": [HI], "tools": [PICK]}, {"x-api-key": "alice"})
+        id = first.json["content"][0]["id"]
+        back = heard(result(id, "red"))
         refused = await post(served, {"messages": [back], "tools": [PICK]}, {"authorization": "Bearer mallory"})
         taken = await post(served, {"messages": [back], "tools": [PICK]}, {"authorization": "Bearer alice"})
 
     assert (refused.status, refused.json["error"]["type"]) == (400, "invalid_request_error")
-    assert "c2" in refused.json["error"]["message"]
+    assert id in refused.json["error"]["message"]
     assert (taken.status, taken.json["content"]) == (200, [text("ok")])
 
 

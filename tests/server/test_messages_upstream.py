@@ -164,10 +164,11 @@ async def test_our_rounds_keep_their_signatures_behind_the_caller_s_back(door: D
 
     async with Upstream(*acts) as upstream, door.serving(upstream.url, lookup, model=CLAUDE), asking(door) as claude:
         first = await answer(claude, stream=stream, tools=[PICK])
-        back = heard(result("toolu_3", "picked"))
+        id = first["content"][-1]["id"]
+        back = heard(result(id, "picked"))
         second = await answer(claude, HI, said(*first["content"]), back, stream=stream, tools=[PICK])
 
-    assert first["content"] == [thinking("one", "s1"), thinking("two", "s2"), use("toolu_3", "pick", color="red")]
+    assert first["content"] == [thinking("one", "s1"), thinking("two", "s2"), use(id, "pick", color="red")]
     assert second["content"] == [text("Done.")]
     assert upstream.requests[2]["messages"][1:] == [
         said(*rounds[0]),

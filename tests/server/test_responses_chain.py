@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from ronda.core.parts import (
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import NO_RESULT
 from ronda.drive import Show
+from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 from ronda.server.models import Served
@@ -128,10 +130,14 @@ async def test_our_half_of_a_mixed_turn_is_there(door: Door, stream: bool) -> No
     async with door.serving(model, lookup) as served:
         client = served.client()
         first = await ask(client, stream, tools=[PICK])
-        second = await ask(client, stream, input=[output("c3", "ok")], tools=[PICK], previous_response_id=first.id)
+        [id] = [item.call_id for item in first.output if item.type == "function_call"]
+        second = await ask(client, stream, input=[output(id, "ok")], tools=[PICK], previous_response_id=first.id)
         await ask(client, stream, input="bye", previous_response_id=second.id)
+        given: list[Any] = [item async for item in client.responses.input_items.list(second.id)]
 
-    assert [item.call_id for item in first.output if item.type == "function_call"] == ["c3"]
+    assert re.fullmatch("call_[A-Za-z0-9]{9}", id)
+    assert [item.call_id for item in given if item.type == "function_call" and item.name == "pick"] == [id]
+    assert id in [item.call_id for item in given if item.type == "function_call_output"]
     asked = AssistantTurn(
         (
             ToolCall("c2", "lookup", '{"q":"b"}'),
@@ -306,6 +312,38 @@ async def test_what_a_caller_carries_is_good_after_a_restart(door: Door, stream:
         await ask(served.client(), stream, store=False, input=said)
 
     assert model.heard[1] == [user("go"), SIGNED, user("and?")]
+
+
+ASKED = AssistantTurn(
+    (Reasoning("Hm."), ToolCall("c1", "pick", '{"color":"red"}')),
+    "tool_calls",
+    Native("anthropic", Raw(b'[{"type":"tool_use","id":"c1","signature":"s"}]')),
+)
+
+
+class Asking(Signing):
+    """One whose first turn asks for something of the caller's."""
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        finished = await super().call(request, show)
+        return ModelFinished(ASKED, Usage(1, 1)) if len(self.heard) == 1 else finished
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["the run is found", "the run is gone"])
+async def test_a_call_under_an_id_of_ours_carries_the_models_own_json(door: Door, stream: bool, is_kept: bool) -> None:
+    """The seal has the model's id, the items have ours: they are compared, and told the model, by what stands for what."""
+    model = Asking()
+    async with door.serving(model, lookup) as served:
+        client = served.client()
+        first = await ask(client, stream, store=False, tools=[PICK], include=["reasoning.encrypted_content"])
+        [id] = [item.call_id for item in first.output if item.type == "function_call"]
+        if not is_kept:
+            served.server.runs.memory = MemoryJournal()
+        asked: list[Any] = [{"role": "user", "content": "go"}, *_sent_back(first), output(id, "picked")]
+        await ask(client, stream, store=False, input=asked, tools=[PICK])
+
+    assert id != "c1"
+    assert model.heard[1] == [user("go"), ASKED, ToolTurn((ToolResult("c1", "picked"),))]
 
 
 async def test_without_being_asked_for_nothing_is_sealed(door: Door, stream: bool) -> None:

@@ -153,11 +153,13 @@ async def test_a_call_of_such_a_tool_reaches_the_client_and_its_answer_the_model
     async with door.serving(model, *tools) as served:
         first = await ask(served.client(), stream, tools=[{"type": "apply_patch"}])
         (said,) = [item for item in first.to_dict()["output"] if item["type"] == "apply_patch_call"]
-        answer = {"type": "apply_patch_call_output", "call_id": "call_p", "status": "completed", "output": "ok"}
+        id = said["call_id"]
+        answer = {"type": "apply_patch_call_output", "call_id": id, "status": "completed", "output": "ok"}
         asked = [{"role": "user", "content": "go"}, said, answer]
         second = await ask(served.client(), stream, tools=[{"type": "apply_patch"}], input=asked)
 
-    assert items_of(first)[1:] == [{**PATCH, "type": "apply_patch_call", "call_id": "call_p", "status": "completed"}]
+    assert items_of(first)[1:] == [{**PATCH, "type": "apply_patch_call", "call_id": id, "status": "completed"}]
+    assert (id == "call_p") is not bool(tools)
     assert first.to_dict()["tools"] == [{"type": "apply_patch"}]
     assert second.output_text == "Done."
     assert [one.name for one in model.requests[0].tools if one.kind == "caller"] == ["apply_patch"]

@@ -42,7 +42,7 @@ from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.client import Reader, read_plain
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.resource import Kept
-from ronda.wire.openai_responses.sealed import Room, Sealer
+from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -258,7 +258,7 @@ def _part(item: Json, event: Json) -> Json:
 def test_what_our_server_wrote_it_reads_again(lines: list[Line], plan: Plan) -> None:
     output = plainly(story(lines, plan, stream=False))["output"]
     body = {"status": "completed", "output": output}
-    turns = read_items([Raw(json.dumps(item).encode()) for item in output])
+    turns = read_items([Raw(json.dumps(item).encode()) for item in output]).turns
     said = [part for turn in turns if isinstance(turn, AssistantTurn) for part in turn.parts]
 
     again, client = told(AssistantTurn(tuple(said))), told(read_plain(json.dumps(body).encode()).turn)
@@ -489,7 +489,7 @@ def test_the_models_own_json_goes_out_sealed_for_who_asked_for_it(schemas: OpenR
     item = check_stream(schemas, streamed(batches, kept=kept, sealer=sealer))[-1]["response"]["output"][-1]
 
     assert sorted(item) == ["encrypted_content", "id", "status", "summary", "type"]
-    assert sealer.open(item["encrypted_content"], Room()) == SIGNED
+    assert sealer.open(item["encrypted_content"], Room()) == SealedTurn(SIGNED)
     assert Sealer(b"secret", "bob").open(item["encrypted_content"], Room()) is None
     assert Sealer(b"another", "ada").open(item["encrypted_content"], Room()) is None
 
@@ -500,7 +500,7 @@ def test_a_seal_that_was_tampered_with_is_nothing(at: int, put: str) -> None:
     sealed = sealer.seal(SIGNED)
     changed = sealed[: at % len(sealed)] + put + sealed[at % len(sealed) + 1 :]
 
-    assert sealer.open(changed, Room()) in (None, SIGNED)
+    assert sealer.open(changed, Room()) in (None, SealedTurn(SIGNED))
     assert changed == sealed or sealer.open(changed, Room()) is None or put in "-_+/=" or _same_bits(changed, sealed)
 
 
@@ -515,3 +515,4 @@ def test_anything_else_is_no_seal(text: str) -> None:
 
     assert sealer.open(text, Room()) is None
     assert sealer.open("ronda.turn.1." + text, Room()) is None
+    assert sealer.open("ronda.turn.2." + text, Room()) is None

@@ -51,7 +51,7 @@ async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
         asked, served = await _read(server, request)
-        turns, _ = await server.runs.rejoin(asked.turns, request.owner)
+        turns = (await server.runs.rejoin(asked.turns, request.owner)).turns
         tokens = await count(server, served, asked, turns)
     except RondaError as error:
         return known.refusal(error)

@@ -24,10 +24,11 @@ from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.server.models import Opened, Served, beside
 from ronda.server.relay import Next
-from ronda.server.runs import OtherIds, new_id
+from ronda.server.runs import new_id
 from ronda.server.toolbox import Offer
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import AnswerOptions, Asked
+from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ class Job(Struct, frozen=True):
     about: About = answer_alone
     next: Next | None = None  # who goes on when a run of it has ended
     added: Added | None = None
-    other_ids: OtherIds | None = None
 
 
 async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
@@ -61,9 +61,12 @@ async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
     rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
     turns: tuple[Turn, ...] = asked.turns
     parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together
+    ids = asked.ids
     # A lone question is a beginning: there is nothing to join.
     if parent is None and not (len(turns) == 1 and type(turns[0]) is UserTurn):
-        turns, parent = await server.runs.rejoin(asked.turns, owner)
+        found = await server.runs.rejoin(asked.turns, owner)
+        turns, parent, ids = found.turns, found.parent, {**asked.ids, **found.ids}
+    turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
     _check_pairs(turns)
     if len(turns) > LIGHT_TURNS:
         await asyncio.sleep(0)  # others have their turn
@@ -95,7 +98,7 @@ async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
     session = asked.session or new_id("sess")
     warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
     answer = replace(asked.answer, model=served.name, warnings=warnings)
-    about = {**asked.about, **job.about(turns, opened, answer)}
+    about = {**asked.about, **about_ids(ids), **job.about(turns, opened, answer)}
     lives: list[LiveRun] = []
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
         live = server.runs.new(
@@ -109,8 +112,6 @@ async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
             sibling=sibling,
             about=about,
             keep=asked.keep,
-            said=turns,
-            other_ids=job.other_ids,
         )
         lives.append(live)
     return lives

@@ -57,6 +57,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"
     inputs: dict[str, Any] = {}  # for an agent that has some
+    ids: dict[str, str] = {}  # what the caller calls some of the calls → what the model called them
     needs: tuple[Need, ...] = ()  # what the server must have for it
     answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer

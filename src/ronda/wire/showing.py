@@ -45,6 +45,7 @@ from ronda.core.events import (
 from ronda.core.live import LiveCalls, Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult
 from ronda.core.run import Run
+from ronda.wire.call_ids import are_ours, own_id
 from ronda.wire.failures import Failure, failure_at
 from ronda.wire.own_tools import OwnTools
 
@@ -120,11 +121,12 @@ class Showing:
     """One choice of an answer: a run, and those it hands over to (`follow`).
 
     `without`: names of tools whose calls are not the caller's after all. `whole_calls`: each call goes out in one piece.
-    `refusal_is_text`: the dialect has no other word for it.
+    `refusal_is_text`: the dialect has no other word for it. `id_prefix`: what it puts before ids of ours; None where calls go out
+    under the model's.
     """
 
-    __slots__ = ("_broken", "_calls", "_has_logprobs", "_reasoning", "_refusal", "_refusal_is_text", "_start",
-                 "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
+    __slots__ = ("_broken", "_calls", "_has_logprobs", "_id_prefix", "_ids", "_reasoning", "_refusal", "_refusal_is_text",
+                 "_start", "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
 
     def __init__(
         self,
@@ -134,11 +136,13 @@ class Showing:
         without: Collection[str] = (),
         whole_calls: bool = False,
         refusal_is_text: bool = False,
+        id_prefix: str | None = None,
     ) -> None:
         self.warnings: list[str] = []
         self.tools = OwnTools(choice)
         self._whole_calls = whole_calls
         self._refusal_is_text = refusal_is_text
+        self._id_prefix = id_prefix
         self._show(run, without)
 
     def follow(self, run: Run, without: Collection[str] = ()) -> None:
@@ -158,6 +162,23 @@ class Showing:
         self._calls: LiveCalls | None = None  # most turns make none
         self.text = self._reasoning = self._refusal = 0  # characters of this turn that were shown
         self._has_logprobs = False
+        self._ids: dict[str, str] = {}
+
+    def given_id(self, id: str) -> str:
+        """The id under which a call of this turn goes out."""
+        return self._ids.get(id, id)
+
+    def _give_id(self, id: str, place: int) -> None:
+        if self._id_prefix is not None and are_ours(self.run.start):
+            round = 0 if self._start is None else self._start.round
+            self._ids[id] = self._id_prefix + own_id(self.run.id, round, place)
+
+    def _give_ids(self, calls: Sequence[ToolCall]) -> None:
+        """To the calls of a whole turn that are the caller's."""
+        self._ids, tools = {}, self.run.tools
+        for place, call in enumerate(calls):
+            if call.name in tools and tools[call.name].kind == "caller":
+                self._give_id(call.id, place)
 
     @property
     def places(self) -> dict[str, int]:
@@ -176,7 +197,9 @@ class Showing:
             case ReasoningDelta(text=text):
                 self._reasoning += len(text)
                 return event if text else None
-            case CallDelta():
+            case CallDelta(id=id):
+                if id and id not in self._ids:
+                    self._give_id(id, event.index)
                 pieces = () if self._whole_calls else self._live_calls().add(event)
                 return CallsGrew(pieces) if pieces else _NO_PIECES
             case ModelStarted():
@@ -187,6 +210,8 @@ class Showing:
             case ModelFinished(turn=turn, at=at):
                 calls = turn.calls
                 self.tools.asked(calls)
+                if calls:
+                    self._give_ids(calls)
                 pieces = self._live_calls().rest(turn) if calls else ()
                 return TurnClosed(turn, at, self._unseen(turn, event.logprobs), pieces)
             case ToolStarted(call_id=id, at=at):

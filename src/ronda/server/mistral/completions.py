@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+import msgspec
+from msgspec import Raw, structs
 from starlette.types import ASGIApp
 
-from ronda.core.parts import Turn
+from ronda.core.events import RunStarted
+from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
 from ronda.server.door import Exchange
@@ -16,10 +18,11 @@ from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.mistral.handoffs import next_of, offered
 from ronda.server.mistral.history import place_of
-from ronda.server.mistral.nines import INSTEAD, asked_by, both_ids, with_own_ids
 from ronda.server.mistral.upstream import fitted, without_prompt
 from ronda.server.models import Served
 from ronda.server.opening import Job, answer_alone
+from ronda.server.runs import Runs
+from ronda.wire.call_ids import INSTEAD, kept_as
 from ronda.wire.mistral.completion import CompletionAnswer
 from ronda.wire.mistral.declared import raws
 from ronda.wire.mistral.handoffs import about_ways
@@ -33,9 +36,8 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     owner = request.owner
     asked = await request.read(server.config.max_body, read_completion)
     served = await find_agent(server, asked.model, owner)
-    asked = structs.replace(asked, turns=await with_own_ids(server.runs, asked.turns, owner))
     if isinstance(served, ServedAgent) and served.agent.handoffs:
-        by = await asked_by(server.runs, asked.turns, owner)
+        by = await _asked_by(server.runs, asked.turns, owner)
         if by is not None and (there := await _still_there(server, by, owner)) is not None:
             asked, served = _instead(asked), there
     job = await _job(server, owner, asked, served, 0)
@@ -64,14 +66,25 @@ async def _job(server: Server, owner: str, asked: CompletionAsked, served: Serve
         served,
         place_of if given.ways is not None else answer_alone,
         next_of(server, owner, given, ask_next),
-        other_ids=both_ids,
     )
 
 
 def _instead(asked: CompletionAsked) -> CompletionAsked:
     """The request as it is put to another agent than it names. The beginning of an answer was given to that one."""
     about = {name: value for name, value in asked.about.items() if name != "prefix"}
-    return structs.replace(asked, about=about | INSTEAD)
+    return structs.replace(asked, about={**about, INSTEAD: Raw(b"true")})
+
+
+async def _asked_by(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:
+    """The agent whose calls the end of a conversation answers, where it is one that another agent handed over to."""
+    last = turns[-1] if turns else None
+    for result in last.results if isinstance(last, ToolTurn) else ():
+        if (name := await runs.journal.waiting(owner, kept_as(result.call_id))) is not None:
+            events = await runs.read(name, owner)
+            start = events[0] if events else None
+            if isinstance(start, RunStarted) and INSTEAD in start.about:
+                return msgspec.json.decode(start.about["agent_id"], type=str)
+    return None
 
 
 async def _still_there(server: Server, id: str, owner: str) -> Served | None:

@@ -17,6 +17,7 @@ from ronda.core.run import Run, rebuild
 from ronda.core.transcript import UnknownCall, continued
 from ronda.errors import BadRequest, NotFound
 from ronda.server.models import Served
+from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
 from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.listed import item_named
@@ -37,14 +38,17 @@ async def joined(
     server: Server, asked: ResponseRequest, served: Served, owner: str, local: Local | None = None
 ) -> ResponseRequest:
     """The request with its whole conversation: items that were only named, and what the response before it left."""
-    turns = asked.turns
+    turns, ids = asked.turns, asked.ids
     if asked.named:
         found = {at: await _named_item(server, id, owner, at) for at, id in asked.named}
-        turns = tuple(read_items(asked.items, await server.responses.sealer(owner), found))
+        read = read_items(asked.items, await server.responses.sealer(owner), found)
+        turns, ids = tuple(read.turns), read.ids
     parent = None
     if asked.previous is not None:
         before, parent = await _previous(server, asked.previous, owner, local)
-        turns = _continued(before, turns)
+        given = model_ids(before, turns)
+        turns = _continued(before, all_renamed(turns, given))
+        ids = {**{caller: model for model, caller in caller_ids(before.start).items()}, **ids, **given}
     lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
     left_out = [
         f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
@@ -52,7 +56,7 @@ async def joined(
         if need.is_optional
     ]
     answer = replace(asked.answer, instructed=bool(lead), warnings=tuple(left_out))
-    return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer)
+    return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids)
 
 
 async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:

@@ -9,7 +9,7 @@ citation, a text block behind another, a call's further members, and whole block
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -108,12 +108,14 @@ def _said(members: dict[str, Raw], name: str) -> str:
 class Grown:
     """A block as far as it was shown."""
 
-    __slots__ = ("citations", "id", "index", "kind", "members", "name", "pieces", "signature")
+    __slots__ = ("_given_id", "citations", "id", "index", "kind", "members", "name", "pieces", "signature")
 
-    def __init__(self, index: int, part: Part) -> None:
+    def __init__(self, index: int, part: Part, given_id: str) -> None:
+        """`given_id` is what the caller calls it."""
         self.index = index
         self.kind = part.kind
         self.id = part.id
+        self._given_id = given_id
         self.name = part.name
         self.members = part.members
         self.signature = ""
@@ -136,7 +138,7 @@ class Grown:
 
     @property
     def _call(self) -> dict[str, Any]:
-        return {**self.members, "type": "tool_use", "id": self.id, "name": self.name}
+        return {**self.members, "type": "tool_use", "id": self._given_id, "name": self.name}
 
     @property
     def json(self) -> dict[str, Any]:
@@ -177,11 +179,12 @@ def input_of(arguments: str) -> Raw | dict[str, str]:
 
 
 class Content:
-    """`out` takes the bytes of a stream."""
+    """`out` takes the bytes of a stream. `given_id`: the model's id of a call → what the caller calls it."""
 
-    __slots__ = ("_announced", "_calls", "_last", "_open", "_since", "blocks", "out")
+    __slots__ = ("_announced", "_calls", "_given_id", "_last", "_open", "_since", "blocks", "out")
 
-    def __init__(self) -> None:
+    def __init__(self, given_id: Callable[[str], str]) -> None:
+        self._given_id = given_id
         self.blocks: list[Grown] = []
         self.out: list[bytes] = []
         self._last: Grown | None = None  # the block that grows
@@ -286,7 +289,7 @@ class Content:
                 self.out.append(_STOP % block.index)
             else:
                 still_open.append(block)
-        block = Grown(len(self.blocks), part)
+        block = Grown(len(self.blocks), part, self._given_id(part.id))
         self.blocks.append(block)
         self._open = [*still_open, block]
         self._last = block

@@ -108,8 +108,8 @@ class MessageAnswer:
         [run] = runs
         self._run = run
         self._options = MessageOptions.of(run.start)
-        self._showing = Showing(run)
-        self._content = Content()
+        self._showing = Showing(run, id_prefix="toolu_")
+        self._content = Content(self._showing.given_id)
         self._started = False
         self._turn = AssistantTurn(())  # the last
 

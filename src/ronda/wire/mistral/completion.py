@@ -72,7 +72,7 @@ class _Choice:
         self.has_begun = False  # something of this round's message was shown …
         self.has_text = False  # … and of the last one that was, text
         self.saying = Saying(run.start)
-        self.showing = Showing(run, choice=index, without=ways_out(run), refusal_is_text=True)
+        self.showing = Showing(run, choice=index, without=ways_out(run), refusal_is_text=True, id_prefix="")
 
     def go_on(self, run: Run) -> None:
         self.before += [*self.run.generated, ToolTurn(answers_of(self.run))]
@@ -222,7 +222,8 @@ class CompletionAnswer:
     def _piece(self, choice: _Choice, piece: Piece) -> bytes:
         # The SDK fills in what is missing: an id becomes "null", and a name must be there. Empty, it adds nothing.
         function = {"name": piece.name if piece.is_first else "", "arguments": piece.arguments}
-        call = {"id": piece.id, "type": "function", "function": function, "index": piece.place}
+        id = choice.showing.given_id(piece.id)
+        call = {"id": id, "type": "function", "function": function, "index": piece.place}
         return self._delta(choice, b'"tool_calls":[%b]' % encode(call))
 
     def _delta(self, choice: _Choice, said: bytes) -> bytes:
@@ -294,13 +295,14 @@ class CompletionAnswer:
         return encode(answer | self._extensions(with_records=True))
 
     def _message(self, choice: _Choice) -> dict[str, Any]:
+        given_id = choice.showing.given_id
         message: dict[str, Any] = {"role": "assistant", "content": write_content(choice.saying.parts)}
         if calls := calls_for_caller(choice.run):
-            message["tool_calls"] = [write_call(call, at) for at, call in enumerate(calls)]
+            message["tool_calls"] = [write_call(call, at, given_id) for at, call in enumerate(calls)]
         said: dict[str, Any] = {"index": choice.index, "message": message}
         if choice.ran_tools:
             added = [*choice.before, *choice.run.generated]
-            said["messages"] = write_turns(added, choice.run.results, held=choice.showing.holds_text)
+            said["messages"] = write_turns(added, choice.run.results, given_id, held=choice.showing.holds_text)
         said["finish_reason"] = finish_reason(choice.run.ended)
         if choice.logprobs:
             said["logprobs"] = join_logprobs(choice.logprobs)

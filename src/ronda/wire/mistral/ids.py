@@ -6,24 +6,19 @@ remembered. Only the wire's copy is changed.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Final
 
+from ronda.wire import call_ids
+
 _FITS: Final = re.compile(r"[A-Za-z0-9]{9}")
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def nine(id: str) -> str:
     """The id as it is if it fits, else nine characters of its hash."""
     if _FITS.fullmatch(id):
         return id
-    number = int.from_bytes(hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()[:8])
-    found = ""
-    for _ in range(9):
-        number, digit = divmod(number, 62)
-        found += _DIGITS[digit]
-    return found
+    return call_ids.nine(id)
 
 
 def wire_ids(ids: list[str]) -> list[str]:

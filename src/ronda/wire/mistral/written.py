@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Text, ToolCall, ToolResult, ToolTurn, Turn, Usage
@@ -24,15 +24,18 @@ def write_usage(usage: Usage) -> dict[str, Any]:
     return said
 
 
-def write_call(call: ToolCall, index: int) -> dict[str, Any]:
+def write_call(call: ToolCall, index: int, given_id: Callable[[str], str]) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function, "index": index}
+    return {"id": given_id(call.id), "type": "function", "function": function, "index": index}
 
 
-def write_turns(turns: Sequence[Turn], waiting: Sequence[ToolResult], *, held: bool) -> list[dict[str, Any]]:
+def write_turns(
+    turns: Sequence[Turn], waiting: Sequence[ToolResult], given_id: Callable[[str], str], *, held: bool
+) -> list[dict[str, Any]]:
     """What the loop added to the conversation, as messages.
 
     `waiting` is our half of a turn that waits for the caller's; `held`: what is said on the way to the answer is not shown.
+    `given_id`: the model's id of a call → what the caller calls it.
     """
     messages: list[dict[str, Any]] = []
     names: dict[str, str] = {}
@@ -42,7 +45,7 @@ def write_turns(turns: Sequence[Turn], waiting: Sequence[ToolResult], *, held: b
             parts = turn.parts if at == last else _on_the_way(turn, held)
             message: dict[str, Any] = {"role": "assistant", "content": write_content(parts)}
             if turn.calls:
-                message["tool_calls"] = [write_call(call, n) for n, call in enumerate(turn.calls)]
+                message["tool_calls"] = [write_call(call, n, given_id) for n, call in enumerate(turn.calls)]
                 names = {call.id: call.name for call in turn.calls}
             messages.append(message)
         elif isinstance(turn, ToolTurn):

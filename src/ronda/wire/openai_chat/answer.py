@@ -176,7 +176,7 @@ class ChatAnswer:
     def _piece(self, choice: Choice, piece: Piece, extras: Mapping[str, Mapping[str, Any]] = _NOTHING) -> bytes:
         if not piece.is_first:
             return self._call_chunk(choice, {"index": piece.place, "function": {"arguments": piece.arguments}})
-        call = _call(piece.id, piece.name, piece.arguments)
+        call = _call(choice.showing.given_id(piece.id), piece.name, piece.arguments)
         return self._call_chunk(choice, {"index": piece.place, **call, **extras.get(piece.id, _NOTHING)})
 
     def _call_chunk(self, choice: Choice, call: dict[str, Any]) -> bytes:
@@ -260,7 +260,11 @@ class ChatAnswer:
         if calls:
             extras = _extras(choice.run.turns[-1])
             message["tool_calls"] = [
-                {**_call(call.id, call.name, call.arguments), **extras.get(call.id, _NOTHING)} for call in calls
+                {
+                    **_call(choice.showing.given_id(call.id), call.name, call.arguments),
+                    **extras.get(call.id, _NOTHING),
+                }
+                for call in calls
             ]
         logprobs = join_logprobs(choice.logprobs)
         return {

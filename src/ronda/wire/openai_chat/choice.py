@@ -50,7 +50,7 @@ class Choice:
     def __init__(self, index: int, run: Run, *, whole_calls: bool) -> None:
         self.index = index
         self.run = run
-        self.showing = Showing(run, choice=index, whole_calls=whole_calls)
+        self.showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix="call_")
         self.text = Stretch()
         self.reasoning = Stretch()
         self.refusal = Stretch()

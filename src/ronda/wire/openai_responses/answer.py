@@ -85,7 +85,7 @@ class ResponseAnswer:
             sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated
         )
         self._hex = run.id.removeprefix("run_")
-        self._showing = Showing(run)
+        self._showing = Showing(run, id_prefix="call_")
         self._begun = False
         # Where probabilities were asked for, text waits for those that come behind it: they go out in one piece.
         self._has_logprobs = run.plan.options.extra.get("logprobs") == _TRUE
@@ -222,6 +222,7 @@ class ResponseAnswer:
             self._calls[piece.place].add(piece.arguments)
 
     def _announce(self, id: str, name: str, arguments: str) -> Call | ItemCall:
+        id = self._showing.given_id(id)
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
         if name in self._kept.waiting:
@@ -262,7 +263,8 @@ class ResponseAnswer:
             return
         if all(call.name in tools and tools[call.name].kind == "caller" for call in turn.calls):
             thoughts = Thoughts(self._frames, self._id("rs"), self._next())
-            self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn))))
+            ids = [self._showing.given_id(call.id) for call in turn.calls]
+            self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn, ids))))
 
     def _finish(self, ended: Ended) -> None:
         if self._end is not None:  # it broke down behind its end

@@ -27,11 +27,12 @@ from ronda.core.parts import (
     user,
 )
 from ronda.errors import BadRequest
+from ronda.wire.call_ids import with_ids
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses.answers import BREAK, Kind
 from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts
-from ronda.wire.openai_responses.sealed import Room, Sealer, is_sealed, unwrap_summary
+from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
 from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
 
@@ -143,14 +144,22 @@ def references(items: Sequence[Raw]) -> dict[int, str]:
     return found
 
 
-def read_items(
-    items: Sequence[Raw], sealer: Sealer | None = None, found: Mapping[int, Raw] | None = None
-) -> list[Turn]:
+class Input(Struct, frozen=True):
+    """What a request says. `ids`: what the caller calls the calls of turns that came sealed → what the model called them.
+    Of `items` that only name others there are no turns yet."""
+
+    turns: list[Turn] = []
+    ids: dict[str, str] = {}
+    items: tuple[Raw, ...] = ()
+    named: dict[int, str] = {}
+
+
+def read_items(items: Sequence[Raw], sealer: Sealer | None = None, found: Mapping[int, Raw] | None = None) -> Input:
     """`found`: what stands in the place of items that are references."""
     turns = _Turns(sealer)
     for at, raw in enumerate(items):
         turns.add((found or {}).get(at, raw), f"input[{at}]")
-    return behind_their_calls(turns.done())
+    return Input(behind_their_calls(turns.done()), turns.ids)
 
 
 def behind_their_calls(turns: Iterable[Turn]) -> list[Turn]:
@@ -184,6 +193,7 @@ class _Turns:
         self._turns: list[Turn] = []
         self._results: list[ToolResult] = []
         self._all_calls: set[str] = set()
+        self.ids: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -349,7 +359,11 @@ class _Turns:
             native = native_items(natives) if self._says_more else None
             turn = AssistantTurn(parts, stop, native)  # type: ignore[arg-type]  # one of the two, as just seen
             whole = self._sealer.open(sealed, self._room) if sealed and self._sealer is not None else None
-            self._turns.append(whole if whole is not None and _says_the_same(whole, turn) else turn)
+            if whole is not None and _says_the_same(whole, turn):
+                ids = whole.caller_ids
+                self.ids |= {caller: model for model, caller in ids.items() if model != caller}
+                turn = with_ids(whole.turn, ids)
+            self._turns.append(turn)
         self._all_calls |= self._calls
         self._begin()
 
@@ -359,9 +373,10 @@ class _Turns:
             self._results = []
 
 
-def _says_the_same(sealed: AssistantTurn, turn: AssistantTurn) -> bool:
+def _says_the_same(sealed: SealedTurn, turn: AssistantTurn) -> bool:
     """A caller may edit what it sends back; then the model's own JSON of it is not what was meant."""
-    return (sealed.text, sealed.refusal) == (turn.text, turn.refusal) and (
-        [(call.id, call.name, call.arguments) for call in sealed.calls]
+    whole, ids = sealed.turn, sealed.caller_ids
+    return (whole.text, whole.refusal) == (turn.text, turn.refusal) and (
+        [(ids[call.id], call.name, call.arguments) for call in whole.calls]
         == [(call.id, call.name, call.arguments) for call in turn.calls]
     )

@@ -29,6 +29,7 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.core.run import Run
+from ronda.wire.call_ids import all_renamed, caller_ids
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import input_of
 from ronda.wire.openai_responses.resource import Kept
@@ -42,7 +43,7 @@ def input_items(run: Run, kept: Kept) -> list[dict[str, Any]]:
     given = run.start.turns
     hex = run.id.removeprefix("run_")
     items: list[dict[str, Any]] = []
-    for turn in given[kept.lead : len(given) - kept.tail]:
+    for turn in all_renamed(given[kept.lead : len(given) - kept.tail], caller_ids(run.start)):
         for kind, said in _items(turn, kept):
             items.append({"id": f"{kind}_{hex}_{_MARK}{len(items)}", **said, "status": "completed"})
     return items

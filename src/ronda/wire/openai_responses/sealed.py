@@ -14,6 +14,7 @@ import base64
 import binascii
 import hmac
 import zlib
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -24,14 +25,30 @@ from ronda.core.parts import AssistantTurn
 from ronda.errors import TooLarge
 from ronda.wire.json import UNREADABLE, encode
 
-_TURN: Final = "ronda.turn.1."
+_TURN: Final = "ronda.turn.2."
+_TURN_ALONE: Final = "ronda.turn.1."  # as earlier versions wrote it: without the ids
 _SUMMARY: Final = "ronda.summary.1."
 _SIGNATURE: Final = 16  # bytes
 _MOST: Final = (
     16 << 20
 )  # bytes of JSON in the seals of one request: they are packed, and a few bytes can hold very many
 
+
+class SealedTurn(Struct, frozen=True, omit_defaults=True):
+    """`ids`: what the caller calls the turn's calls, in their order; as the model does, if there are none."""
+
+    turn: AssistantTurn
+    ids: tuple[str, ...] = ()
+
+    @property
+    def caller_ids(self) -> dict[str, str]:
+        """What the model calls its calls → what the caller does."""
+        own = [call.id for call in self.turn.calls]
+        return dict(zip(own, self.ids or own, strict=True))
+
+
 _decode_turn = msgspec.json.Decoder(AssistantTurn).decode
+_decode_sealed = msgspec.json.Decoder(SealedTurn).decode
 
 
 class _Summary(Struct, frozen=True):
@@ -69,19 +86,20 @@ class Sealer:
         self._secret = secret
         self._owner = owner
 
-    def seal(self, turn: AssistantTurn) -> str:
-        packed = zlib.compress(encode(turn))
+    def seal(self, turn: AssistantTurn, ids: Sequence[str] = ()) -> str:
+        packed = zlib.compress(encode(SealedTurn(turn, tuple(ids))))
         return _TURN + base64.urlsafe_b64encode(self._sign(packed) + packed).decode()
 
-    def open(self, sealed: str, room: Room) -> AssistantTurn | None:
+    def open(self, sealed: str, room: Room) -> SealedTurn | None:
         if not is_sealed(sealed):
             return None
-        packed = _bytes(sealed.removeprefix(_TURN))
+        packed = _bytes(sealed[len(_TURN) :])
         signature, packed = packed[:_SIGNATURE], packed[_SIGNATURE:]
         if not packed or not hmac.compare_digest(signature, self._sign(packed)):
             return None
         try:
-            return _decode_turn(room.unpack(packed))
+            said = room.unpack(packed)
+            return _decode_sealed(said) if sealed.startswith(_TURN) else SealedTurn(_decode_turn(said))
         except (*UNREADABLE, zlib.error):
             return None
 
@@ -91,7 +109,7 @@ class Sealer:
 
 
 def is_sealed(text: str) -> bool:
-    return text.startswith(_TURN)
+    return text.startswith((_TURN, _TURN_ALONE))
 
 
 def wrap_summary(summary: str) -> str:

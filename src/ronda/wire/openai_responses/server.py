@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.parts import NULL, Turn, user
+from ronda.core.parts import NULL, user
 from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire import capabilities
@@ -31,7 +31,7 @@ from ronda.wire.fields import (
 )
 from ronda.wire.formats import JsonSchema
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.input import read_items, references, split_input
+from ronda.wire.openai_responses.input import Input, read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import needs_of, read_choice, read_tools
@@ -163,12 +163,13 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         obfuscated=_read_stream_options(fields, stream),
     )
     choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()
-    turns, items, named = _read_input(fields, sealer, may_be_empty=previous is not None)
+    said = _read_input(fields, sealer, may_be_empty=previous is not None)
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
-        turns=turns,
-        items=items,
-        named=tuple(named.items()),
+        turns=tuple(said.turns),
+        ids=said.ids,
+        items=said.items,
+        named=tuple(said.named.items()),
         tools=tools.specs,
         choice=choice,
         needs=(*capabilities.read_needs(fields), *tools.needs, *needs_of(choice)),
@@ -186,21 +187,19 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     )
 
 
-def _read_input(
-    fields: Mapping[str, Raw], sealer: Sealer | None, may_be_empty: bool
-) -> tuple[tuple[Turn, ...], tuple[Raw, ...], dict[int, str]]:
+def _read_input(fields: Mapping[str, Raw], sealer: Sealer | None, may_be_empty: bool) -> Input:
     raw = fields.get("input")
     if raw is None:
         if may_be_empty:
-            return (), (), {}
+            return Input()
         raise BadRequest("'input' is missing", param="input")
     items = split_input(raw)
     if isinstance(items, str):
-        return (user(items),), (), {}
+        return Input([user(items)])
     named = references(items)
     if named:
-        return (), tuple([item.copy() for item in items]), named
-    return tuple(read_items(items, sealer)), (), {}
+        return Input(items=tuple([item.copy() for item in items]), named=named)
+    return read_items(items, sealer)
 
 
 def _read_include(fields: Mapping[str, Raw]) -> list[str]:
