@@ -2,7 +2,9 @@
 
     RondaError                  status_hint: the HTTP status a server would answer with
     ├── BadRequest              the caller's: raised before a run starts (also a ValueError)
-    │   └── NotFound
+    │   ├── NotFound
+    │   ├── TooLarge
+    │   └── AlreadyAnswered         a question of a run that is closed
     ├── BadConfig               the operator's or the programmer's: an agent, a tool file, a setting
     ├── UpstreamError           the model provider's; `retryable` says if trying again may help
     │   ├── UpstreamUnreachable     no connection, or it timed out before an answer began
@@ -13,6 +15,7 @@
     │   ├── ToolMissing             the model asked for a tool nobody can run (also a ValueError)
     │   ├── GuardrailError          a guardrail said no to what went in or came out; `reason` is its word
     │   └── RunCancelled            somebody cancelled it (also a concurrent.futures.CancelledError)
+    ├── RunWaiting              a run that goes on when somebody answers its `questions`; `run` is its id
     ├── ToolFailed              a tool says why it cannot do its work; the model reads it, and the run goes on
     └── ProtocolError           ours: events that cannot follow each other. Never caught in the loop
 
@@ -48,6 +51,12 @@ class NotFound(BadRequest):
 
 class TooLarge(BadRequest):
     status_hint = 413
+
+
+class AlreadyAnswered(BadRequest):
+    """A question that somebody has answered, or that nobody answered in time: it takes no second answer."""
+
+    status_hint = 409
 
 
 class BadConfig(RondaError):
@@ -123,6 +132,18 @@ class GuardrailError(RunEnded):
 
 class RunCancelled(RunEnded, CancelledError):
     """The run was cancelled; what it had is in `messages`."""
+
+
+class RunWaiting(RondaError):
+    """The run is not over: it waits until somebody answers its `questions`. `resume_agent` goes on with it."""
+
+    status_hint = 409
+
+    def __init__(self, message: str, questions: Sequence[Any], messages: Sequence[Any] = (), *, run: str = "") -> None:
+        super().__init__(message)
+        self.questions = list(questions)
+        self.messages = list(messages)
+        self.run = run
 
 
 class ToolFailed(RondaError):

@@ -28,6 +28,12 @@ class CallTool(Struct, frozen=True, gc=False):
     call: ToolCall
 
 
+class Ask(Struct, frozen=True, gc=False):
+    """A person has to approve this call before it is run. It has the arguments it would run with."""
+
+    call: ToolCall
+
+
 class Check(Struct, frozen=True, gc=False):
     """Somebody must look before the run goes on: at the answer's form, at what the model is shown, at what it said, at a call."""
 
@@ -51,4 +57,4 @@ class Finish(Struct, frozen=True, gc=False):
     code: EndCode | None = None
 
 
-Action: TypeAlias = CallModel | CallTool | Check | Compact | Finish
+Action: TypeAlias = CallModel | Ask | CallTool | Check | Compact | Finish

@@ -1,8 +1,8 @@
 """The calls of one turn, and what has become of each.
 
-A call is open from ModelFinished until it has a result. Between the two it may have to be allowed by a guardrail, it may have
-to wait for its turn, it is started, and it ends: with what the tool said, with what was said instead of running it, or with
-the run. Which calls are answered at once is sorted out elsewhere (`sorting`).
+A call is open from ModelFinished until it has a result. Between the two it may have to wait for its turn, to be allowed by a
+guardrail and then by a person; it is started, and it ends: with what the tool said, with what was said instead of running it,
+or with the run. Which calls are answered at once is sorted out elsewhere (`sorting`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ronda.core.actions import Action, CallTool, Check, Finish
-from ronda.core.events import Checked, EndReason
+from ronda.core.actions import Action, Ask, CallTool, Check, Finish
+from ronda.core.events import Answered, Asked, Checked, EndReason
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
@@ -34,6 +34,8 @@ class OpenCalls(Struct, gc=False):
     results: dict[str, ToolResult] = {}
     started: set[str] = set()
     allowed: dict[str, str | None] = {}  # by a guardrail: calls that may run, and the arguments they are to run with
+    approved: dict[str, str | None] = {}  # by a person: the same
+    questions: dict[str, Asked] = {}  # that are open, by their ids
 
     # ---- what happened to a call -------------------------------------------------------------------------------------
 
@@ -57,6 +59,8 @@ class OpenCalls(Struct, gc=False):
             raise ProtocolError(f"a second result for {id!r}")
         self.results[id] = result
         self.started.add(id)  # it has a result of its own, so it was
+        if self.questions:  # what its tool wanted to know, nobody wants to know any more
+            self.questions = {key: one for key, one in self.questions.items() if one.call_id != id}
 
     def judge(self, verdict: Checked) -> None:
         """A guardrail let a call run, perhaps with other arguments, or did not: then the model is told."""
@@ -68,6 +72,34 @@ class OpenCalls(Struct, gc=False):
         else:
             reason = f": {verdict.problem}" if verdict.problem else ""
             self.results[id] = ToolResult(id, f"Tool denied by guardrail{reason}", failed=True)
+
+    def ask(self, question: Asked) -> None:
+        """About a call that would run if somebody let it; or for one that is running."""
+        id = question.call_id
+        if id not in self.asked or id in self.results or (question.kind == "input") != (id in self.started):
+            raise ProtocolError(f"no call {id!r} to ask a question of kind {question.kind!r} about")
+        if question.id in self.questions or (question.kind == "approval" and id in self._in_question):
+            raise ProtocolError(f"call {id!r} is in question already")
+        self.questions[question.id] = question
+
+    def decide(self, answer: Answered) -> Asked:
+        """Close a question. Of its call, if it was about one; and of those of the same tool, if that is to be remembered,
+        but for the calls in question themselves: each of them has an answer of its own."""
+        question = self.questions.pop(answer.id, None)
+        if question is None:
+            raise ProtocolError(f"no open question {answer.id!r} to answer")
+        if question.kind == "approval":
+            self._decide(question.call_id, answer, answer.arguments)
+            if answer.remember:
+                for id in self._unstarted(question.tool) - self._in_question:
+                    self._decide(id, answer)
+        return question
+
+    def _decide(self, id: str, answer: Answered, arguments: str | None = None) -> None:
+        if answer.decision == "approve":
+            self.approved[id] = arguments
+        else:
+            self.results[id] = ToolResult(id, _denial(answer), failed=True)
 
     def abandon(self, reason: EndReason, tools: Mapping[str, ToolSpec]) -> None:
         """The run ends: what has no result gets one, so that every call has; but for the caller's, if it is handed them."""
@@ -82,6 +114,7 @@ class OpenCalls(Struct, gc=False):
             else:
                 text = OUTCOME_UNKNOWN
             self.results[id] = ToolResult(id, text, failed=True)
+        self.questions = {}
 
     # ---- where they stand --------------------------------------------------------------------------------------------
 
@@ -94,8 +127,20 @@ class OpenCalls(Struct, gc=False):
         """In the order the model asked, whatever order they came in."""
         return [self.results[id] for id in self.asked if id in self.results]
 
+    @property
+    def _in_question(self) -> set[str]:
+        return {question.call_id for question in self.questions.values()}
+
+    def _unstarted(self, tool: str) -> set[str]:
+        return {
+            id
+            for id, call in self.asked.items()
+            if call.name == tool and id not in self.results and id not in self.started
+        }
+
     def todo(self, plan: Plan, tools: Mapping[str, ToolSpec]) -> list[Action]:
-        """What can be started now. Nothing, while what is running must be waited for; when all wait for the caller, the end."""
+        """What can be started now, after what has to be asked first. Nothing, while what is running or in question must be
+        waited for; when all wait for the caller, the end."""
         start: list[ToolCall] = []
         running = False
         taken: set[str] = set()  # exclusive keys in use, or promised to an earlier call
@@ -116,15 +161,28 @@ class OpenCalls(Struct, gc=False):
                 taken.add(key)
         if start and "tool" in plan.guards:
             unseen: list[Action] = [Check("tool", call=call) for call in start if call.id not in self.allowed]
-            return unseen or [CallTool(self._as_allowed(call)) for call in start]
+            if unseen:
+                return unseen
+        asks: list[Action] = []
+        calls: list[Action] = []
+        for call in start:
+            if tools[call.name].approval != "ask" or call.id in self.approved:
+                calls.append(CallTool(self._as_allowed(call)))
+            elif not self.questions or call.id not in self._in_question:
+                asks.append(Ask(self._as_allowed(call)))
         if start or running:
-            return [CallTool(call) for call in start]
+            return asks + calls
         return [Finish("tool_calls")]
 
     def _as_allowed(self, call: ToolCall) -> ToolCall:
-        """A guardrail changes what runs, never the turn: a provider's signature would not fit it any more."""
-        rewritten = self.allowed[call.id]
+        """Guardrails and people change what runs, never the turn: a provider's signature would not fit it any more."""
+        rewritten = self.approved.get(call.id) or self.allowed.get(call.id)
         return call if rewritten is None else ToolCall(call.id, call.name, rewritten)
+
+
+def _denial(answer: Answered) -> str:
+    said = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
+    return f"Error: not run: {said}{f': {answer.message}' if answer.message else ''}."
 
 
 # Between two turns. Nothing can happen to a call that was not asked for, so all runs share it.

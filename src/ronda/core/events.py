@@ -6,8 +6,10 @@ changes nothing: not the result, not the durable events, not the transcript.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.limits import LimitName
@@ -149,6 +151,54 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     name: str = ""  # of the tool, as in ToolStarted
 
 
+class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
+    """A person has to decide. Of `kind` "approval": whether a call may run, with the `arguments` (JSON text) that it would run
+    with. Of `kind` "input": a tool that is running wants to know something; `schema` says what the answer must look like.
+
+    Nobody has to answer soon: a run that has nothing else to do waits, and needs no process for that.
+    """
+
+    id: str
+    call_id: str
+    kind: Literal["approval", "input"] = "approval"
+    tool: str = ""
+    arguments: str = "{}"
+    schema: Raw = NULL
+    message: str = ""  # what a tool wants to know, in words
+    expires_at: float = 0.0  # 0: never
+    at: float = 0.0
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The arguments, read."""
+        return msgspec.json.decode(self.arguments, type=dict[str, Any])
+
+    def approve(self, arguments: Mapping[str, Any] | None = None, *, remember: bool = False) -> Answered:
+        """Let the call run: with other `arguments`, if some are given. `remember`: every call of this tool in this run.
+
+        To a question of kind "input", `arguments` are the answer.
+        """
+        text = None if arguments is None else msgspec.json.encode(arguments).decode()
+        return Answered(self.id, "approve", text, remember=remember)
+
+    def deny(self, message: str | None = None, *, remember: bool = False) -> Answered:
+        """Do not let the call run. The model reads `message`."""
+        return Answered(self.id, "deny", message=message, remember=remember)
+
+
+class Answered(Struct, frozen=True, gc=False, tag="answered", omit_defaults=True):
+    """Somebody decided, or nobody did in time. `arguments` (JSON text) go in the place of those that the call was asked with:
+    they change what runs, never the model's turn."""
+
+    id: str
+    decision: Literal["approve", "deny", "expired"]
+    arguments: str | None = None
+    message: str | None = None
+    remember: bool = False  # the same for every later call of this tool in this run
+    by: str = ""  # who
+    at: float = 0.0
+
+
 CheckStage: TypeAlias = Literal["format", "input", "output", "tool"]
 
 
@@ -228,6 +278,8 @@ Fact: TypeAlias = (
     | ModelFailed
     | ToolStarted
     | ToolFinished
+    | Asked
+    | Answered
     | Checked
     | Steered
     | Compacted

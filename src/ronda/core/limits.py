@@ -34,7 +34,8 @@ SERVER_REPEATS = 16
 
 
 class Limits(Struct, frozen=True, omit_defaults=True):
-    """`rounds` counts tool rounds. What happens at a limit is `on_limit`: one last answer with tools off, or an error.
+    """`rounds` counts tool rounds. `seconds` counts the time a run is driven, not the time it waits for people; a question
+    stays open for `approval_seconds`. What happens at a limit is `on_limit`: one last answer with tools off, or an error.
 
     `repeats`: so many identical calls with identical results end a run; None for no number. (The default is that of old journals,
     which leave it out.)
@@ -47,6 +48,7 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     repeats: int | None = 6
     on_limit: Literal["answer", "error"] = "answer"
     answer_bytes: int = ANSWER_BYTES
+    approval_seconds: float | None = None
 
 
 class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -18,6 +18,9 @@ ANY_OBJECT = Raw(b'{"type":"object"}')
 # Who can run a call, in the order they are asked. "caller" is the client that sent the request.
 ToolKind: TypeAlias = Literal["builtin", "function", "callback", "mcp", "dispatch", "caller"]
 
+# May a call run? "auto": yes. "ask": when a person has approved it. "deny": never; the model is told.
+Approval: TypeAlias = Literal["auto", "ask", "deny"]
+
 
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
     """A tool as the model sees it and as the loop must treat it. `parameters` is a JSON Schema without the bound ones."""
@@ -35,6 +38,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     no_arguments_needed: bool = False  # so an empty argument text means {}
     native: Raw = NULL  # a caller's own declaration, where ours would not say it the same way
     native_api: str = ""  # whose dialect that is; no other wire is sent it
+    approval: Approval = "auto"
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):

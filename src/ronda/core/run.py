@@ -31,16 +31,23 @@ One round is one model call and the tools it asked for:
 Where the plan says so, a model call is preceded by Compact (the conversation outgrew its budget) and Check (a guardrail looks
 at what goes in); what the model said, and each call before it is run, are looked at too. What people say meanwhile (Steered)
 waits for the next model call, and makes one necessary where the run was about to finish.
+
+A call that a person has to approve is asked about (Asked) and stays open until somebody has decided (Answered). The calls
+beside it go on; when nothing else is left to do, `todo` is empty and the run `is_waiting`.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from ronda.core.actions import Action, CallModel, Check, Finish
 from ronda.core.calls import NO_CALLS, OUTCOME_UNKNOWN, OpenCalls
 from ronda.core.endings import END_OF, LIMIT_ANSWER, end_at
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -78,6 +85,8 @@ class Run(RunState):
     def apply(self, event: Event) -> None:
         if self.ended is not None:
             raise ProtocolError(f"run {self.id} has ended; {type(event).__name__} cannot follow")
+        if self._is_timed:
+            self._count_time(event)
         match event:
             case ModelFinished():
                 self._model_finished(event)
@@ -110,6 +119,11 @@ class Run(RunState):
                 self._was_checked(event)
                 if self._steering:
                     self._take_steering()
+            case Asked():
+                self._calls.ask(event)
+                self.questions_asked += 1
+            case Answered():
+                self._answered(event)
             case Steered():
                 self._steering.append(event.turn)
                 self._take_steering()
@@ -253,6 +267,14 @@ class Run(RunState):
                 self._calls.judge(event)
                 self._close_turn_when_answered()
 
+    def _answered(self, event: Answered) -> None:
+        question = self._calls.decide(event)
+        if event.remember and question.kind == "approval":
+            spec = self.tools[question.tool]
+            self.tools[spec.name] = replace(spec, approval="auto" if event.decision == "approve" else "deny")
+        if event.decision != "approve":
+            self._close_turn_when_answered()
+
     def _deny(self, event: Checked, what: str) -> None:
         self.denied = event
         reason = f": {event.problem}" if event.problem else ""
@@ -323,6 +345,9 @@ class Run(RunState):
             return said
         if self.model_is_running:
             said.append(ModelInterrupted(AssistantTurn((), "interrupted"), "the process ended during this model call"))
+        # What a tool wanted to know: the tool is gone, and if it runs again, it asks again.
+        gone = [question.id for question in self._calls.questions.values() if question.kind == "input"]
+        said += [Answered(id, "expired", message="the process ended") for id in gone]
         for call in self._calls.running:
             if self.tools[call.name].repeatable:
                 self._calls.started.discard(call.id)

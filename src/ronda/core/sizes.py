@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -115,6 +117,10 @@ def event_size(event: Event, most: int) -> int:
             return turns_size(rewrite, most) if isinstance(rewrite, tuple) else len(rewrite or "")
         case Compacted(summary=summary):
             return len(summary)
+        case Asked(arguments=arguments, message=message, schema=schema):
+            return len(arguments) + len(message) + memoryview(schema).nbytes
+        case Answered(arguments=edit, message=reason):
+            return len(edit or "") + len(reason or "")
         case ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Warned() | RunFinished():
             return 0
         case _:

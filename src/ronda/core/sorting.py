@@ -19,6 +19,8 @@ from ronda.core.plan import Plan, ToolSpec
 _CUT = "Error: not run: your turn was cut off before it was complete. Ask again, more briefly."
 _UNREADABLE_SIBLING = "Error: not run: another call of the same turn could not be read. Ask again."
 
+NOT_PERMITTED = "Error: not run: calls of '{}' are not permitted."
+
 
 class Sorted(Struct):
     """`trouble` is the model's, `limit` the run's; `end` is where it may not go on.
@@ -69,6 +71,8 @@ def sort_out(
             if plan.on_unknown_tool == "raise":
                 nobody = f"No handler registered for tool: {call.name} (kind: {spec.declared})"
                 found.end = Finish("failed", message=nobody, code="tool_missing")
+        elif spec.approval == "deny":
+            found.results[call.id] = ToolResult(call.id, NOT_PERMITTED.format(call.name), failed=True)
         elif room is not None and room <= 0:
             reached = f"Error: not run: the limit of {limits.tool_calls} tool calls is reached."
             found.results[call.id] = ToolResult(call.id, reached, failed=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ronda.core.actions import Finish
 from ronda.core.calls import NO_CALLS, OpenCalls
 from ronda.core.conversation import Conversation
-from ronda.core.events import Checked, ModelFailed, RunFinished, RunStarted
+from ronda.core.events import Asked, Checked, Event, ModelFailed, RunFinished, RunStarted
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
@@ -16,12 +16,18 @@ from ronda.core.patience import Patience
 from ronda.core.plan import Plan, ToolSpec
 
 
+def question_id(run: str, number: int) -> str:
+    return f"ask_{run[-12:]}_{number}"
+
+
 class RunState:
     __slots__ = (
         "_answer",
+        "_at",
         "_calls",
         "_end",
         "_is_guarded",
+        "_is_timed",
         "_last",
         "_owed",
         "_partial",
@@ -30,12 +36,14 @@ class RunState:
         "_steering",
         "_talk",
         "denied",
+        "driven",
         "ended",
         "failure",
         "id",
         "limit",
         "model_is_running",
         "plan",
+        "questions_asked",
         "round",
         "runs_tools",
         "start",
@@ -64,6 +72,7 @@ class RunState:
         self.ended: RunFinished | None = None
         self.failure: ModelFailed | None = None
         self.denied: Checked | None = None  # the guardrail's no that ends the run
+        self.questions_asked = 0
         self.steered = 0  # messages of people that the model has been told
         self.model_is_running = False
         self._last = False  # the model call under way, or the last there was, is to be the last of the run
@@ -77,7 +86,43 @@ class RunState:
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._said_unseen = False  # the model said something that the output guardrail has not seen
 
+        self._is_timed = plan.limits.seconds is not None
+        self.driven = 0.0  # seconds, up to the newest fact: waiting does not count. Only where they are limited
+        self._at = start.at  # of the newest fact, where somebody counts
+
+    def _count_time(self, event: Event) -> None:
+        """The time since the fact before counts, unless the run waited for people meanwhile."""
+        at: float = getattr(event, "at", 0.0)
+        if at > self._at:
+            if self._at and not self.is_waiting:
+                self.driven += at - self._at
+            self._at = at
+
     # ---- what the outside may ask ------------------------------------------------------------------------------------
+
+    @property
+    def questions(self) -> tuple[Asked, ...]:
+        """Those that nobody has answered yet."""
+        return tuple(self._calls.questions.values())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Nothing is left to do until somebody answers: no tool is running, and none can be started."""
+        calls = self._calls
+        return bool(calls.questions) and not calls.running and not calls.todo(self.plan, self.tools)
+
+    def was_asked(self, question: str) -> bool:
+        """Whether there was such a question, open or not."""
+        return question in [question_id(self.id, number) for number in range(self.questions_asked)]
+
+    @property
+    def next_question(self) -> str:
+        """The id of the next question: derived, so that a run that is driven again asks under the same one."""
+        return question_id(self.id, self.questions_asked)
+
+    def seconds_driven(self, now: float) -> float:
+        """How much of `limits.seconds` is used up."""
+        return self.driven + max(0.0, now - self._at)
 
     @property
     def in_last_call(self) -> bool:

@@ -34,11 +34,13 @@ from ronda.drive.contracts import (
     enforces_format,
 )
 from ronda.drive.driver import Driver
+from ronda.drive.inbox import Inbox, check_answer
 
 __all__ = [
     "Barrier",
     "Emit",
     "Exclusive",
+    "Inbox",
     "Provider",
     "Show",
     "StartChild",
@@ -46,6 +48,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolOutput",
+    "check_answer",
     "check_plan",
     "drive",
     "enforces_format",
@@ -61,6 +64,7 @@ async def drive(
     barrier: Barrier | None = None,
     exclusive: Exclusive | None = None,
     steering: Steering | None = None,
+    inbox: Inbox | None = None,
     guardrails: Guardrails | None = None,
     summarize: Summarize | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -71,15 +75,17 @@ async def drive(
     jitter: Callable[[], float] = random.random,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Drive a run to its end. Returns when it has ended, or raises CancelledError after recording that it was cancelled.
+    """Drive a run to its end, or until it `is_waiting`: then it can be driven on when somebody has answered.
 
-    What the run's plan asks for besides is given here: `guardrails`, who sums up (`summarize`; else an excerpt will do), what
-    people say meanwhile (`steering`), how tools start agents (`start_child`). `is_cancelled` is asked before every step, for
+    Raises CancelledError after recording that the run was cancelled. What the run's plan asks for besides is given here:
+    `guardrails`, who sums up (`summarize`; else an excerpt will do), what people say meanwhile (`steering`) and send to it
+    (`inbox`: their answers), how tools start agents (`start_child`). `is_cancelled` is asked before every step, for
     those who cannot wait for the next await. With `at_once` a model call is told of before it is made, also where nobody is
     shown previews.
     """
     driver = Driver(run, provider, tools, emit, barrier, exclusive, now, jitter, sleep)
     driver.steering = steering
+    driver.inbox = inbox
     driver.guardrails = guardrails
     driver.summarize = summarize
     driver.is_cancelled = is_cancelled

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
-from ronda.core.actions import CallModel, CallTool, Check, Compact, Finish
+from ronda.core.actions import Action, Ask, CallModel, CallTool, Check, Compact, Finish
 from ronda.core.call_ids import CallIds
 from ronda.core.events import (
     Checked,
@@ -38,11 +38,12 @@ from ronda.core.request import ModelRequest, Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle
-from ronda.drive import guards
+from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
 from ronda.drive.contracts import Barrier, Emit, Exclusive, Provider, StartChild, Summarize, Tool
+from ronda.drive.inbox import Inbox
 from ronda.drive.tools import as_text, call_tool
-from ronda.errors import BadRequest, UpstreamError
+from ronda.errors import BadRequest, ProtocolError, UpstreamError
 
 
 class Driver:
@@ -53,6 +54,7 @@ class Driver:
         "emit",
         "exclusive",
         "guardrails",
+        "inbox",
         "is_cancelled",
         "is_strict",
         "jitter",
@@ -94,6 +96,7 @@ class Driver:
         self.jitter = jitter
         self.sleep = sleep
         self.steering: Steering | None = None
+        self.inbox: Inbox | None = None
         self.guardrails: Guardrails | None = None
         self.summarize: Summarize | None = None
         self.is_cancelled: Callable[[], bool] | None = None
@@ -148,7 +151,7 @@ class Driver:
 
     async def _loop_for(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(seconds) as clock:
+            async with asyncio.timeout(max(0.0, seconds - self.run.driven)) as clock:
                 await self._loop()
         except TimeoutError:
             if not clock.expired():
@@ -164,12 +167,21 @@ class Driver:
             if self.steering is not None and self.steering.has_pending and self.run.can_be_steered:
                 for text in self.steering.drain():
                     self.record(Steered(user(as_text(text)), self.now()))
+            if self.inbox:
+                questions.receive(self)
             actions = todo()
+            if not actions:
+                if not self.run.is_waiting:
+                    raise ProtocolError(f"run {self.run.id} has nothing to do, but it neither waits nor has ended")
+                await self.keep()
+                if not self.inbox and not questions.expire(self):
+                    return
+                continue
             match actions[0]:
                 case CallModel() as action:
                     await self._call_model(action)
-                case CallTool():
-                    await self._call_tools([action.call for action in actions if type(action) is CallTool])
+                case Ask() | CallTool():
+                    await self._call_tools(actions)
                 case Check(stage=stage, text=text):
                     if stage == "format":
                         self.record(Checked(problem_with(text, self.run), self.now()))
@@ -181,6 +193,8 @@ class Driver:
                     self.record(RunFinished(end.reason, end.limit, end.message, end.answer, self.now(), end.code))
                     await self.keep()
                     return
+                case action:
+                    assert_never(action)
 
     def _stop_if_cancelled(self) -> None:
         """A run that was cancelled from inside one of its own steps must not take another before the loop comes round."""
@@ -290,27 +304,22 @@ class Driver:
 
     # ---- tools -------------------------------------------------------------------------------------------------------
 
-    async def _call_tools(self, calls: list[ToolCall]) -> None:
-        run = self.run
-        for call in calls:
-            self.record(ToolStarted(call.id, self.now(), call.name))
+    async def _call_tools(self, actions: list[Action]) -> None:
+        calls = self._begin(actions)
         await self.keep()
-        if len(calls) == 1 and len(run.open_calls) == 1:
+        if len(calls) == 1 and len(self.run.open_calls) == 1:
             self.finished(await call_tool(self, calls[0]))
             return
         tasks = [asyncio.create_task(call_tool(self, call)) for call in calls]
         try:
             while tasks:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                await self._next_of(tasks)
                 for task in tasks:  # in the model's order, so that the same run tells the same story
                     if task.done():
                         self.finished(task.result())
                 tasks = [task for task in tasks if not task.done()]
                 # One that finished may let another begin: the next of a sequence, or of an exclusive key.
-                started = await self._startable()
-                for call in started:
-                    self.record(ToolStarted(call.id, self.now(), call.name))
-                if started:
+                if started := self._begin(await self._startable()):
                     await self.keep()
                     tasks += [asyncio.create_task(call_tool(self, call)) for call in started]
                 elif tasks:
@@ -326,14 +335,35 @@ class Driver:
             if tasks:
                 await asyncio.wait(tasks)
 
-    async def _startable(self) -> list[ToolCall]:
+    def _begin(self, actions: list[Action]) -> list[ToolCall]:
+        """Put the questions, and say which calls start: recorded both, and kept before anything comes of them."""
+        started: list[ToolCall] = []
+        for action in actions:
+            if type(action) is CallTool:
+                call = action.call
+                self.record(ToolStarted(call.id, self.now(), call.name))
+                started.append(call)
+            elif type(action) is Ask:
+                questions.ask(self, action.call)
+        return started
+
+    async def _next_of(self, tasks: list[asyncio.Task[ToolFinished]]) -> None:
+        """Until one of them is done, or somebody has answered a question that keeps another from starting."""
+        waits: list[asyncio.Future[Any]] = [*tasks]
+        if self.inbox is not None and self.run.questions:
+            waits.append(self.inbox.arrival())
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _startable(self) -> list[Action]:
         self._stop_if_cancelled()
+        if self.inbox:
+            questions.receive(self)
         actions = self.run.todo()
         while actions and type(actions[0]) is Check and actions[0].stage == "tool":
             await guards.check(self, actions)
             self._stop_if_cancelled()
             actions = self.run.todo()
-        return [action.call for action in actions if type(action) is CallTool]
+        return actions
 
     def finished(self, done: ToolFinished) -> None:
         self.record(msgspec.structs.replace(done, at=self.now()))

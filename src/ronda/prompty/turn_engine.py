@@ -1,9 +1,9 @@
 """A run's events → the turn-engine contract: semantic events, context snapshots, tool results and how the turn ended.
 
 A pure reader: it folds the events itself, so a live run and a journal give the same view. What the engine calls an iteration
-is our round, an attempt is a try of the same call, a permission is the tool guardrail's word (everything is permitted where
-there is none), and a checkpoint is a place our journal can be cut at and resumed from: behind every answer of the model, every
-tool that ran, and every round.
+is our round, an attempt is a try of the same call, a permission is the word of the tool guardrail or of a person (everything is
+permitted where there is neither), and a checkpoint is a place our journal can be cut at and resumed from: behind every answer
+of the model, every tool that ran, and every round.
 
 An invocation is portable while all the model is shown is ours; delegated once a provider keeps a part of it under a name; and
 opaque where it does not say the name.
@@ -18,6 +18,8 @@ from msgspec import Struct, field
 
 from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -115,6 +117,7 @@ class TurnView:
         self._rounds = 0
         self._calls: dict[str, ToolCall] = {}
         self._asked: set[str] = set()
+        self._questions: dict[str, str] = {}  # id of a question → the call it is about
         self._denied: set[str] = set()
         self._ran: set[str] = set()
 
@@ -152,6 +155,14 @@ class TurnView:
             case Checked(stage=stage, call_id=id):
                 if stage == "tool" and id is not None:
                     self._permission(self._calls[id], event.allowed, event.problem)
+                    self._close_round(run)
+            case Asked(id=question, call_id=id, kind=kind):
+                if kind == "approval":
+                    self._questions[question] = id
+            case Answered(id=question):
+                if question in self._questions:
+                    call = self._calls[self._questions[question]]
+                    self._permission(call, event.decision == "approve", event.message)
                     self._close_round(run)
             case ToolStarted(call_id=id):
                 call = self._calls[id]

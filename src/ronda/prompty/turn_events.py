@@ -26,6 +26,8 @@ from typing import Any, TypeAlias, assert_never
 
 from ronda.core.events import (
     PREVIEWS,
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -70,7 +72,8 @@ class TurnEvents:
         self._calls: dict[str, ToolCall] = {}
         self._told: set[str] = set()  # calls whose result was shown
         self._begun: set[str] = set()  # calls whose start was shown
-        self._denied: set[str] = set()  # by the tool guardrail
+        self._denied: set[str] = set()  # by the tool guardrail, or by a person
+        self._questions: dict[str, str] = {}  # id of a question → the call it is about
         self._looping = False
         self._steered = 0
         self._tool_rounds = 0
@@ -110,6 +113,10 @@ class TurnEvents:
                 self._settled(run)
             case Compacted():
                 self._compacted(run, event, before)
+            case Asked():
+                self._asked(event)
+            case Answered():
+                self._answered(run, event)
             case (
                 RunStarted()
                 | ModelStarted()
@@ -192,6 +199,19 @@ class TurnEvents:
         elif event.stage == "input" and event.rewrite is not None:
             self._begin()
             self._updated(run, "guardrail")
+
+    def _asked(self, event: Asked) -> None:
+        self._questions[event.id] = event.call_id
+        self._begin()
+        self._emit("permission_requested", requestId=event.id, toolCallId=event.call_id, permission=event.tool)
+
+    def _answered(self, run: Run, event: Answered) -> None:
+        id, approved = self._questions[event.id], event.decision == "approve"
+        if not approved:
+            self._denied.add(id)
+        reason = {} if event.message is None else {"reason": event.message}
+        self._emit("permission_completed", requestId=event.id, toolCallId=id, approved=approved, **reason)
+        self._settled(run)
 
     def _settled(self, run: Run) -> None:
         """Results that nobody computed (a denial, arguments that cannot be read), and the end of a round."""

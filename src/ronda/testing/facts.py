@@ -5,6 +5,8 @@ from __future__ import annotations
 from msgspec import Raw
 
 from ronda.core.events import (
+    Answered,
+    Asked,
     Checked,
     Compacted,
     Event,
@@ -87,6 +89,8 @@ def every_fact(run: str) -> list[Event]:
         ModelFailed(STRANGE, 503, 3),
         ToolStarted("call_1"),
         ToolFinished(ToolResult("call_1", "", native=Native("mcp", Raw(b"null")))),
+        Asked("ask_1", "call_1", "input", "search", '{"q": 1}', SCHEMA, STRANGE, 9.5, at=0.1),
+        Answered("ask_1", "approve", '{"q": 1.10}', STRANGE, True, STRANGE, at=0.1),
         Checked(STRANGE, at=0.1),
         Checked(STRANGE, 0.1, "tool", False, STRANGE),
         Checked(None, 0.1, "input", rewrite=turns),
