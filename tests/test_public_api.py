@@ -7,6 +7,8 @@ import ronda
 
 PROMISED = [
     "Agent",
+    "Answered",
+    "Asked",
     "BadPrompty",
     "Cancel",
     "ChatCompletionRequest",
@@ -57,6 +59,8 @@ PROMISED = [
     "register_tool_handler",
     "render",
     "render_async",
+    "resume_agent",
+    "resume_agent_async",
     "run",
     "run_agent",
     "run_agent_async",

@@ -33,9 +33,13 @@ if TYPE_CHECKING:
     from ronda.agent.pipeline import validate_inputs as validate_inputs
     from ronda.agent.pipeline import validate_inputs_async as validate_inputs_async
     from ronda.agent.result import Result as Result
+    from ronda.agent.resume import resume_agent as resume_agent
+    from ronda.agent.resume import resume_agent_async as resume_agent_async
     from ronda.agent.streams import PromptyStream as PromptyStream
     from ronda.agent.turns import turn as turn
     from ronda.agent.turns import turn_async as turn_async
+    from ronda.core.events import Answered as Answered
+    from ronda.core.events import Asked as Asked
     from ronda.core.guardrails import GuardrailResult as GuardrailResult
     from ronda.core.guardrails import Guardrails as Guardrails
     from ronda.core.limits import Retry as Retry
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
 # Where each public name lives. Names are imported when they are first used: `import ronda` itself costs nothing.
 _HOMES = {
     "Agent": "ronda.agent",
+    "Answered": "ronda.core.events",
+    "Asked": "ronda.core.events",
     "BadPrompty": "ronda.prompty",
     "Cancel": "ronda.agent",
     "ChatCompletionRequest": "ronda.runner",
@@ -120,6 +126,8 @@ _HOMES = {
     "register_tool_handler": "ronda.prompty.registry",
     "render": "ronda.agent.pipeline",
     "render_async": "ronda.agent.pipeline",
+    "resume_agent": "ronda.agent.resume",
+    "resume_agent_async": "ronda.agent.resume",
     "run": "ronda.agent.pipeline",
     "run_agent": "ronda.agent",
     "run_agent_async": "ronda.agent",

@@ -5,7 +5,8 @@
 
 A child is a run with `parent = (run, n)`, in the parent's journal and session. It gets no more rounds, tool calls, tokens and
 time than its parent has left, and children that run side by side share that; what it used counts as the parent's. It is
-driven in the task of the tool call, so whoever cancels the parent cancels it. What people say to the parent it never hears.
+driven in the task of the tool call, so whoever cancels the parent cancels it. What people say to the parent it never hears;
+who approves the parent's calls approves its calls, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec import Struct
 from ronda.agent.join import FileJob, start_job
 from ronda.agent.start import RunOptions, Start
 from ronda.agent.value import Agent
+from ronda.core.events import Answered, Asked
 from ronda.core.limits import LIBRARY_ROUNDS
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import BadConfig, RunCancelled, RunEnded
@@ -87,7 +89,7 @@ def _share(run: Run, family: Family, call_id: str) -> Share:
     calls = (
         None if limits.tool_calls is None else max(0, limits.tool_calls - run.tool_calls - family.tool_calls) // parts
     )
-    seconds = None if limits.seconds is None else max(0.001, limits.seconds - (time.time() - run.start.at))
+    seconds = None if limits.seconds is None else max(0.001, limits.seconds - run.seconds_driven(time.time()))
     return Share(min(LIBRARY_ROUNDS, limits.rounds - run.tool_rounds), calls, tokens, seconds)
 
 
@@ -102,6 +104,8 @@ async def _run(
         "retry": parent.run.plan.retry,
         "parallel_tool_calls": parent.run.plan.parallel,
         "guardrails": parent.guardrails,
+        "approve": _nobody if parent.approver is None else parent.approver.approve,
+        "approval_timeout": parent.run.plan.limits.approval_seconds,
         "session": parent.run.start.session,
         "owner": parent.run.start.owner,
         "journal": parent.journal,
@@ -123,6 +127,11 @@ async def _run(
         output = await _outcome(start, family)
         emit("result", output.content)
         return output
+
+
+def _nobody(question: Asked) -> Answered:
+    """A child is part of a tool call, which cannot wait until its process is gone: who could answer must be there now."""
+    return question.deny("nobody can be asked while an agent runs as a tool; give approve=… to the run that started it")
 
 
 async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, *, loop: bool) -> Start:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ronda.agent.blocking import blocking
-from ronda.agent.result import Result
+from ronda.agent.result import Result, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event
@@ -84,7 +84,9 @@ async def run_agent_async(
             `max_iterations` (10), `on_event` (called with every event), `cancel` (a `Cancel`), `parallel_tool_calls`
             (True), `max_tool_calls`, `max_tokens`, `max_seconds`, `on_limit` ("error" or "answer"), `on_unknown_tool`
             ("raise" or "tell"), `retry`, `session`, `journal`, `steering` (a `Steering`), `guardrails` (a `Guardrails`),
-            `context_budget` (characters) and `compaction` (who sums up what the budget cuts).
+            `approve` (asked about calls of tools that need an approval; without it the run waits, and `questions` of the
+            result says for what), `approval_timeout` (seconds), `context_budget` (characters) and `compaction` (who sums
+            up what the budget cuts).
     """
     return await _run(agent, inputs, tools, checked_options(options))
 
@@ -96,10 +98,9 @@ async def _run(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, opti
         return await run_file(agent, inputs, tools, options)
     start = Start(agent, () if inputs is None else inputs, tools, False, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-        await start.drive()
-        output = start.result()
-        emit("result", output)
-        return Result(output, start.run)
+        result = await outcome(start)
+        emit("result", None if result.questions else result.output)
+        return result
 
 
 invoke_agent = blocking(invoke_agent_async, "invoke_agent")

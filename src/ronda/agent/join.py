@@ -220,9 +220,16 @@ async def start_file(
 
 
 async def start_job(
-    job: FileJob, tools: Tools | None, stream: bool, options: RunOptions, *, loop: bool | None = True
+    job: FileJob,
+    tools: Tools | None,
+    stream: bool,
+    options: RunOptions,
+    *,
+    loop: bool | None = True,
+    run: Run | None = None,
 ) -> Start:
-    """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
+    """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them. A `run` that was
+    started before goes on."""
     if job.upstream.api in ("embedding", "image"):
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
     table = await tools_of(job.prompty, tools_from(tools), job.inputs)
@@ -233,7 +240,7 @@ async def start_job(
         table = {name: Declared(tool.spec, job.upstream.kind) for name, tool in table.items()}
         options = {**options, "on_unknown_tool": "tell"}
     agent = agent_of(job.prompty, job.upstream)
-    return Start(agent, job.inputs, table, stream, options, job)
+    return Start(agent, job.inputs, table, stream, options, job, run)
 
 
 class Declared:

@@ -30,7 +30,7 @@ from ronda.agent.join import (
     read_conversation,
     start_job,
 )
-from ronda.agent.result import Result
+from ronda.agent.result import Result, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.streams import PromptyStream, signature_of
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
@@ -215,10 +215,8 @@ async def run_file(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, 
         if job.upstream.api in _DATA:
             result = Result(await ask_for_data(job), None)
         else:
-            start = await start_job(job, tools, False, options)
-            await start.drive()
-            result = Result(start.result(), start.run)
-        emit("result", result.output)
+            result = await outcome(await start_job(job, tools, False, options))
+        emit("result", None if result.questions else result.output)
         return result
 
 

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from ronda.agent.approve import waiting
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
 
 if TYPE_CHECKING:
+    from ronda.agent.start import Start
+    from ronda.core.events import Asked
     from ronda.core.limits import LimitName
     from ronda.core.run import Run
+
+
+async def outcome(start: Start) -> Result:
+    """Drive a run until it is over, or waits."""
+    await start.drive()
+    return Result(None if start.run.is_waiting else start.result(), start.run)
 
 
 class CalledTool(Struct, frozen=True):
@@ -26,16 +35,32 @@ class CalledTool(Struct, frozen=True):
 
 
 class Result:
-    """The answer of a run (`output`: its text, or the structured value), and what it took to get there."""
+    """The answer of a run (`output`: its text, or the structured value), and what it took to get there.
 
-    __slots__ = ("_run", "output")
+    A run that waits for people has no answer yet, but `questions`: `resume_agent` takes the answers to them.
+    """
+
+    __slots__ = ("_output", "_run")
 
     def __init__(self, output: Any, run: Run | None) -> None:
-        self.output = output
+        self._output = output
         self._run = run  # None: one request for a vector or an image, which is no conversation
 
     def __repr__(self) -> str:
-        return f"Result(output={self.output!r}, run_id={self.run_id!r}, usage={self.usage!r})"
+        what = f"questions={self.questions!r}" if self.questions else f"output={self._output!r}"
+        return f"Result({what}, run_id={self.run_id!r}, usage={self.usage!r})"
+
+    @property
+    def output(self) -> Any:
+        """The answer. Raises `RunWaiting` if the run waits for one of a person first."""
+        if self._run is not None and self._run.is_waiting:
+            raise waiting(self._run)
+        return self._output
+
+    @property
+    def questions(self) -> list[Asked]:
+        """What a person has to decide before the run goes on. None are left of a run that is over."""
+        return [] if self._run is None else list(self._run.questions)
 
     @property
     def run_id(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from msgspec.structs import replace
 
+from ronda.agent.approve import Approve, Approver, waiting
 from ronda.agent.cancel import Cancel, Stop
 from ronda.agent.conversation import Messages, read_turns, without_instructions
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
@@ -24,7 +25,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.summary import written_out
-from ronda.drive import Summarize, Tool, ToolContext, ToolOutput, check_plan, enforces_format
+from ronda.drive import Inbox, Summarize, Tool, ToolContext, ToolOutput, check_plan, enforces_format
 from ronda.errors import (
     BadConfig,
     BadRequest,
@@ -65,6 +66,8 @@ class RunOptions(TypedDict, total=False):
     context_budget: int | None
     compaction: Summarize | AnyAgent | None
     guardrails: Guardrails | Mapping[str, Callable[..., Any]] | None
+    approve: Approve | None  # asked about each call of a tool whose approval is "ask"
+    approval_timeout: float | None  # seconds that a question stays open
     history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
     options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
 
@@ -115,6 +118,7 @@ class Start:
         stream: bool,
         options: RunOptions,
         file: FileRun | None = None,
+        run: Run | None = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise BadConfig(f"{agent!r} is not an agent; make one with Agent(model=…, instructions=…, tools=[…])")
@@ -124,6 +128,32 @@ class Start:
         self.cancel = options.get("cancel")
         guardrails, journal = _guardrails(options.get("guardrails")), options.get("journal")
         table = _bound(_laid_over(agent._tools, tools), inputs)
+        # One that was started before goes on as it was planned then.
+        self.run = self._new(inputs, table, stream, guardrails, options) if run is None else run
+        live = self.live = LiveRun(self.run, agent._provider, table, journal)
+        live.steering = options.get("steering")
+        live.guardrails = guardrails
+        live.summarize = _summarizer(options.get("compaction"))
+        live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
+        live.start_child_of = _start_child
+        if file is not None:
+            live.add_tap(file.take)
+        if self.on_event is not None:
+            live.add_tap(partial(_tell, self.on_event))
+        if (approve := options.get("approve")) is not None:
+            live.inbox = Inbox(self.run)
+            live.approver = Approver(approve, self.run, live.inbox)
+            live.add_tap(live.approver.take)
+
+    def _new(
+        self,
+        inputs: Inputs,
+        table: dict[str, Tool],
+        stream: bool,
+        guardrails: Guardrails | None,
+        options: RunOptions,
+    ) -> Run:
+        agent, file = self.agent, self.file
         parallel = options.get("parallel_tool_calls", True)
         sampling, given = agent._options, options.get("options")
         if given is not None:
@@ -153,23 +183,13 @@ class Start:
             session=options.get("session", ""),
             owner=options.get("owner", ""),
         )
-        self.run = Run(start)
-        if journal is not None:
-            journal.append(self.run.id, [start])
-        live = self.live = LiveRun(self.run, agent._provider, table, journal)
-        live.steering = options.get("steering")
-        live.guardrails = guardrails
-        live.summarize = _summarizer(options.get("compaction"))
-        live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
-        live.start_child_of = _start_child
-        if file is not None:
-            live.add_tap(file.take)
-        if self.on_event is not None:
-            live.add_tap(partial(_tell, self.on_event))
+        if (journal := options.get("journal")) is not None:
+            journal.append(start.run, [start])
+        return Run(start)
 
     async def drive(self) -> None:
-        """Drive the run to its end."""
-        if self.on_event is not None:
+        """Drive the run to its end, or until it waits."""
+        if self.on_event is not None and self.live.facts == 1:
             self.on_event(self.run.start)
         if self.cancel is None:
             await self.live.drive()
@@ -190,6 +210,8 @@ class Start:
         """The final text, or the structured value; the exception that says why there is none."""
         run = self.run
         end = run.ended
+        if run.is_waiting:
+            raise waiting(run)
         if end is None or end.reason == "cancelled":
             raise RunCancelled("the run was cancelled", run.turns, run=run.id)
         if end.reason == "failed":
@@ -290,7 +312,7 @@ def _failure(run: Run) -> RunEnded:
 
 def _limits(options: RunOptions) -> Limits:
     rounds = options.get("max_iterations", LIBRARY_ROUNDS)
-    for name in ("max_iterations", "max_tool_calls", "max_tokens", "max_seconds"):
+    for name in ("max_iterations", "max_tool_calls", "max_tokens", "max_seconds", "approval_timeout"):
         limit = options.get(name)
         if limit is not None and (not isinstance(limit, (int, float)) or limit < 0):
             raise BadRequest(f"{name} is {limit!r}; it is a number, and not below 0", param=name)
@@ -301,6 +323,7 @@ def _limits(options: RunOptions) -> Limits:
         tool_calls=options.get("max_tool_calls"),
         tokens=options.get("max_tokens"),
         seconds=options.get("max_seconds"),
+        approval_seconds=options.get("approval_timeout"),
         repeats=None,  # a run ends at its own limit, with its own text; the model is told that it goes round in circles
         on_limit=options.get("on_limit", "error"),
     )

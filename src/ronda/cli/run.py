@@ -10,12 +10,15 @@ from typing import Any, TextIO, assert_never
 
 import msgspec
 
-from ronda.agent import Agent, Inputs, invoke_agent, stream_agent
+from ronda.agent import Agent, Inputs, RunOptions, invoke_agent, stream_agent
+from ronda.cli.approve import TerminalApproval
 from ronda.cli.files import environment, is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_file_model, check_model
 from ronda.cli.terminal import answer_alone, as_utf8
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -141,9 +144,14 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
 async def _run(
     agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace, out: TextIO
 ) -> None:
-    options = {} if asked.max_iterations is None else {"max_iterations": asked.max_iterations}
+    approval = TerminalApproval()
+    options: RunOptions = {"approve": approval}
+    if asked.max_iterations is not None:
+        options["max_iterations"] = asked.max_iterations
     async with stream_agent(agent, inputs, tools or None, **options) as events:
-        arguments: dict[str, str] = {}
+        approval.run = events.run
+        arguments: dict[str, str] = {}  # by call
+        questions: dict[str, str] = {}  # which call they are about
         async for event in events:
             match event:
                 case TextDelta(text=text):
@@ -153,6 +161,11 @@ async def _run(
                     arguments |= {call.id: call.arguments for call in turn.calls}
                     if turn.calls and turn.text and asked.stream:
                         print(flush=True, file=out)
+                case Asked(id=id, call_id=call):
+                    questions[id] = call
+                case Answered(id=id, arguments=edited):
+                    if edited is not None:
+                        arguments[questions[id]] = edited
                 case ToolStarted(call_id=id, name=name):
                     _note(f"{name} {_short(arguments[id])}")
                 case ToolFinished(result=result, name=name):

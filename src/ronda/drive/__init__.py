@@ -34,13 +34,14 @@ from ronda.drive.contracts import (
     enforces_format,
 )
 from ronda.drive.driver import Driver
-from ronda.drive.inbox import Inbox, check_answer
+from ronda.drive.inbox import Inbox, Message, check_answer
 
 __all__ = [
     "Barrier",
     "Emit",
     "Exclusive",
     "Inbox",
+    "Message",
     "Provider",
     "Show",
     "StartChild",

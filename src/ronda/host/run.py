@@ -16,8 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
-from ronda.core.events import PREVIEWS, Event, RunFinished
-from ronda.drive import Exclusive, Provider, Summarize, Tool, ToolContext, ToolOutput, drive
+from ronda.core.events import PREVIEWS, Asked, Event, RunFinished
+from ronda.drive import Exclusive, Inbox, Message, Provider, Summarize, Tool, ToolContext, ToolOutput, drive
+from ronda.errors import BadRequest
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.trace.run import RunSpans, run_spans
 from ronda.trace.spans import span
@@ -33,6 +34,14 @@ Outcome: TypeAlias = Literal["finished", "waiting"]
 Tap: TypeAlias = Callable[[Sequence[Event]], object]
 # A run, its tool's context, an agent, its inputs, "single" or "agentic" → what the agent said.
 StartChildOf: TypeAlias = "Callable[[LiveRun, ToolContext, Any, dict[str, Any], str], Awaitable[ToolOutput]]"
+
+
+class Approver(Protocol):
+    """Who answers the run's questions while it is driven, and drives it on when it has."""
+
+    approve: Callable[[Asked], Any]
+
+    async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
 
 
 class Folding(Protocol):
@@ -82,6 +91,7 @@ class LiveRun:
         "_end",
         "_host",
         "_taps",
+        "approver",
         "before_end",
         "cancel_was_asked",
         "error",
@@ -89,6 +99,7 @@ class LiveRun:
         "facts",
         "family",
         "guardrails",
+        "inbox",
         "is_cancelled",
         "journal",
         "log",
@@ -119,6 +130,8 @@ class LiveRun:
         self.error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
         self.cancel_was_asked = False  # through another request than its own
         self.facts = 1  # how many there are, with RunStarted: where a child goes on from
+        self.inbox: Inbox | None = None  # None: nobody can answer while it is driven
+        self.approver: Approver | None = None
         self.guardrails: Guardrails | None = None
         self.steering: Steering | None = None
         self.summarize: Summarize | None = None
@@ -193,10 +206,13 @@ class LiveRun:
                         await journal.barrier(run.id)
                 finally:
                     journal.release(run.id)
+                if run.is_waiting:  # whoever answers may go on with it at once, in another process
+                    await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"
 
     def _drive(self, spans: RunSpans | None) -> Awaitable[None]:
-        return drive(
+        driving = partial(
+            drive,
             self.run,
             provider=self.provider,
             tools=self.tools if spans is None else spans.around(self.tools),
@@ -209,8 +225,16 @@ class LiveRun:
             is_cancelled=self.is_cancelled,
             start_child=None if self.start_child_of is None else self._start_child,
             room=None if self.log is None else self.log.room,
+            inbox=self.inbox,
             at_once=spans is not None,
         )
+        return driving() if self.approver is None else self.approver.drive(driving)
+
+    def send(self, message: Message) -> None:
+        """To the run while it is driven: an answer, or what the model is to hear. Raises what is wrong with an answer."""
+        if self.inbox is None:
+            raise BadRequest(f"run '{self.run.id}' takes no messages")
+        self.inbox.send(message)
 
     def start(self, finished: Callable[[LiveRun], None]) -> None:
         """Drive it in a task of its own."""

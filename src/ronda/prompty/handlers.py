@@ -126,6 +126,7 @@ def _around(tool: FunctionTool, name: str, bound: Collection[str]) -> FunctionTo
         exclusive=spec.exclusive,
         timeout=spec.timeout,
         bindings={**tool.bindings, **more},
+        approval=spec.approval,
     )
 
 

@@ -155,7 +155,8 @@ class _Making:
             handler = self._handler(name)
             if handler is not None:
                 tool = handler_tool(name, handler, (), declared.bindings)
-                made.append(BoundTool(operation.spec, tool, bound_values(declared, self._inputs)))
+                spec = msgspec.structs.replace(operation.spec, approval=tool.spec.approval)
+                made.append(BoundTool(spec, tool, bound_values(declared, self._inputs)))
             else:
                 made.append(self._bound(operation, declared))
         return made
@@ -177,6 +178,7 @@ def _laid_over(spec: ToolSpec, handler: ToolSpec) -> ToolSpec:
         exclusive=handler.exclusive,
         timeout=handler.timeout if handler.timeout is not None else spec.timeout,
         bound=tuple({**dict.fromkeys(handler.bound), **dict.fromkeys(spec.bound)}),
+        approval=handler.approval,
     )
 
 

@@ -16,13 +16,13 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, get_args, overload
 
 import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import Attachment, Audio, File, Image, Text, Video
-from ronda.core.plan import ToolKind, ToolSpec
+from ronda.core.plan import Approval, ToolKind, ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadConfig
 from ronda.schema.signature import Signature, describe
@@ -47,7 +47,10 @@ class FunctionTool:
         strict: bool | None = None,
         bindings: Mapping[str, str] | None = None,
         kind: ToolKind = "function",
+        approval: Approval = "auto",
     ) -> None:
+        if approval not in get_args(Approval):
+            raise BadConfig(f"approval is {approval!r}; it can be 'auto', 'ask' or 'deny'")
         self.function = function
         self.bindings = dict(bindings or {})
         self._context_in = _context_parameter(function)
@@ -71,6 +74,7 @@ class FunctionTool:
             timeout=timeout,
             bound=tuple(self.bindings),
             no_arguments_needed=not self._signature.parameters.get("required"),
+            approval=approval,
         )
         functools.update_wrapper(self, function, updated=())
 
@@ -109,6 +113,7 @@ def around(tool: FunctionTool, function: Callable[..., Any]) -> FunctionTool:
         strict=spec.strict,
         bindings=tool.bindings,
         kind=spec.kind,
+        approval=spec.approval,
     )
     made._is_async = tool._is_async
     return made
@@ -126,6 +131,7 @@ def tool(
     timeout: float | None = DEFAULT_TIMEOUT,
     strict: bool | None = None,
     bindings: Mapping[str, str] | None = None,
+    approval: Approval = "auto",
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -136,7 +142,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: A plain or async function; its parameters' types become the JSON Schema the model sees.
         options: `repeatable` (may run again after a crash), `exclusive` (a key: calls with the same one never overlap within
             a session), `timeout` in seconds or None, `bindings` (parameter → name of an input that fills it; the model
-            never sees it), `name`, `description`, `strict`.
+            never sees it), `approval` ("ask": a person has to approve each call before it runs; "deny": none runs),
+            `name`, `description`, `strict`.
     """
     if function is None:
         return lambda function: FunctionTool(function, **options)

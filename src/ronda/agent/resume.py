@@ -1,0 +1,139 @@
+"""A run that waits for people, or that a crash cut off → the same run, driven on: in this process or in another one.
+
+Its journal says what it was told to do, and what has happened. What no journal can hold is given again: the agent, which has
+its model and the functions of its tools.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from ronda.agent.approve import Approve, Decision, answer_to
+from ronda.agent.blocking import blocking
+from ronda.agent.cancel import Cancel
+from ronda.agent.result import Result, outcome
+from ronda.agent.start import OnEvent, RunOptions, Start
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
+from ronda.core.events import Answered, Event, Fact, RunFinished
+from ronda.core.guardrails import Guardrails
+from ronda.core.run import Run, rebuild
+from ronda.core.steering import Steering
+from ronda.drive import Inbox, Summarize
+from ronda.errors import AlreadyAnswered, BadRequest, NotFound
+from ronda.trace.spans import span
+
+if TYPE_CHECKING:
+    from ronda.journal import Journal
+
+
+class ResumeOptions(TypedDict, total=False):
+    """What a run is driven with. What it was told to do (limits, tools, options) is in its journal."""
+
+    approve: Approve | None
+    on_event: OnEvent | None
+    cancel: Cancel | None
+    steering: Steering | None
+    guardrails: Guardrails | None
+    compaction: Summarize | AnyAgent | None
+
+
+async def resume_agent_async(
+    run_id: str,
+    answers: Mapping[str, Decision] | None = None,
+    *,
+    journal: Journal,
+    agent: AnyAgent,
+    inputs: Inputs | None = None,
+    tools: Tools | None = None,
+    **options: Unpack[ResumeOptions],
+) -> Result:
+    """Go on with a run that waits for people (`result.questions`), or that was cut off: its `Result`, as of `run_agent`.
+
+    Args:
+        run_id: The run: `result.run_id`, or `error.run` of a `RunWaiting`.
+        answers: By the ids of the questions: True, False, or `question.approve(…)`, `question.deny(…)`. A question that is not
+            answered here stays open: `approve` is asked, or the run waits again.
+        journal: Where the run is kept.
+        agent: The agent it was started with, or the path of its file.
+        inputs: What fills the bound parameters of its tools, if it has some.
+        tools: Tools that were given for this run alone.
+        options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`, `compaction`.
+    """
+    unknown = options.keys() - ResumeOptions.__annotations__.keys()
+    if unknown:
+        known = ", ".join(ResumeOptions.__annotations__)
+        raise TypeError(
+            f"unknown option {min(unknown)!r}; there is {known}. What a run was told to do is in its journal"
+        )
+    with span("resume_agent", signature="ronda.resume_agent", inputs={"run": run_id}) as emit:
+        run, events = await _read(run_id, journal)
+        try:
+            driven_with: RunOptions = {**options, "journal": journal}  # type: ignore[typeddict-item]  # fewer, and the same
+            start = await _start(run, events, agent, inputs, tools, driven_with)
+            if (inbox := start.live.inbox) is None:
+                inbox = start.live.inbox = Inbox(run)
+            if closed := [*run.recover(), *_expired(run)]:
+                journal.append(run.id, closed)
+            start.live.facts = len(events) + len(closed)
+            for id, decision in (answers or {}).items():
+                inbox.send(_answer(run, id, decision))
+        except BaseException:
+            await _let_go(run.id, journal)
+            raise
+        result = await outcome(start)
+        emit("result", None if result.questions else result.output)
+        return result
+
+
+resume_agent = blocking(resume_agent_async, "resume_agent")
+
+
+async def _read(run_id: str, journal: Journal) -> tuple[Run, list[Event]]:
+    events = await journal.read(run_id)
+    if not events:
+        raise NotFound(f"the journal has no run '{run_id}'", param="run_id")
+    if type(events[-1]) is not RunFinished:
+        events = await journal.resume(run_id)
+        run = rebuild(events)
+        if run.ended is None:
+            return run, events
+        await _let_go(run_id, journal)  # it ended meanwhile
+    raise AlreadyAnswered(f"run '{run_id}' is over: there is nothing to go on with")
+
+
+async def _let_go(run_id: str, journal: Journal) -> None:
+    journal.release(run_id)
+    await journal.barrier(run_id)
+
+
+async def _start(
+    run: Run, events: list[Event], agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions
+) -> Start:
+    if isinstance(agent, Agent):
+        return Start(agent, () if inputs is None else inputs, tools, False, options, run=run)
+    from ronda.agent.join import FileJob, must_be_file, start_job
+
+    job = FileJob(must_be_file(agent), run.start.turns if inputs is None else inputs)
+    job.take(events)
+    return await start_job(job, tools, False, options, run=run)
+
+
+def _expired(run: Run) -> list[Fact]:
+    """Questions whose time ran out while nobody drove the run: an answer comes too late for them."""
+    now = time.time()
+    late: list[Fact] = [Answered(one.id, "expired", at=now) for one in run.questions if 0 < one.expires_at <= now]
+    for event in late:
+        run.apply(event)
+    return late
+
+
+def _answer(run: Run, id: str, decision: Any) -> Answered:
+    question = next((one for one in run.questions if one.id == id), None)
+    if question is None:  # the inbox says what is wrong with it
+        return Answered(id, "deny")
+    try:
+        return answer_to(question, decision)
+    except TypeError as error:
+        raise BadRequest(str(error), param="answers") from error
