@@ -6,6 +6,7 @@ its model and the functions of its tools.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -37,6 +38,7 @@ class ResumeOptions(TypedDict, total=False):
     steering: Steering | None
     guardrails: Guardrails | None
     compaction: Summarize | AnyAgent | None
+    workspace: str | os.PathLike[str] | None
 
 
 async def resume_agent_async(
@@ -59,7 +61,8 @@ async def resume_agent_async(
         agent: The agent it was started with, or the path of its file.
         inputs: What fills the bound parameters of its tools, if it has some.
         tools: Tools that were given for this run alone.
-        options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`, `compaction`.
+        options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`,
+            `compaction`, `workspace`.
     """
     unknown = options.keys() - ResumeOptions.__annotations__.keys()
     if unknown:

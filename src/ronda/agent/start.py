@@ -68,6 +68,7 @@ class RunOptions(TypedDict, total=False):
     guardrails: Guardrails | Mapping[str, Callable[..., Any]] | None
     approve: Approve | None  # asked about each call of a tool whose approval is "ask"
     approval_timeout: float | None  # seconds that a question stays open
+    workspace: str | os.PathLike[str] | None  # a folder that tools find in their ToolContext
     history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
     options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
 
@@ -136,6 +137,8 @@ class Start:
         live.summarize = _summarizer(options.get("compaction"))
         live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
         live.start_child_of = _start_child
+        if (workspace := options.get("workspace")) is not None:
+            live.workspace = os.fspath(workspace)
         if file is not None:
             live.add_tap(file.take)
         if self.on_event is not None:

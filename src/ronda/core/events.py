@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.limits import LimitName
-from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, ToolResult, Turn, Usage, UserTurn
+from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, ToolResult, Turn, Usage, UserTurn
 from ronda.core.plan import Plan
 
 # ---- previews ---------------------------------------------------------------------------------------------------------
@@ -51,6 +51,13 @@ class NativeDelta(Struct, frozen=True, gc=False, tag="native_delta"):
 
     api: str
     payload: Raw
+
+
+class ToolProgressed(Struct, frozen=True, gc=False, tag="tool_progressed"):
+    """A tool that is running shows what it has so far. What the model reads is its result."""
+
+    call_id: str
+    text: str
 
 
 # ---- facts ------------------------------------------------------------------------------------------------------------
@@ -149,6 +156,8 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     usage: Usage = NO_USAGE
     tool_calls: int = 0
     name: str = ""  # of the tool, as in ToolStarted
+    details: Raw = NULL  # what people are told of it beside the model's text, as its kind of tool has it: JSON
+    files: tuple[File, ...] = ()  # that it made
 
 
 class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
@@ -268,7 +277,9 @@ class RunFinished(Struct, frozen=True, gc=False, tag="run_finished", omit_defaul
     code: EndCode | None = None  # of a run that failed
 
 
-Preview: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | CallDelta | LogprobsDelta | NativeDelta
+Preview: TypeAlias = (
+    TextDelta | ReasoningDelta | RefusalDelta | CallDelta | LogprobsDelta | NativeDelta | ToolProgressed
+)
 Fact: TypeAlias = (
     RunStarted
     | ModelStarted
@@ -288,4 +299,4 @@ Fact: TypeAlias = (
 )
 Event: TypeAlias = Preview | Fact
 
-PREVIEWS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, CallDelta, LogprobsDelta, NativeDelta})
+PREVIEWS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, CallDelta, LogprobsDelta, NativeDelta, ToolProgressed})

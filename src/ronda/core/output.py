@@ -14,6 +14,7 @@ from ronda.core.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.live import LiveCalls
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Refusal, Text
@@ -39,7 +40,7 @@ def was_shown(previews: Sequence[Preview], plan: Plan, start: ModelStarted) -> b
             case ReasoningDelta(text=text) | RefusalDelta(text=text):
                 if text:
                     return True
-            case CallDelta():
+            case CallDelta() | ToolProgressed():
                 pass
             case LogprobsDelta():
                 if not plan.holds_text:

@@ -30,6 +30,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -98,8 +99,9 @@ def _part_size(part: UserPart | AssistantPart) -> int:
 def event_size(event: Event, most: int) -> int:
     """Of an event; that of a conversation is counted until it is more than `most`."""
     match event:
-        case ToolFinished(result=result):
-            return PART + len(result.content) + sum(map(_part_size, result.attachments))
+        case ToolFinished(result=result, details=details, files=files):
+            parts = sum(map(_part_size, (*result.attachments, *files)))
+            return PART + len(result.content) + memoryview(details).nbytes + parts
         case ModelFinished(turn=turn) | ModelInterrupted(turn=turn) | Steered(turn=turn):
             return turns_size((turn,), most)
         case RunStarted(turns=turns, plan=plan):
@@ -107,7 +109,7 @@ def event_size(event: Event, most: int) -> int:
             for tool in plan.tools:
                 size += memoryview(tool.parameters).nbytes
             return size
-        case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text):
+        case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text) | ToolProgressed(text=text):
             return len(text)
         case CallDelta(arguments=arguments):
             return len(arguments)

@@ -71,6 +71,7 @@ async def drive(
     is_cancelled: Callable[[], bool] | None = None,
     start_child: StartChild | None = None,
     room: Wait | None = None,
+    workspace: str | None = None,
     at_once: bool = False,
     now: Callable[[], float] = time.time,
     jitter: Callable[[], float] = random.random,
@@ -80,9 +81,9 @@ async def drive(
 
     Raises CancelledError after recording that the run was cancelled. What the run's plan asks for besides is given here:
     `guardrails`, who sums up (`summarize`; else an excerpt will do), what people say meanwhile (`steering`) and send to it
-    (`inbox`: their answers), how tools start agents (`start_child`). `is_cancelled` is asked before every step, for
-    those who cannot wait for the next await. With `at_once` a model call is told of before it is made, also where nobody is
-    shown previews.
+    (`inbox`: their answers), how tools start agents (`start_child`), and a folder for them (`workspace`). `is_cancelled` is
+    asked before every step, for those who cannot wait for the next await. With `at_once` a model call is told of before it
+    is made, also where nobody is shown previews.
     """
     driver = Driver(run, provider, tools, emit, barrier, exclusive, now, jitter, sleep)
     driver.steering = steering
@@ -92,5 +93,6 @@ async def drive(
     driver.is_cancelled = is_cancelled
     driver.start_child = start_child
     driver.room = room
+    driver.workspace = workspace
     driver.at_once = at_once
     await driver.drive()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from ronda.core.events import Event, ModelFinished, Preview
-from ronda.core.parts import NO_USAGE, Attachment, Turn, Usage
+from ronda.core.parts import NO_USAGE, Attachment, File, Turn, Usage
 from ronda.core.plan import Options, Plan, ToolSpec
 from ronda.core.request import ModelRequest
+from ronda.errors import ToolFailed
+
+NOBODY_TO_ASK: Final = "there is nobody to ask"
 
 # False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
@@ -42,30 +45,70 @@ def enforces_format(provider: Provider, options: Options) -> bool:
     return bool(enforces(options) if callable(enforces) else enforces)
 
 
+class Channel(Protocol):
+    """How a tool that is running reaches the run: shows something, asks a person, sees what the run was given."""
+
+    @property
+    def files(self) -> tuple[File, ...]: ...
+
+    def progress(self, call_id: str, text: str) -> None: ...
+
+    async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None: ...
+
+
 class ToolContext(Struct, frozen=True):
     """What a tool may know of where it runs. `key` is the same when the same call is tried again."""
 
-    # Not gc=False: `start_child` knows the run, and the traceback of a call that was cancelled knows this.
+    # Not gc=False: `channel` knows the run, and the traceback of a call that was cancelled knows this.
 
     run: str
     session: str
     round: int
     call_id: str
     start_child: StartChild | None = None  # how a tool starts an agent; None where nobody can
+    owner: str = ""  # whose run it is
+    deadline: float | None = None  # when the call is given up, in seconds since 1970
+    workspace: str | None = None  # a folder for the files of its run, if it has one
+    channel: Channel | None = None  # None where a tool is run without a run
 
     @property
     def key(self) -> str:
         return f"{self.run}-{self.round}-{self.call_id}"
 
+    @property
+    def files(self) -> tuple[File, ...]:
+        """Those that the conversation has brought along."""
+        return () if self.channel is None else self.channel.files
+
+    def progress(self, text: str) -> None:
+        """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it."""
+        if self.channel is not None:
+            self.channel.progress(self.call_id, text)
+
+    async def ask(self, message: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        """Ask a person; None if they decline, or nobody answers in time. `schema` says what the answer must look like.
+
+        Raises ToolFailed where there is nobody to ask.
+        """
+        if self.channel is None:
+            raise ToolFailed(NOBODY_TO_ASK)
+        return await self.channel.ask(self.call_id, message, schema)
+
 
 class ToolOutput(Struct, frozen=True, gc=False):
-    """What a tool gave. One that is an agent says what that used; it counts as the run's own."""
+    """What a tool gave. One that is an agent says what that used; it counts as the run's own.
+
+    The model reads `content` and sees the `attachments`. `details` are for people and programs: what is told of the call beside
+    it, as JSON; `files` are those that the tool made.
+    """
 
     content: str
     attachments: tuple[Attachment, ...] = ()
     failed: bool = False
     usage: Usage = NO_USAGE
     tool_calls: int = 0
+    details: Mapping[str, Any] | None = None
+    files: tuple[File, ...] = ()
 
 
 class Tool(Protocol):

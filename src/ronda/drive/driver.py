@@ -32,7 +32,7 @@ from ronda.core.events import (
 )
 from ronda.core.guardrails import Guardrails
 from ronda.core.output import announces, fold, was_shown
-from ronda.core.parts import ToolCall, Turn, user
+from ronda.core.parts import File, ToolCall, Turn, UserTurn, user
 from ronda.core.plan import NONE
 from ronda.core.request import ModelRequest, Wait
 from ronda.core.run import Run
@@ -42,6 +42,7 @@ from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
 from ronda.drive.contracts import Barrier, Emit, Exclusive, Provider, StartChild, Summarize, Tool
 from ronda.drive.inbox import Inbox
+from ronda.drive.progress import show_progress
 from ronda.drive.tools import as_text, call_tool
 from ronda.errors import BadRequest, ProtocolError, UpstreamError
 
@@ -58,8 +59,10 @@ class Driver:
         "is_cancelled",
         "is_strict",
         "jitter",
+        "loop",
         "now",
         "pending",
+        "progressed",
         "provider",
         "room",
         "run",
@@ -72,6 +75,7 @@ class Driver:
         "tools",
         "turns",
         "warned",
+        "workspace",
     )
 
     def __init__(
@@ -102,12 +106,14 @@ class Driver:
         self.is_cancelled: Callable[[], bool] | None = None
         self.start_child: StartChild | None = None
         self.room: Wait | None = None
+        self.workspace: str | None = None
         self.at_once = False
         self.pending: list[Event] = []
         self.call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
+        self.progressed: dict[str, int] = {}  # bytes that a call has shown
         self.is_strict = any(spec.strict for spec in run.plan.tools)
         self.turns = repair(run.turns)  # what the model is shown; the stored copy stays as it was
 
@@ -139,6 +145,7 @@ class Driver:
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
     async def drive(self) -> None:
+        self.loop = asyncio.get_running_loop()
         try:
             if (seconds := self.run.plan.limits.seconds) is None:
                 await self._loop()
@@ -367,6 +374,19 @@ class Driver:
 
     def finished(self, done: ToolFinished) -> None:
         self.record(msgspec.structs.replace(done, at=self.now()))
+
+    # ---- what tools may ask of us --------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        given = [turn for turn in self.run.start.turns if type(turn) is UserTurn]
+        return tuple([part for turn in given for part in turn.parts if type(part) is File])
+
+    def progress(self, call_id: str, text: str) -> None:
+        show_progress(self, call_id, text)
+
+    async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        return await questions.ask_person(self, call_id, message, schema)
 
 
 class _Interrupted(Exception):

@@ -21,12 +21,13 @@ Message: TypeAlias = Answered | Steered
 
 
 class Inbox:
-    __slots__ = ("_arrival", "_messages", "_run")
+    __slots__ = ("_arrival", "_expected", "_messages", "_run")
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._messages: list[Message] = []
         self._arrival: asyncio.Future[None] | None = None
+        self._expected: dict[str, asyncio.Future[Answered]] = {}  # by tools that are running
 
     def __bool__(self) -> bool:
         return bool(self._messages)
@@ -53,6 +54,20 @@ class Inbox:
             if self._messages:
                 self._arrival.set_result(None)
         return self._arrival
+
+    def expect(self, question: str) -> asyncio.Future[Answered]:
+        """The answer to this question, once it is recorded: for a tool that waits for it."""
+        answered = self._expected[question] = asyncio.get_running_loop().create_future()
+        return answered
+
+    def expect_no_more(self, question: str) -> None:
+        self._expected.pop(question, None)
+
+    def tell(self, answer: Answered) -> None:
+        """An answer was recorded."""
+        expected = self._expected.get(answer.id)
+        if expected is not None and not expected.done():
+            expected.set_result(answer)
 
 
 def check_answer(run: Run, answer: Answered) -> None:

@@ -1,16 +1,24 @@
 """What a run asks people, and what they answer: recorded, as everything else is.
 
-Nobody waits here. A question is put, and the run goes on with what is left to do; an answer is taken when it is there.
+For an approval nobody waits here: the question is put, and the run goes on with what is left to do. A tool that wants to know
+something waits for it, and with the tool its run.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, assert_never
 
+import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda.core.events import Answered, Asked, Steered
-from ronda.core.parts import ToolCall
+from ronda.core.parts import NULL, ToolCall
+from ronda.drive.contracts import NOBODY_TO_ASK
+from ronda.drive.tools import as_text, decode_arguments
+from ronda.errors import ToolFailed
 
 if TYPE_CHECKING:
     from ronda.drive.driver import Driver
@@ -26,6 +34,37 @@ def ask(driver: Driver, call: ToolCall) -> None:
 def _expiry(driver: Driver, now: float) -> float:
     seconds = driver.run.plan.limits.approval_seconds
     return 0.0 if seconds is None else now + seconds
+
+
+async def ask_person(
+    driver: Driver, call_id: str, message: str, schema: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """What a person says to a tool that is running; None for a no."""
+    inbox, run, now = driver.inbox, driver.run, driver.now()
+    if inbox is None:
+        raise ToolFailed(NOBODY_TO_ASK)
+    tool = next(call.name for call in run.open_calls if call.id == call_id)
+    wants = NULL if schema is None else Raw(msgspec.json.encode(schema))
+    id, expires_at = run.next_question, _expiry(driver, now)
+    answered = inbox.expect(id)
+    try:
+        driver.record(
+            Asked(id, call_id, "input", tool, schema=wants, message=as_text(message), expires_at=expires_at, at=now)
+        )
+        await driver.keep()
+        while not answered.done():
+            seconds = max(0.0, expires_at - driver.now()) if expires_at else None
+            news: list[asyncio.Future[Any]] = [answered, inbox.arrival()]
+            await asyncio.wait(news, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if inbox:
+                receive(driver)
+            else:
+                expire(driver)
+    finally:
+        inbox.expect_no_more(id)
+    driver.flush()
+    answer = answered.result()
+    return decode_arguments(answer.arguments) if answer.decision == "approve" and answer.arguments else None
 
 
 def receive(driver: Driver) -> None:
@@ -49,7 +88,7 @@ def _answer(driver: Driver, answer: Answered) -> None:
     asked = questions.pop(answer.id, None)
     if asked is None:
         return
-    driver.record(replace(answer, at=driver.now()))
+    _record(driver, replace(answer, at=driver.now()))
     if answer.remember and asked.kind == "approval":
         for question in questions.values():
             if question.tool == asked.tool and question.kind == "approval":
@@ -62,5 +101,11 @@ def expire(driver: Driver) -> bool:
     now = driver.now()
     late = [question.id for question in driver.run.questions if 0 < question.expires_at <= now]
     for id in late:
-        driver.record(Answered(id, "expired", at=now))
+        _record(driver, Answered(id, "expired", at=now))
     return bool(late)
+
+
+def _record(driver: Driver, answer: Answered) -> None:
+    driver.record(answer)
+    if driver.inbox is not None:
+        driver.inbox.tell(answer)

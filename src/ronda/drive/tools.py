@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Raw
 
 from ronda.core.events import ToolFinished
-from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.parts import NULL, ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
 from ronda.drive.contracts import Tool, ToolContext, ToolOutput
 from ronda.errors import RondaError, ToolFailed
@@ -29,8 +31,7 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
     if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
         return failed(call, "it is not available any more")
     spec = tool.spec
-    run = driver.run
-    context = ToolContext(run.id, run.start.session, run.round - 1, call.id, driver.start_child)
+    context = _context(driver, call, spec)
     try:
         arguments = _checked(call, spec)
         if spec.exclusive is not None and driver.exclusive is not None:
@@ -51,7 +52,44 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
         log.warning("the tool '%s' raised", call.name, exc_info=error)
         return failed(call, raised(error))
     result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments)
-    return ToolFinished(result, usage=output.usage, tool_calls=output.tool_calls, name=call.name)
+    details = NULL if output.details is None else _encoded(output.details, call)
+    return ToolFinished(
+        result,
+        usage=output.usage,
+        tool_calls=output.tool_calls,
+        name=call.name,
+        details=details,
+        files=output.files,
+    )
+
+
+def _context(driver: Driver, call: ToolCall, spec: ToolSpec) -> ToolContext:
+    run = driver.run
+    start, now = run.start, driver.now()
+    deadline = None if spec.timeout is None else now + spec.timeout
+    if (seconds := run.plan.limits.seconds) is not None:
+        end = now + seconds - run.seconds_driven(now)
+        deadline = end if deadline is None else min(deadline, end)
+    return ToolContext(
+        run.id,
+        start.session,
+        run.round - 1,
+        call.id,
+        driver.start_child,
+        start.owner,
+        deadline,
+        driver.workspace,
+        driver,
+    )
+
+
+def _encoded(details: Mapping[str, Any], call: ToolCall) -> Raw:
+    """What no JSON can hold is left out: the tool has done its work."""
+    try:
+        return Raw(msgspec.json.encode(details, enc_hook=str))
+    except (TypeError, ValueError, RecursionError) as error:
+        log.warning("the details that the tool '%s' gave cannot be written", call.name, exc_info=error)
+        return NULL
 
 
 def failed(call: ToolCall, why: str) -> ToolFinished:

@@ -110,6 +110,7 @@ class LiveRun:
         "summarize",
         "task",
         "tools",
+        "workspace",
     )
 
     def __init__(
@@ -138,6 +139,7 @@ class LiveRun:
         self.exclusive: Exclusive | None = None
         self.is_cancelled: Callable[[], bool] | None = None
         self.start_child_of: StartChildOf | None = None
+        self.workspace: str | None = None  # a folder for its tools
         self.family: Any = None  # what its children share; theirs to know
         self.before_end: Callable[[LiveRun], Awaitable[None]] | None = (
             None  # what is to be kept with its end, or not at all
@@ -226,6 +228,7 @@ class LiveRun:
             start_child=None if self.start_child_of is None else self._start_child,
             room=None if self.log is None else self.log.room,
             inbox=self.inbox,
+            workspace=self.workspace,
             at_once=spans is not None,
         )
         return driving() if self.approver is None else self.approver.drive(driving)

@@ -3,6 +3,8 @@
     @tool(repeatable=True)
     async def read_page(url: str, max_chars: int = 20_000) -> str: ...
 
+An async generator shows what it yields while it runs, and what it yields last is its result.
+
 A plain function runs in a thread of its own: a pool would fill up with calls that hang. Such a thread cannot be stopped, so a
 cancelled or timed-out call of a plain function may still finish behind the scenes; an async function really ends.
 """
@@ -11,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import contextvars
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, TypeVar, get_args, overload
 
 import msgspec
@@ -63,6 +66,7 @@ class FunctionTool:
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004  # an object whose __call__ is async, not "is it callable"
         )
+        self._yields = inspect.isasyncgenfunction(function)
         self.spec = ToolSpec(
             name=name or self._signature.name,
             description=self._signature.description if description is None else description,
@@ -91,7 +95,9 @@ class FunctionTool:
         typed = self._signature.bind(arguments)
         if self._context_in is not None:
             typed[self._context_in] = context
-        if self._is_async:
+        if self._yields:
+            value = await _last_of(self.function(**typed), context)
+        elif self._is_async:
             value = await self.function(**typed)
         else:
             value = await in_thread(functools.partial(self.function, **typed))
@@ -213,6 +219,16 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 
     threading.Thread(target=work, name="ronda-tool", daemon=True).start()
     return await done
+
+
+async def _last_of(pieces: AsyncGenerator[Any, None], context: ToolContext) -> Any:
+    """What a generator yields is shown as it comes; what it yields last is the result. A `ToolOutput` is only that."""
+    value: Any = ""
+    async with contextlib.aclosing(pieces):
+        async for value in pieces:
+            if not isinstance(value, ToolOutput):
+                context.progress(to_output(value).content)
+    return value
 
 
 _ATTACHMENTS = (Image, Audio, Video, File)
