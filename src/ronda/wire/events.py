@@ -10,13 +10,15 @@ changed and never taken away.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, assert_never, get_args
+from typing import Any, Final, Literal, TypeAlias, assert_never, get_args
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -35,10 +37,11 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
-from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, SystemTurn, ToolTurn, Usage, UserTurn
+from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
 from ronda.errors import BadRequest
 
 VERSION: Final = 1
@@ -70,6 +73,35 @@ class Finished(Struct, frozen=True, tag="model_finished", omit_defaults=True):
     logprobs: Any = None
 
 
+class Ended(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
+    """A tool answered, or failed trying. `details` is what it tells people and programs, `files` are those that it made."""
+
+    result: ToolResult
+    at: float = 0.0
+    usage: Usage = NO_USAGE
+    tool_calls: int = 0
+    name: str = ""
+    details: Any = None
+    files: tuple[File, ...] = ()
+
+
+class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
+    """A person has to decide: whether a call may run ("approval"), or what a tool wants to know ("input").
+
+    `arguments` is JSON text, as in a call; `schema` says what an answer of kind "input" must look like.
+    """
+
+    id: str
+    call_id: str
+    kind: Literal["approval", "input"] = "approval"
+    tool: str = ""
+    arguments: str = "{}"
+    schema: Any = None
+    message: str = ""
+    expires_at: float = 0.0
+    at: float = 0.0
+
+
 class Unknown(Struct, frozen=True):
     """An event of a kind that is newer than this reader."""
 
@@ -84,15 +116,17 @@ _Same: TypeAlias = (
     | RefusalDelta
     | CallDelta
     | LogprobsDelta
+    | ToolProgressed
     | ModelStarted
     | ModelRetried
     | ModelFailed
     | ToolStarted
+    | Answered
     | Compacted
     | Warned
     | RunFinished
 )
-WireEvent: TypeAlias = Started | Finished | _Same | ModelInterrupted | ToolFinished | Checked | Steered
+WireEvent: TypeAlias = Started | Finished | Ended | Question | _Same | ModelInterrupted | Checked | Steered
 
 
 def shown(event: Event) -> WireEvent | None:
@@ -113,12 +147,25 @@ def shown(event: Event) -> WireEvent | None:
                 sibling=event.sibling,
             )
         case ModelFinished(turn=turn):
-            logprobs = None if event.logprobs == NULL else event.logprobs
-            return Finished(_bare(turn), event.usage, event.at, logprobs)
+            return Finished(_bare(turn), event.usage, event.at, _json(event.logprobs))
         case ModelInterrupted(turn=turn):
             return replace(event, turn=_bare(turn))
         case ToolFinished(result=result):
-            return event if result.native is None else replace(event, result=replace(result, native=None))
+            bare = result if result.native is None else replace(result, native=None)
+            details = _json(event.details)
+            return Ended(bare, event.at, event.usage, event.tool_calls, event.name, details, event.files)
+        case Asked():
+            return Question(
+                event.id,
+                event.call_id,
+                event.kind,
+                event.tool,
+                event.arguments,
+                _json(event.schema),
+                event.message,
+                event.expires_at,
+                event.at,
+            )
         case Checked():
             return event if event.rewrite is None else replace(event, rewrite=None)
         case Steered(turn=turn):
@@ -129,10 +176,12 @@ def shown(event: Event) -> WireEvent | None:
             | RefusalDelta()
             | CallDelta()
             | LogprobsDelta()
+            | ToolProgressed()
             | ModelStarted()
             | ModelRetried()
             | ModelFailed()
             | ToolStarted()
+            | Answered()
             | Compacted()
             | Warned()
             | RunFinished()
@@ -140,6 +189,10 @@ def shown(event: Event) -> WireEvent | None:
             return event
         case _:
             assert_never(event)
+
+
+def _json(raw: Raw) -> Raw | None:
+    return None if raw == NULL else raw
 
 
 def _bare(turn: Any) -> Any:
