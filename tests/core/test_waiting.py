@@ -286,6 +286,18 @@ def test_what_is_remembered_holds_for_the_tool_in_this_turn_and_later(decision: 
         assert run.last_results[0].content == "Error: not run: calls of 'asks' are not permitted."
 
 
+def test_what_is_remembered_answers_what_is_in_question_and_leaves_edits_alone() -> None:
+    run = asked_for("asks", "asks", "asks", "asks_once")
+    for number, (call, name) in enumerate([("a", "asks"), ("b", "asks"), ("c", "asks"), ("d", "asks_once")]):
+        run.apply(question(number, call, name))
+    a, b, _, d = run.questions
+    run.apply(a.approve({"a": 1}))
+    run.apply(b.approve({"a": 2}, remember=True))
+    assert run.questions == (d,)
+    calls = [ToolCall("a", "asks", '{"a":1}'), ToolCall("b", "asks", '{"a":2}'), ToolCall("c", "asks", "{}")]
+    assert run.todo() == [CallTool(call) for call in calls]
+
+
 def test_a_question_that_is_closed_takes_no_second_answer() -> None:
     run = asked_for("asks", "asks")
     run.apply(question(0, "a"))

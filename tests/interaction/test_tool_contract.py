@@ -11,14 +11,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 from tests.patience import soon
 
 from ronda import Agent, Asked, ToolContext, ToolOutput, invoke_agent, run_agent, stream_agent, tool
-from ronda.core.events import Event, ToolFinished, ToolProgressed, ToolStarted
-from ronda.core.parts import File, Text, UserTurn
+from ronda.core.events import Event, ModelFinished, ModelStarted, RunStarted, ToolFinished, ToolProgressed, ToolStarted
+from ronda.core.parts import AssistantTurn, File, Text, ToolCall, ToolResult, UserTurn
+from ronda.core.plan import Plan, ToolSpec
+from ronda.core.run import Run
 from ronda.drive.progress import PROGRESS_BYTES
 from ronda.journal.memory import MemoryJournal
 from ronda.testing import ScriptedModel, calls, says
+from ronda.wire.showing import Showing
 
 
 async def seen(agent: Agent, inputs: Any = "go", **options: Any) -> list[Event]:
@@ -284,3 +288,38 @@ async def test_a_context_without_a_run_shows_nothing_and_asks_nobody() -> None:
     assert (context.files, context.workspace, context.deadline, context.owner) == ((), None, None, "")
     with pytest.raises(Exception, match="there is nobody to ask"):
         await context.ask("Which account?")
+
+
+# ---- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+def shown_of(details: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What any dialect says when the tool is done, and the record of it."""
+    call = ToolCall("c1", "build", "{}")
+    showing = Showing(Run(RunStarted("run_1", Plan("m", (ToolSpec("build"),)), ())))
+    showing.take(ModelStarted(0))
+    showing.take(ModelFinished(AssistantTurn((call,), "tool_calls")))
+    result = ToolResult("c1", "built")
+    raw = Raw(msgspec.json.encode(details))
+    showing.take(ToolFinished(result, details=raw, files=(File(id="file_1"), File(name="no id"))))
+    data = msgspec.json.decode(msgspec.json.encode(showing.tools.progress("c1", result)["data"]))
+    (record,) = msgspec.json.decode(msgspec.json.encode(showing.tools.records))
+    return data, record
+
+
+def test_a_new_kind_of_tool_says_what_is_told_of_it() -> None:
+    details = {"tool_type": "shell", "commands": ["make"], "exit_code": 0}
+    data, record = shown_of(details)
+    assert data == details
+    assert (record["data"], record["file_ids"], record["result_content"]) == (details, ["file_1"], "built")
+
+
+def test_a_tool_that_says_nothing_of_itself_is_told_of_as_before() -> None:
+    data, record = shown_of(None)
+    assert data == {"tool_type": "custom", "arguments": "{}", "input": {}, "content": "built"}
+    assert "data" not in record
+
+
+def test_a_tool_without_a_kind_adds_to_what_is_told_of_it() -> None:
+    data, _ = shown_of({"seconds": 3})
+    assert data == {"tool_type": "custom", "arguments": "{}", "input": {}, "content": "built", "seconds": 3}

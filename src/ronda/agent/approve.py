@@ -72,8 +72,14 @@ class Approver:
         for event in batch:
             if type(event) is Asked:
                 self._ask(event)
-            elif type(event) is Answered and (task := self._asking.pop(event.id, None)) is not None:
-                task.cancel()  # nobody has to be asked any more: it was remembered, or its time is up
+            elif type(event) is Answered:
+                self._stop_asking()
+
+    def _stop_asking(self) -> None:
+        """About what is decided: because the answer was remembered, or the time is up."""
+        is_open = {question.id for question in self._run.questions}
+        for id in [id for id in self._asking if id not in is_open]:
+            self._asking.pop(id).cancel()
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None:
         """Drive the run for as long as its questions are answered."""

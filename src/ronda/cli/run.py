@@ -36,6 +36,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -178,6 +179,9 @@ async def _run(
                     _note(f"{reason}; trying again in {wait:.0f} s")
                 case Warned(message=message):
                     print(f"ronda: {message}", file=sys.stderr)
+                case ToolProgressed(text=text):
+                    if asked.stream:
+                        _note(_short(text))
                 case ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                     pass
                 case RunStarted() | ModelStarted() | ModelInterrupted() | ModelFailed() | Checked() | Steered():

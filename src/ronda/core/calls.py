@@ -83,16 +83,17 @@ class OpenCalls(Struct, gc=False):
         self.questions[question.id] = question
 
     def decide(self, answer: Answered) -> Asked:
-        """Close a question. Of its call, if it was about one; and of those of the same tool, if that is to be remembered,
-        but for the calls in question themselves: each of them has an answer of its own."""
+        """Close a question; with an answer that is to be remembered, all those about the same tool."""
         question = self.questions.pop(answer.id, None)
         if question is None:
             raise ProtocolError(f"no open question {answer.id!r} to answer")
         if question.kind == "approval":
             self._decide(question.call_id, answer, answer.arguments)
             if answer.remember:
-                for id in self._unstarted(question.tool) - self._in_question:
+                others = self._undecided(question.tool)
+                for id in others:
                     self._decide(id, answer)
+                self.questions = {key: one for key, one in self.questions.items() if one.call_id not in others}
         return question
 
     def _decide(self, id: str, answer: Answered, arguments: str | None = None) -> None:
@@ -131,12 +132,9 @@ class OpenCalls(Struct, gc=False):
     def _in_question(self) -> set[str]:
         return {question.call_id for question in self.questions.values()}
 
-    def _unstarted(self, tool: str) -> set[str]:
-        return {
-            id
-            for id, call in self.asked.items()
-            if call.name == tool and id not in self.results and id not in self.started
-        }
+    def _undecided(self, tool: str) -> set[str]:
+        decided = self.results.keys() | self.started | self.approved.keys()
+        return {id for id, call in self.asked.items() if call.name == tool and id not in decided}
 
     def todo(self, plan: Plan, tools: Mapping[str, ToolSpec]) -> list[Action]:
         """What can be started now, after what has to be asked first. Nothing, while what is running or in question must be
@@ -166,7 +164,7 @@ class OpenCalls(Struct, gc=False):
         asks: list[Action] = []
         calls: list[Action] = []
         for call in start:
-            if tools[call.name].approval != "ask" or call.id in self.approved:
+            if tools[call.name].approval == "auto" or call.id in self.approved:
                 calls.append(CallTool(self._as_allowed(call)))
             elif not self.questions or call.id not in self._in_question:
                 asks.append(Ask(self._as_allowed(call)))

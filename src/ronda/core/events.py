@@ -197,13 +197,14 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
 
 class Answered(Struct, frozen=True, gc=False, tag="answered", omit_defaults=True):
     """Somebody decided, or nobody did in time. `arguments` (JSON text) go in the place of those that the call was asked with:
-    they change what runs, never the model's turn."""
+    they change what runs, never the model's turn. With `remember` it holds for every call of this tool in this run: those to
+    come, and those in question now."""
 
     id: str
     decision: Literal["approve", "deny", "expired"]
     arguments: str | None = None
     message: str | None = None
-    remember: bool = False  # the same for every later call of this tool in this run
+    remember: bool = False
     by: str = ""  # who
     at: float = 0.0
 

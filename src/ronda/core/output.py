@@ -71,7 +71,7 @@ def fold(previews: Iterable[Preview]) -> AssistantTurn:
                 thought.append(text)
             case RefusalDelta(text=text):
                 refused.append(text)
-            case CallDelta() | LogprobsDelta() | NativeDelta():
+            case CallDelta() | LogprobsDelta() | NativeDelta() | ToolProgressed():
                 pass
             case _:
                 assert_never(preview)

@@ -67,6 +67,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -136,6 +137,8 @@ class Run(RunState):
             case RunStarted():
                 raise ProtocolError("a run starts once")
             case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                pass
+            case ToolProgressed():
                 pass
             case _:
                 assert_never(event)

@@ -81,19 +81,10 @@ def receive(driver: Driver) -> None:
 
 
 def _answer(driver: Driver, answer: Answered) -> None:
-    """An answer whose question was closed after it had been sent comes to nothing. One that is to be remembered answers the
-    open questions about the same tool too."""
+    """An answer whose question was closed after it had been sent comes to nothing."""
     expire(driver)
-    questions = {question.id: question for question in driver.run.questions}
-    asked = questions.pop(answer.id, None)
-    if asked is None:
-        return
-    _record(driver, replace(answer, at=driver.now()))
-    if answer.remember and asked.kind == "approval":
-        for question in questions.values():
-            if question.tool == asked.tool and question.kind == "approval":
-                also = Answered(question.id, answer.decision, message=answer.message, by=answer.by, at=driver.now())
-                driver.record(also)
+    if any(question.id == answer.id for question in driver.run.questions):
+        _record(driver, replace(answer, at=driver.now()))
 
 
 def expire(driver: Driver) -> bool:

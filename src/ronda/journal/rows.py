@@ -26,6 +26,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -45,6 +47,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -311,9 +314,17 @@ class RowWriter:
                 slim = replace(event, turn=AssistantTurn(()))
             case RunStarted() | ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Checked():
                 return event
-            case Steered() | Compacted() | Warned() | RunFinished():
+            case Asked() | Answered() | Steered() | Compacted() | Warned() | RunFinished():
                 return event
-            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+            case (
+                ToolProgressed()
+                | TextDelta()
+                | ReasoningDelta()
+                | RefusalDelta()
+                | CallDelta()
+                | LogprobsDelta()
+                | NativeDelta()
+            ):
                 return event
             case _:
                 assert_never(event)

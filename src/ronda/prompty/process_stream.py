@@ -24,6 +24,7 @@ from ronda.core.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.parts import ToolCall
 from ronda.errors import UpstreamError
@@ -105,7 +106,9 @@ def _shown(previews: list[Preview], seen: StreamOutcome, refused: list[str]) -> 
                 yield ThinkingChunk(text)
             case RefusalDelta(text=text):
                 refused.append(text)
-            case CallDelta() | LogprobsDelta() | NativeDelta():  # calls are shown when they are complete
+            case (
+                CallDelta() | LogprobsDelta() | NativeDelta() | ToolProgressed()
+            ):  # calls are shown when they are complete
                 pass
             case _:
                 assert_never(preview)

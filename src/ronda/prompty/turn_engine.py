@@ -39,6 +39,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -159,11 +160,12 @@ class TurnView:
             case Asked(id=question, call_id=id, kind=kind):
                 if kind == "approval":
                     self._questions[question] = id
-            case Answered(id=question):
-                if question in self._questions:
-                    call = self._calls[self._questions[question]]
+            case Answered():
+                is_open = {one.id for one in run.questions}
+                for question in [id for id in self._questions if id not in is_open]:  # several, if it is remembered
+                    call = self._calls[self._questions.pop(question)]
                     self._permission(call, event.decision == "approve", event.message)
-                    self._close_round(run)
+                self._close_round(run)
             case ToolStarted(call_id=id):
                 call = self._calls[id]
                 if id not in self._asked:
@@ -179,6 +181,8 @@ class TurnView:
             case RunStarted() | ModelStarted() | Steered() | Warned():
                 pass
             case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                pass
+            case ToolProgressed():
                 pass
             case _:
                 assert_never(event)

@@ -46,6 +46,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -127,7 +128,7 @@ class TurnEvents:
                 | RunFinished()
             ):
                 pass
-            case RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+            case RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta() | ToolProgressed():
                 pass
             case _:
                 assert_never(event)
@@ -206,11 +207,14 @@ class TurnEvents:
         self._emit("permission_requested", requestId=event.id, toolCallId=event.call_id, permission=event.tool)
 
     def _answered(self, run: Run, event: Answered) -> None:
-        id, approved = self._questions[event.id], event.decision == "approve"
-        if not approved:
-            self._denied.add(id)
+        approved = event.decision == "approve"
         reason = {} if event.message is None else {"reason": event.message}
-        self._emit("permission_completed", requestId=event.id, toolCallId=id, approved=approved, **reason)
+        is_open = {question.id for question in run.questions}
+        for question in [id for id in self._questions if id not in is_open]:  # several, if the answer is remembered
+            call = self._questions.pop(question)
+            if not approved:
+                self._denied.add(call)
+            self._emit("permission_completed", requestId=question, toolCallId=call, approved=approved, **reason)
         self._settled(run)
 
     def _settled(self, run: Run) -> None:

@@ -21,6 +21,8 @@ from msgspec import Raw, Struct
 
 from ronda.core.calls import HANDED_OVER
 from ronda.core.events import (
+    Answered,
+    Asked,
     CallDelta,
     Checked,
     Compacted,
@@ -39,6 +41,7 @@ from ronda.core.events import (
     Steered,
     TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -217,7 +220,7 @@ class Showing:
             case ToolStarted(call_id=id, at=at):
                 return ToolBegan(self.tools.calls[id], at)
             case ToolFinished(result=result, at=at):
-                self.tools.record(result)
+                self.tools.record(result, event.details, event.files)
                 return ToolEnded(self.tools.calls[result.call_id], result, at)
             case RunFinished():
                 return self._ended(event)
@@ -249,7 +252,9 @@ class Showing:
             case Warned(message=message):
                 self.warnings.append(message)
                 return None
-            case RunStarted() | ModelFailed() | Steered() | Compacted():
+            case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed():
+                return None
+            case Asked() | Answered():  # no dialect has a word for them yet
                 return None
             case _:
                 assert_never(event)
