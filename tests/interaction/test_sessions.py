@@ -36,7 +36,7 @@ async def test_detach_is_refused_by_name(door: Door, stream: bool) -> None:
 
     async with door.serving(model) as served:
         with pytest.raises(openai.BadRequestError, match="on_disconnect") as refused:
-            await served.ask(stream=stream, on_disconnect="detach")
+            await served.ask(stream=stream, on_disconnect="stay")
 
     assert refused.value.param == "on_disconnect"
     assert model.heard == []

@@ -227,7 +227,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     "a model of a wrong type": (ask(model=5), "model"),
     "an empty session": (ask(session_id=""), "session_id"),
     "rounds below zero": (ask(max_tool_rounds=-1), "max_tool_rounds"),
-    "a client that stays": (ask(on_disconnect="detach"), "on_disconnect"),
+    "a client that stays": (ask(on_disconnect="stay"), "on_disconnect"),
     "something unknown": (ask(colour="red"), "colour"),
 }
 

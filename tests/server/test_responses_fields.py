@@ -437,7 +437,7 @@ WRONG: dict[str, tuple[Json, str]] = {
         "grammar",
     ),
     "an odd session": ({"input": "x", "session_id": ""}, "session_id"),
-    "detaching": ({"input": "x", "on_disconnect": "detach"}, "on_disconnect"),
+    "detaching": ({"input": "x", "on_disconnect": "stay"}, "on_disconnect"),
     "warm": ({"input": "x", "temperature": "warm"}, "temperature"),
 }
 

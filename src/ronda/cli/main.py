@@ -248,6 +248,18 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--body-seconds", type=float, metavar="N", help="the most time in which nothing of a body comes (default 60)"
     )
     parser.add_argument(
+        "--max-detached",
+        type=int,
+        metavar="N",
+        help="the most runs at a time that go on without their clients (on_disconnect; default 100)",
+    )
+    parser.add_argument(
+        "--max-grace",
+        type=float,
+        metavar="N",
+        help="the most seconds that a request may ask for with on_disconnect: grace:SECONDS (default 3600)",
+    )
+    parser.add_argument(
         "--stall-seconds",
         type=float,
         metavar="N",

@@ -53,6 +53,8 @@ def _check(config: ServerConfig) -> None:
         value = getattr(config, name)
         if value is not None and value < 0:
             raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
+    if config.max_detached < 0 or config.max_grace < 0:
+        raise BadConfig("--max-detached and --max-grace cannot be negative")
     if config.max_identical_calls < 1:
         raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
     for name in ("tool_dispatch_timeout", "max_run_seconds", "header_seconds", "body_seconds", "stall_seconds"):

@@ -41,6 +41,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     body_seconds: float = 60.0  # in which something of its body must come
     stall_seconds: float = 60.0  # in which something of its answer must be taken
     max_run_seconds: float | None = None
+    max_detached: int = 100  # runs at a time that go on without their clients
+    max_grace: float = 3600.0  # seconds that a request may ask for
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
     journal_max_days: float = 30.0

@@ -7,6 +7,7 @@ nothing of models, tools or journals; this knows nothing of any dialect.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -21,6 +22,7 @@ from ronda.host.run import LiveRun
 from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import ErrorWriter, failure_of, said, said_of_run
 from ronda.server.follow import EventStream, Watch
+from ronda.server.lingering import check_linger, check_name
 from ronda.server.opening import Job, open_runs
 from ronda.server.relay import Relay, RelayWriter
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run
@@ -69,6 +71,7 @@ class Exchange:
         self._make_writer = make_writer
         self._write_error = write_error
         self._outlives = outlives
+        self._lingers = job.asked.lingers
         self._may_be_cancelled = may_be_cancelled
         self._lives: Sequence[LiveRun | Relay] = ()
         self._writer: Writer
@@ -79,7 +82,9 @@ class Exchange:
         if len(self._lives[0].run.turns) > LIGHT_TURNS:
             await asyncio.sleep(0)
         id = self._lives[0].run.id.encode()
-        headers = [(b"x-request-id", id), (b"request-id", id)]  # the second is what Anthropic's SDKs read
+        ids = id if len(self._lives) == 1 else b", ".join([live.run.id.encode() for live in self._lives])
+        # The second is what Anthropic's SDKs read, the third names all choices.
+        headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
         if self._job.asked.stream:
             return self._streamed(headers)
         watch = Watch(self._request.receive, self._gone)
@@ -96,7 +101,12 @@ class Exchange:
 
     async def _open(self) -> None:
         job = self._job
-        lives = await open_runs(self._server, self._request.owner, job)
+        name = self._request.run_name
+        if self._lingers:
+            check_linger(self._server, job.asked)
+        if name is not None:
+            await check_name(self._server, job.asked, name)
+        lives = await open_runs(self._server, self._request.owner, job, name or "")
         self._writer = self._make_writer([live.run for live in lives])
         if job.added is not None:
             for live in lives:
@@ -122,7 +132,8 @@ class Exchange:
             [live.follow() for live in self._lives],
             self._writer,
             headers,
-            before_head=partial(self._keep_start, headers) if self._outlives else None,
+            is_open=self._lingers > 0,  # whoever may lose its connection needs the run's name at once
+            before_head=partial(self._keep_start, headers) if self._outlives or self._lingers else None,
             instead=partial(self._instead, headers),
             gone=self._gone,
         )
@@ -182,7 +193,21 @@ class Exchange:
 
     def _gone(self) -> None:
         self._client_left = True
-        self._cancel()
+        if not self._lingers:
+            self._cancel()
+        elif self._lingers != math.inf:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Let runs go on for a while, and for as long as somebody follows them then."""
+        if any(live.task is not None for live in self._lives):
+            asyncio.get_running_loop().call_later(self._lingers, self._end_lonely)
+
+    def _end_lonely(self) -> None:
+        for live in self._lives:
+            if not live.followers:
+                live.cancel()
+        self._linger()
 
     def _cancel(self) -> None:
         for live in self._lives:

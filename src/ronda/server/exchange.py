@@ -28,7 +28,7 @@ class WrongType(BadRequest):
 class Incoming:
     """The few things a door reads of a request."""
 
-    __slots__ = ("_scope", "content_length", "content_type", "owner", "places", "receive")
+    __slots__ = ("_scope", "content_length", "content_type", "owner", "places", "receive", "run_name")
 
     def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES, owner: str = "") -> None:
         """`places` is what stands in the places of its address, `owner` whose it is."""
@@ -38,11 +38,14 @@ class Incoming:
         self.owner = owner
         self.content_type = b""
         self.content_length: int | None = None
+        self.run_name: str | None = None  # by which the client wants to find its run
         for name, value in scope["headers"]:
             if name == b"content-length":
                 self.content_length = int(value) if value.isdigit() else None
             elif name == b"content-type":
                 self.content_type = value
+            elif name == b"x-ronda-run":
+                self.run_name = bytes(value).decode("latin-1")
 
     @property
     def query(self) -> dict[str, list[str]]:

@@ -55,6 +55,11 @@ class Served(Struct, frozen=True):
     needs: tuple[Need, ...] = ()  # what the server must have for it
     opener: Opener | None = None  # of an agent whose turns and tools depend on the request
 
+    @property
+    def is_agent(self) -> bool:
+        """It brings something along: it is no model by itself."""
+        return self.opener is not None or self.begin is not _as_they_are or bool(self.tools or self.declared)
+
     async def open(self, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
         if self.opener is not None:
             return await self.opener(turns, inputs)

@@ -30,6 +30,7 @@ from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
+from ronda.wire.json import encode
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -56,7 +57,8 @@ class Job(Struct, frozen=True):
     added: Added | None = None
 
 
-async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
+async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> list[LiveRun]:
+    """`name` is that of the one run, where the client gives it one."""
     asked, served = job.asked, job.served
     rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
     turns: tuple[Turn, ...] = asked.turns
@@ -88,7 +90,7 @@ async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
         ),
         retry=server.config.retry,
         parallel=options.parallel_tool_calls is not False,
-        stream=asked.stream,
+        stream=asked.stream or asked.lingers > 0,  # somebody may come to follow it
         # A provider that decodes under the format says so; others are checked when they are done.
         format_is_enforced=enforces_format(served.provider, options),
         tool_calls=server.config.tool_calls,
@@ -112,6 +114,10 @@ async def open_runs(server: Server, owner: str, job: Job) -> list[LiveRun]:
             sibling=sibling,
             about=about,
             keep=asked.keep,
+            id=name,
+            outlives=asked.lingers > 0,
+            agent=asked.model if served.is_agent else "",
+            inputs={name: Raw(encode(value)) for name, value in asked.inputs.items()} if asked.inputs else None,
         )
         lives.append(live)
     return lives

@@ -120,6 +120,10 @@ class Relay:
     def follow(self) -> Following:
         return RelayFollower(self)
 
+    @property
+    def followers(self) -> int:
+        return sum([leg.live.followers for leg in self.legs])
+
     def fold_into(self, writer: Folding) -> None:
         """What happened, for a plain answer."""
         for at, leg in enumerate(self.legs):

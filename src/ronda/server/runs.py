@@ -67,9 +67,26 @@ class Runs:
         sibling: int = 0,
         about: dict[str, Raw] | None = None,
         keep: Literal["stored", "memory"] = "stored",
+        id: str = "",
+        outlives: bool = False,
+        agent: str = "",
+        inputs: dict[str, Raw] | None = None,
     ) -> LiveRun:
         """A run whose input is journaled, and which nobody drives yet."""
-        started = RunStarted(new_id("run"), plan, turns, time.time(), parent, session, owner, sibling, about or {})
+        started = RunStarted(
+            id or new_id("run"),
+            plan,
+            turns,
+            time.time(),
+            parent,
+            session,
+            owner,
+            sibling,
+            about or {},
+            agent,
+            inputs or {},
+            outlives,
+        )
         journal = self.journal if keep == "stored" else self.memory
         journal.append(started.run, [started])
         run = Run(started)

@@ -56,6 +56,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     session: str | None = None
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"
+    lingers: float = 0.0  # seconds that its runs go on when the client is gone; math.inf: until they are over
     inputs: dict[str, Any] = {}  # for an agent that has some
     ids: dict[str, str] = {}  # what the caller calls some of the calls → what the model called them
     needs: tuple[Need, ...] = ()  # what the server must have for it

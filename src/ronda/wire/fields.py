@@ -5,6 +5,7 @@ For every dialect whose requests are one JSON object: what they have in common b
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sized
 from functools import lru_cache
@@ -92,9 +93,23 @@ def read_session(fields: Mapping[str, Raw]) -> str | None:
     return session
 
 
-def check_disconnect(fields: Mapping[str, Raw]) -> None:
-    if field(fields, "on_disconnect", str, "cancel") != "cancel":
-        raise bad("on_disconnect", 'can only be "cancel" on this server')
+DISCONNECT: Final = 'read (ours): `"cancel"`, `"detach"` or `"grace:SECONDS"`'
+
+
+def read_disconnect(fields: Mapping[str, Raw]) -> float:
+    """How many seconds the runs of a request go on when its client is gone."""
+    text: str | None = field(fields, "on_disconnect", str | None, None)
+    seconds = seconds_without_client("cancel" if text is None else text)
+    if seconds is None:
+        raise bad("on_disconnect", f'is {text!r:.60}; it can be "cancel", "detach" or "grace:SECONDS"')
+    return seconds
+
+
+def seconds_without_client(text: str) -> float | None:
+    if text in ("cancel", "detach"):
+        return 0.0 if text == "cancel" else math.inf
+    kind, _, seconds = text.partition(":")
+    return float(seconds) if kind == "grace" and seconds.isdecimal() and len(seconds) < 10 else None
 
 
 def decode_field(raw: Raw, kind: Any, path: str) -> Any:

@@ -184,6 +184,7 @@ async def _job(
         stream=wish.stream,
         max_tool_rounds=wish.max_tool_rounds,
         truncates=wish.truncates,
+        lingers=wish.lingers,
         session=id,
         parent=parent,
         keep="memory" if kept is None else "stored",

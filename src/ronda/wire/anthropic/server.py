@@ -26,9 +26,9 @@ from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.fields import (
     bad,
     bounded,
-    check_disconnect,
     decode_field,
     field,
+    read_disconnect,
     read_fields,
     read_session,
     sane,
@@ -83,6 +83,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
+        lingers=read_disconnect(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
         own=own,
@@ -135,7 +136,6 @@ def _refuse(fields: dict[str, Raw], version: str | None) -> None:
                 raise bad(
                     name, f"is not taken by the API of {VERSION}; leave it out, or ask for the API of {OLD_VERSION}"
                 )
-    check_disconnect(fields)
 
 
 class _Metadata(Struct, frozen=True):

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Raw, Struct, structs
 
 from ronda.errors import BadRequest
+from ronda.wire.fields import DISCONNECT, seconds_without_client
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral.agents import AgentBody, checked, when
-from ronda.wire.mistral.declared import CompletionArgs, Guardrail
+from ronda.wire.mistral.declared import CompletionArgs, Disconnect, Guardrail
 from ronda.wire.mistral.details import BODY, Invalid, decoder, read_body, refuse
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
@@ -30,6 +31,7 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     completion_args: CompletionArgs | None = None
     max_tool_rounds: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # ours
     truncate_sequence: bool | None = None  # ours
+    on_disconnect: Disconnect | None = None  # ours
 
 
 class Start(_Body, frozen=True, kw_only=True):
@@ -80,6 +82,7 @@ START_FIELDS: Final[dict[str, str]] = {
     "model": "read: a model of this server",
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
+    "on_disconnect": DISCONNECT,
 }
 APPEND_FIELDS: Final[dict[str, str]] = {
     "inputs": "read",
@@ -90,6 +93,7 @@ APPEND_FIELDS: Final[dict[str, str]] = {
     "tool_confirmations": "refused: no call of this server waits for a confirmation",
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
+    "on_disconnect": DISCONNECT,
 }
 RESTART_FIELDS: Final[dict[str, str]] = {
     "from_entry_id": "read: the last entry that the new conversation has from the old one",
@@ -103,6 +107,7 @@ RESTART_FIELDS: Final[dict[str, str]] = {
     "agent_version": "read: the agent's current version if left out",
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
+    "on_disconnect": DISCONNECT,
 }
 
 
@@ -128,6 +133,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     guardrails: list[Guardrail] | None = None
     max_tool_rounds: int | None = None
     truncates: bool = False
+    lingers: float = 0.0
 
 
 def _wish(said: Start | Append | Restart) -> Wish:
@@ -140,6 +146,7 @@ def _wish(said: Start | Append | Restart) -> Wish:
         guardrails=getattr(said, "guardrails", None),
         max_tool_rounds=said.max_tool_rounds,
         truncates=bool(said.truncate_sequence),
+        lingers=seconds_without_client(said.on_disconnect or "cancel") or 0.0,
     )
 
 

@@ -29,6 +29,10 @@ Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ChoiceWord: TypeAlias = Literal["auto", "none", "any", "required"]
 
 
+# What becomes of a run whose client is gone. (Ours.)
+Disconnect: TypeAlias = Annotated[str, Meta(pattern=r"^(cancel|detach|grace:[0-9]{1,9})$")]
+
+
 class _Known(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     pass
 

@@ -13,11 +13,12 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Options
 from ronda.wire.asked import Asked
-from ronda.wire.fields import MAX_MESSAGES
+from ronda.wire.fields import DISCONNECT, MAX_MESSAGES, seconds_without_client
 from ronda.wire.json import text_of
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
 from ronda.wire.mistral.declared import (
     ChoiceWord,
+    Disconnect,
     Effort,
     Format,
     Guardrail,
@@ -103,7 +104,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     session_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     inputs: dict[str, Any] | None = None
     truncate_sequence: bool | None = None
-    on_disconnect: Literal["cancel"] | None = None
+    on_disconnect: Disconnect | None = None
     grammar: Raw = NULL
     min_p: float | None = None
     typical_p: float | None = None
@@ -153,7 +154,7 @@ FIELDS: Final[dict[str, str]] = {
     "session_id": "read (ours)",
     "inputs": "read (ours): of an agent that has some",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": 'read (ours): only "cancel"',
+    "on_disconnect": DISCONNECT,
     "grammar": "passed on (ours)",
     **dict.fromkeys(
         ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls"),
@@ -227,6 +228,7 @@ def read_completion(body: bytes) -> CompletionAsked:
         n=said.n or 1,
         max_tool_rounds=said.max_tool_rounds,
         session=said.session_id,
+        lingers=seconds_without_client(said.on_disconnect or "cancel") or 0.0,
         inputs=said.inputs or {},
         truncates=bool(said.truncate_sequence),
         about=about,

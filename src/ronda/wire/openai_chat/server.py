@@ -14,7 +14,7 @@ from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire import capabilities
 from ronda.wire.asked import Asked
-from ronda.wire.fields import NOT_HERE, bounded, check_disconnect, field, read_fields, read_session, whole
+from ronda.wire.fields import DISCONNECT, NOT_HERE, bounded, field, read_disconnect, read_fields, read_session, whole
 from ronda.wire.formats import read_response_format
 from ronda.wire.openai_chat.answer import ChatOptions
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
@@ -77,7 +77,7 @@ FIELDS: Final[dict[str, str]] = {
     "include_obfuscation can only be false",
     "inputs": "read: for an agent that has some",
     "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
-    "on_disconnect": 'read: only "cancel"',
+    "on_disconnect": DISCONNECT,
     **capabilities.FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
     "modalities": 'refused: only ["text"]; this server answers with text',
@@ -100,7 +100,6 @@ def read_request(body: bytes) -> ChatRequest:
         )
     for name in fields.keys() & _REFUSED.keys():
         raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
-    check_disconnect(fields)
     modalities = field(fields, "modalities", list[str] | None, None)
     if modalities is not None and modalities != ["text"]:
         raise BadRequest("'modalities' can only be [\"text\"]: this server answers with text", param="modalities")
@@ -121,6 +120,7 @@ def read_request(body: bytes) -> ChatRequest:
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
+        lingers=read_disconnect(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
     )
 

@@ -19,12 +19,13 @@ from ronda.errors import BadRequest
 from ronda.wire import capabilities
 from ronda.wire.asked import Asked
 from ronda.wire.fields import (
+    DISCONNECT,
     NOT_HERE,
     bad,
     bounded,
-    check_disconnect,
     decode_field,
     field,
+    read_disconnect,
     read_fields,
     read_session,
     whole,
@@ -91,7 +92,7 @@ FIELDS: Final[dict[str, str]] = {
     "access_programs": "refused: this server has none",
     "generate": "refused: only true; this server does not prepare responses ahead",
     "stream_id": "refused: a connection has one response at a time",
-    "on_disconnect": 'read: only "cancel"',
+    "on_disconnect": DISCONNECT,
     "n": "refused: only 1; Chat Completions has several choices",
     **{name: f"refused: {why}" for name, why in NOT_HERE.items()},
     **capabilities.FATES,
@@ -137,7 +138,6 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     for name in fields.keys() & _REFUSED.keys():
         if bytes(fields[name]) != _HARMLESS.get(name):
             raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
-    check_disconnect(fields)
     stream: bool = field(fields, "stream", bool, False)
     store: bool = field(fields, "store", bool, True)
     include = _read_include(fields)
@@ -179,6 +179,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         max_tool_calls=bounded(fields, "max_tool_calls", 1),
         truncates=kept.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
+        lingers=read_disconnect(fields),
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
         answer=kept,
