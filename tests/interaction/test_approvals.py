@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from ronda import (
     invoke_agent,
     invoke_agent_async,
     resume_agent,
+    resume_agent_async,
     run_agent,
     stream_agent,
     tool,
@@ -36,10 +37,12 @@ from ronda.errors import (
     RunCancelled,
     RunWaiting,
 )
-from ronda.journal import Journal
+from ronda.journal import Journal, RunState
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.testing import Call, ScriptedModel, calls, says
+
+STATES: Final[tuple[RunState, ...]] = ("waiting", "running", "finished")
 
 
 class Mailbox:
@@ -385,6 +388,31 @@ def test_a_run_that_waits_goes_on_when_it_is_answered() -> None:
     assert result.run_id == again.run_id
     with pytest.raises(AlreadyAnswered, match="is over"):
         resume_agent(result.run_id, journal=journal, agent=agent)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_list_of_runs_tells_which_of_them_wait(kind: str, tmp_path: Path) -> None:
+    box, journal = Mailbox(), MemoryJournal() if kind == "memory" else SqliteJournal(tmp_path / "journal.db")
+    agent = Agent(ScriptedModel(mail("ada", "eve"), says("done"), says("hi")), tools=[box.tool()])
+    options: Any = {"journal": journal, "owner": "ann"}
+    states = []
+
+    async def look() -> None:
+        states.append({state: len((await journal.list_runs("ann", state=state)).runs) for state in STATES})
+
+    with pytest.raises(RunWaiting):
+        await invoke_agent_async(agent, "go", **options)
+    await look()
+    (left,) = await journal.unfinished()
+    ada, eve = (await resume_agent_async(left.run, journal=journal, agent=agent)).questions
+    await look()
+    await resume_agent_async(left.run, {ada.id: True}, journal=journal, agent=agent)
+    await look()
+    await resume_agent_async(left.run, {eve.id: True}, journal=journal, agent=agent)
+    await look()
+    await journal.close()
+
+    assert states == [{"waiting": 1, "running": 0, "finished": 0}] * 3 + [{"waiting": 0, "running": 0, "finished": 1}]
 
 
 def test_a_second_answer_is_refused_and_the_first_stands() -> None:

@@ -207,7 +207,7 @@ class LiveRun:
                     if host is None:
                         await journal.barrier(run.id)
                 finally:
-                    journal.release(run.id)
+                    journal.release(run.id, waiting=run.is_waiting)
                 if run.is_waiting:  # whoever answers may go on with it at once, in another process
                     await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"
