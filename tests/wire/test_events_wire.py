@@ -19,12 +19,10 @@ from ronda.wire.events import (
     VERSION,
     Unknown,
     read,
-    read_position,
     schema,
     shown,
     write,
     write_frame,
-    write_position,
 )
 
 SCHEMA = schema()
@@ -119,20 +117,7 @@ def test_instructions_and_how_a_run_is_kept_are_not_said() -> None:
 
 def test_a_frame_has_the_position_and_the_kind() -> None:
     assert (
-        write_frame((12, 345), TextDelta("é"))
+        write_frame("12.345", TextDelta("é"))
         == 'id: 12.345\nevent: text_delta\ndata: {"type":"text_delta","text":"é"}\n\n'.encode()
     )
-    assert write_frame((12, 0), ToolStarted("c1", name="look")).startswith(b"id: 12\nevent: tool_started\n")
-
-
-@given(st.tuples(st.integers(0, 10**12), st.integers(0, 10**12)))
-def test_a_position_is_read_as_it_was_written(position: tuple[int, int]) -> None:
-    assert read_position(write_position(position), "after") == position
-
-
-@pytest.mark.parametrize("text", ["", ".", "1.", ".1", "-1", "1.2.3", "x", "1e3", "٣", "1" * 41, " 1", "1 "])
-def test_what_is_no_position_is_refused_by_name(text: str) -> None:
-    with pytest.raises(BadRequest, match="a position is written as 12 or") as refused:
-        read_position(text, "after")
-
-    assert refused.value.param == "after"
+    assert write_frame("12", ToolStarted("c1", name="look")).startswith(b"id: 12\nevent: tool_started\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import listing, transcripts
+from ronda.server import listing, run_api, transcripts
 from ronda.server.chat import chat_completions, chat_error
 from ronda.server.messages import count_tokens, messages, messages_error
 from ronda.server.mistral import agents, conversations
@@ -25,6 +25,7 @@ OWN: Final = Dialect("Ronda", chat_error)
 
 _RESPONSE = "/v1/responses/{id}"
 _AGENT = "/v1/agents/{agent_id}"
+_RUN = "/v1/runs/{id}"
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 
 ROUTES: Final = Routes(
@@ -63,6 +64,10 @@ ROUTES: Final = Routes(
         Route("POST", f"{_CONVERSATION}/restart", MISTRAL, conversations.restart, "run"),
         Route("GET", f"{_CONVERSATION}/history", MISTRAL, conversations.history, "read"),
         Route("GET", f"{_CONVERSATION}/messages", MISTRAL, conversations.messages, "read"),
+        Route("GET", "/v1/runs", OWN, run_api.list_runs, "read"),
+        Route("GET", _RUN, OWN, run_api.get_run, "read"),
+        Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read"),
+        Route("POST", f"{_RUN}/cancel", OWN, run_api.cancel_run, "write"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route("GET", "/health", OWN, listing.health, "public"),
         Route("GET", "/", OWN, listing.health, "public"),

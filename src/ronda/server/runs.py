@@ -16,7 +16,7 @@ from ronda.core.parts import Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, ToolContext, ToolOutput
-from ronda.host.log import START, Follower, Log
+from ronda.host.log import START, Follower, Log, Position
 from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
@@ -117,12 +117,12 @@ class Runs:
         last = max([getattr(event, "at", 0.0) for event in events])
         return [*events, *rebuild(events).recover(), RunFinished("failed", message=LEFT, at=last)]
 
-    def follow(self, events: Sequence[Event]) -> Follower:
-        """Everything that happens in a run after its beginning; `events` are what the journal has of it."""
+    def follow(self, events: Sequence[Event], after: Position | None = START) -> Follower:
+        """Everything that happens in a run after a position; `events` are what the journal has of it."""
         assert type(events[0]) is RunStarted
         id = events[0].run
         live = self.live.get(id)
-        return Log.of(events, self.logs.previews(id)).follow(START) if live is None else live.follow()
+        return Log.of(events, self.logs.previews(id)).follow(after) if live is None else live.follow(after)
 
     def cancel(self, id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""
@@ -132,6 +132,20 @@ class Runs:
         live.cancel_was_asked = True
         live.cancel()
         return live
+
+    async def end(self, id: str, owner: str) -> bool:
+        """Cancel a run that is under way here, and wait until it is over; False if there is none."""
+        live = self.cancel(id, owner)
+        if live is None:
+            return False
+        follower = live.follow()
+        try:
+            while not follower.is_over:
+                if not follower.pull():
+                    await follower.wait()
+        finally:
+            follower.close()
+        return True
 
     async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> Rejoined:
         """Our half of mixed turns beside the caller's."""

@@ -46,9 +46,6 @@ from ronda.errors import BadRequest
 
 VERSION: Final = 1
 
-# Where an event stands: its fact's number, and how many previews came since that fact.
-Position: TypeAlias = tuple[int, int]
-
 
 class Started(Struct, frozen=True, tag="run_started", omit_defaults=True):
     """A run began. `turns` is the conversation it began with, without instructions."""
@@ -209,13 +206,13 @@ def write(event: WireEvent) -> bytes:
     return _encode(event)
 
 
-def write_frame(position: Position, event: Event) -> bytes:
+def write_frame(position: str, event: Event) -> bytes:
     """One server-sent event, whose id is where to go on from."""
     said = shown(event)
     if said is None:
         return b""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
-        write_position(position).encode(),
+        position.encode(),
         _TAGS[type(said)],
         _encode(said),
     )
@@ -241,19 +238,6 @@ def read(data: bytes) -> WireEvent | Unknown:
         return _decode(data) if type.encode() in _KNOWN else Unknown(type, Raw(data))
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"this is no event of a run: {error}") from error
-
-
-def write_position(position: Position) -> str:
-    fact, preview = position
-    return f"{fact}.{preview}" if preview else str(fact)
-
-
-def read_position(text: str, param: str) -> Position:
-    fact, dot, preview = text.partition(".")
-    is_number = text.isascii() and fact.isdecimal() and (preview.isdecimal() or not dot)
-    if not is_number or len(text) > 40:
-        raise BadRequest(f"'{param}' is {text[:60]!r}; a position is written as 12 or 12.345", param=param)
-    return int(fact), int(preview or 0)
 
 
 _NEVER_SAID: Final = frozenset({"native", "rewrite"})

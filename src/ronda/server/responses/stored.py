@@ -66,7 +66,7 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
     _, run = await _found(server, request)
-    await _stop(server, run)
+    await server.runs.end(run.id, run.start.owner)
     server.runs.logs.forget(run.id)
     await server.runs.journal.forget(run.id)
     return Json(encode({"id": request.places["id"], "object": "response", "deleted": True}))
@@ -74,7 +74,7 @@ async def delete(server: Server, request: Incoming) -> ASGIApp:
 
 async def cancel(server: Server, request: Incoming) -> ASGIApp:
     _, run = await _found(server, request)
-    await _stop(server, run)
+    await server.runs.end(run.id, run.start.owner)
     events, run = await _found(server, request)
     if run.ended is None or run.ended.reason != "cancelled":
         what = "is driven by another process" if run.ended is None else "is finished already"
@@ -107,20 +107,6 @@ async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run]:
     if run is None or Kept.key not in run.start.about:
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
     return events, run
-
-
-async def _stop(server: Server, run: Run) -> None:
-    """End a run that is under way here, and wait until it has."""
-    live = server.runs.cancel(run.id, run.start.owner)
-    if live is None:
-        return
-    follower = live.follow()
-    try:
-        while not follower.is_over:
-            if not follower.pull():
-                await follower.wait()
-    finally:
-        follower.close()
 
 
 def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

@@ -1,0 +1,174 @@
+"""Runs over HTTP, in our own words: which there are, what became of one, what happens in it, and an end to it.
+
+A run is its owner's: to anybody else it does not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast, get_args
+
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.events import PREVIEWS, Event, RunFinished
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.host.log import FellBehind, Follower, Position, read_position, write_position
+from ronda.journal import RunState, state_at
+from ronda.server.exchange import Incoming, Json
+from ronda.server.follow import EventStream
+from ronda.server.responses.query import Query
+from ronda.wire.events import write_frame
+from ronda.wire.json import encode
+from ronda.wire.runs import write_run, write_summary
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_PAGE: Final = 20
+_LONGEST_PAGE: Final = 100
+_ALL_PREVIEWS: Final = 2**62  # more than any fact has behind it
+
+# For docs/compatibility.md: query parameters, and members of bodies.
+FIELDS: Final = {
+    "GET /v1/runs": {
+        "state": "read: " + ", ".join(get_args(RunState)),
+        "session": "read",
+        "agent": "read: its name",
+        "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
+        "before": "read: `next` of the page before",
+    },
+    "GET /v1/runs/{id}/events": {
+        "after": "read: a position, such as 12 or 12.345; the header Last-Event-ID goes before it"
+    },
+}
+
+
+class Conflict(BadRequest):
+    """What is asked of a run does not go with how it stands."""
+
+    status_hint = 409
+
+
+async def list_runs(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    state = query.word("state", "", ("", *get_args(RunState)))
+    page = await server.runs.journal.list_runs(
+        request.owner,
+        state=cast("RunState", state) if state else None,
+        session=query.text("session"),
+        agent=query.text("agent"),
+        before=query.whole("before", None, 0, None),
+        limit=query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE,
+    )
+    runs = [write_summary(one.run, one.state, one.agent, one.session, one.started, one.ended) for one in page.runs]
+    after = None if page.before is None else str(page.before)
+    return Json(encode({"object": "list", "data": runs, "has_more": after is not None, "next": after}))
+
+
+async def get_run(server: Server, request: Incoming) -> ASGIApp:
+    events = await _found(server, request)
+    return _shown(rebuild(events), len(events))
+
+
+async def follow_run(server: Server, request: Incoming) -> ASGIApp:
+    """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
+    nothing comes after that, 204 tells an EventSource not to come again."""
+    events = await _found(server, request)
+    after = _after(request)
+    if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
+        return Response(status_code=204)
+    reader = Reader(partial(server.runs.follow, events), after)
+    return EventStream([reader], Frames(after), is_open=True)
+
+
+async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
+    """End a run that is under way, and say how it stands when it has."""
+    id = request.places["id"]
+    events = await _found(server, request)
+    if type(events[-1]) is RunFinished:
+        raise Conflict(f"the run '{id}' is over already", code="run_is_over")
+    if not await server.runs.end(id, request.owner):
+        raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
+    return await get_run(server, request)
+
+
+class Reader:
+    """A follower that does without previews that are not kept any more: the facts behind them say all they said."""
+
+    def __init__(self, follow: Callable[[Position | None], Follower], after: Position | None) -> None:
+        self._follow = follow
+        self._follower = follow(after)
+
+    @property
+    def is_over(self) -> bool:
+        return self._follower.is_over
+
+    @property
+    def is_broken(self) -> bool:
+        return self._follower.is_broken
+
+    def pull(self) -> list[Event]:
+        try:
+            return self._follower.pull()
+        except FellBehind:
+            fact, _ = self._follower.position
+            self._follower.close()
+            self._follower = self._follow((fact, _ALL_PREVIEWS))
+            return self._follower.pull()
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        self._follower.wake(waiter)
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class Frames:
+    """Events → server-sent events, numbered by their positions."""
+
+    def __init__(self, after: Position | None) -> None:
+        self._fact, self._preview = (-1, 0) if after is None else after
+
+    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+        return b"".join([self._frame(event) for event in batch])
+
+    def _frame(self, event: Event) -> bytes:
+        if type(event) in PREVIEWS:
+            self._preview += 1
+        else:
+            self._fact, self._preview = self._fact + 1, 0
+        return write_frame(write_position((self._fact, self._preview)), event)
+
+    def broke_down(self, sibling: int) -> bytes:
+        """Without an id: who comes back goes on from the last event that it was sent."""
+        return b'event: error\ndata: {"type":"error","message":"the stream broke off; ask for what comes after it"}\n\n'
+
+
+def _shown(run: Run, facts: int) -> Json:
+    if run.ended is not None:
+        state = state_at(run.ended)
+    else:
+        state = "waiting" if run.is_waiting else "running"
+    return Json(encode(write_run(run, state, facts)))
+
+
+def _after(request: Incoming) -> Position | None:
+    """A browser that comes back asks for the same address, and says in a header what it has seen since."""
+    if (header := request.header(b"last-event-id")) is not None:
+        return read_position(header, "Last-Event-ID")
+    after = Query(request).text("after")
+    return None if after is None else read_position(after, "after")
+
+
+async def _found(server: Server, request: Incoming) -> list[Event]:
+    id = request.places["id"]
+    events = await server.runs.read(id, request.owner)
+    if not events:
+        raise NotFound(
+            f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+        )
+    return events

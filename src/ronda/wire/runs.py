@@ -1,0 +1,66 @@
+"""A run in our own words: what GET /v1/runs/{id} says of it. What happened in it is said by `wire.events`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ronda.core.calls import HANDED_OVER
+from ronda.core.events import RunFinished
+from ronda.core.output import final_text
+from ronda.core.run import Run
+from ronda.wire.events import shown
+
+
+def write_run(run: Run, state: str, facts: int) -> dict[str, Any]:
+    """`facts` is how many there are: the position of the last is one less."""
+    start, end = run.start, run.ended
+    return {
+        "object": "run",
+        "id": run.id,
+        "state": state,
+        "model": run.plan.model,
+        "agent": start.agent or None,
+        "session": start.session or None,
+        "parent": None if start.parent is None else {"run": start.parent[0], "facts": start.parent[1]},
+        "created_at": start.at,
+        "ended_at": None if end is None else end.at,
+        "position": str(facts - 1),
+        "questions": [shown(asked) for asked in run.questions],
+        "result": None if end is None else _result(run, end),
+        "end": None
+        if end is None
+        else {"reason": end.reason, "limit": end.limit, "message": end.message, "code": end.code},
+        "usage": {
+            "input_tokens": run.usage.input,
+            "output_tokens": run.usage.output,
+            "cached_tokens": run.usage.cached,
+            "reasoning_tokens": run.usage.reasoning,
+            "tool_calls": run.tool_calls,
+        },
+    }
+
+
+def _result(run: Run, end: RunFinished) -> dict[str, Any] | None:
+    """The answer, and the calls that are the caller's to run; none of a run that came to nothing."""
+    if end.reason in ("failed", "cancelled"):
+        return None
+    calls = run.open_calls if end.reason in HANDED_OVER else ()
+    return {
+        "text": end.answer or final_text(run),
+        "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
+    }
+
+
+def write_summary(
+    run: str, state: str, agent: str, session: str, started: float, ended: float | None
+) -> dict[str, Any]:
+    """The same in a list, as far as that is known without reading what happened."""
+    return {
+        "object": "run",
+        "id": run,
+        "state": state,
+        "agent": agent or None,
+        "session": session or None,
+        "created_at": started,
+        "ended_at": ended,
+    }
