@@ -11,8 +11,8 @@ import pytest
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
 
 from ronda import tool
-from ronda.core.events import ModelFinished, ModelStarted, RunFinished, TextDelta
-from ronda.core.parts import AssistantTurn, Text
+from ronda.core.events import Asked, ModelFinished, ModelStarted, RunFinished, TextDelta
+from ronda.core.parts import AssistantTurn, Text, user
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.testing import ScriptedModel, says
@@ -430,3 +430,156 @@ async def test_what_was_only_shown_may_be_gone_and_the_facts_are_left(door: Door
 
     assert [id for id, _, _ in frames(before)] == ["1.2", "2", "3"]
     assert frames(after) == frames(before)[1:]
+
+
+# ---- a say in it ------------------------------------------------------------------------------------------------------
+
+
+class Deleting:
+    """A tool that a person has to allow, and what it was called with."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+        @tool(approval="ask")
+        async def delete(path: str) -> str:
+            """Delete a file."""
+            self.deleted.append(path)
+            return f"deleted {path}"
+
+        self.tool = delete
+
+
+async def asked_of(served: Served) -> tuple[str, Json]:
+    """The run that waits, and its first question."""
+    journal = served.server.runs.journal
+    assert isinstance(journal, Remembering)
+    await journal.until(Asked)
+    run = journal.runs[-1]
+    while not (found := (await get(served, f"/runs/{run}"))[1])["questions"]:
+        pass
+    return run, found["questions"][0]
+
+
+ANSWERS: dict[str, tuple[Json, list[str], str]] = {
+    "approved": ({"decision": "approve"}, ["/a"], "deleted /a"),
+    "denied": ({"decision": "deny", "message": "Not that one."}, [], "Not that one."),
+    "edited": ({"decision": "approve", "arguments": {"path": "/b"}}, ["/b"], "deleted /b"),
+}
+
+
+@pytest.mark.parametrize(("answer", "deleted", "heard"), ANSWERS.values(), ids=ANSWERS.keys())
+async def test_a_call_waits_for_an_answer(
+    door: Door, stream: bool, answer: Json, deleted: list[str], heard: str
+) -> None:
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), says("Well."))
+    async with door.serving(model, files.tool) as served, soon():
+        asking = asyncio.create_task(served.ask(stream=stream))
+        run, question = await asked_of(served)
+        _, waiting = await get(served, f"/runs/{run}")
+        assert files.deleted == []
+        status, _ = await post(served, f"/runs/{run}/answer", {"id": question["id"], **answer})
+        said = await asking
+        again, refused = await post(served, f"/runs/{run}/answer", {"id": question["id"], **answer})
+        _, body = await get(served, f"/runs/{run}/events")
+
+    assert (waiting["state"], question["kind"], question["tool"]) == ("waiting", "approval", "delete")
+    assert json.loads(question["arguments"]) == {"path": "/a"}
+    assert (status, said.content, files.deleted) == (200, "Well.", deleted)
+    assert heard in str(model.heard[1][-1])
+    assert (again, refused["error"]["code"]) == (409, "run_is_over")
+    assert [kind for _, kind, _ in frames(body) if kind in ("asked", "answered")] == ["asked", "answered"]
+
+
+async def test_what_is_remembered_is_not_asked_again(door: Door) -> None:
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), asks("delete", path="/b"), says("Done."))
+    async with door.serving(model, files.tool) as served, soon():
+        asking = asyncio.create_task(served.ask(stream=False))
+        run, question = await asked_of(served)
+        await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve", "remember": True})
+        await asking
+
+    assert files.deleted == ["/a", "/b"]
+
+
+async def test_a_question_that_nobody_answers_counts_as_a_no(door: Door) -> None:
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), says("Well."))
+    async with door.serving(model, files.tool, approval_timeout=0.01) as served, soon():
+        said = await served.ask(stream=False)
+
+    assert (said.content, files.deleted) == ("Well.", [])
+
+
+WRONG_ANSWERS: dict[str, tuple[Json, int, str | None]] = {
+    "no id": ({"decision": "approve"}, 400, "id"),
+    "no decision": ({"id": "QUESTION"}, 400, "decision"),
+    "another decision": ({"id": "QUESTION", "decision": "perhaps"}, 400, "decision"),
+    "another question": ({"id": "ask_nothing", "decision": "approve"}, 404, "id"),
+    "arguments that do not fit": (
+        {"id": "QUESTION", "decision": "approve", "arguments": {"path": 5}},
+        400,
+        "arguments",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "status", "param"), WRONG_ANSWERS.values(), ids=WRONG_ANSWERS.keys())
+async def test_an_answer_that_cannot_be_taken_leaves_the_question_open(
+    door: Door, answer: Json, status: int, param: str | None
+) -> None:
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), says("Well."))
+    async with door.serving(model, files.tool) as served, soon():
+        asking = asyncio.create_task(served.ask(stream=False))
+        run, question = await asked_of(served)
+        filled = {name: question["id"] if value == "QUESTION" else value for name, value in answer.items()}
+        got, body = await post(served, f"/runs/{run}/answer", filled)
+        stranger, _ = await post(
+            served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve"}, key="eve"
+        )
+        await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve"})
+        await asking
+
+    assert (got, body["error"]["param"]) == (status, param)
+    assert stranger == 404
+    assert files.deleted == ["/a"]
+
+
+async def test_a_run_that_waits_can_be_cancelled(door: Door) -> None:
+    files = Deleting()
+    async with door.serving(ScriptedModel(asks("delete", path="/a")), files.tool) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI}))
+        run, _ = await asked_of(served)
+        status, cancelled = await post(served, f"/runs/{run}/cancel")
+        await asking
+
+    assert (status, cancelled["state"], files.deleted) == (200, "cancelled", [])
+
+
+async def test_a_run_is_steered(door: Door) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        await go_on.wait()
+        return "waited"
+
+    model = ScriptedModel(asks("wait"), says("Shorter."))
+    async with door.serving(model, wait) as served, soon():
+        asking = asyncio.create_task(served.ask(stream=False))
+        await started.wait()
+        [run] = served.server.runs.live
+        empty, refused = await post(served, f"/runs/{run}/steer", {})
+        status, _ = await post(served, f"/runs/{run}/steer", {"text": "Make it short."})
+        go_on.set()
+        await asking
+        over, _ = await post(served, f"/runs/{run}/steer", {"text": "Too late."})
+
+    assert (empty, refused["error"]["param"]) == (400, "text")
+    assert (status, over) == (200, 409)
+    assert model.heard[1][-1] == user("Make it short.")

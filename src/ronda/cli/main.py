@@ -260,6 +260,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="the most seconds that a request may ask for with on_disconnect: grace:SECONDS (default 3600)",
     )
     parser.add_argument(
+        "--approval-timeout",
+        type=float,
+        metavar="N",
+        help="seconds in which somebody must answer a run's question; then it counts as a no (default 600)",
+    )
+    parser.add_argument(
         "--stall-seconds",
         type=float,
         metavar="N",

@@ -57,7 +57,14 @@ def _check(config: ServerConfig) -> None:
         raise BadConfig("--max-detached and --max-grace cannot be negative")
     if config.max_identical_calls < 1:
         raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
-    for name in ("tool_dispatch_timeout", "max_run_seconds", "header_seconds", "body_seconds", "stall_seconds"):
+    for name in (
+        "approval_timeout",
+        "tool_dispatch_timeout",
+        "max_run_seconds",
+        "header_seconds",
+        "body_seconds",
+        "stall_seconds",
+    ):
         seconds = getattr(config, name)
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise BadConfig(f"--{name.replace('_', '-')} is {seconds:g}; it must be more than 0 seconds")

@@ -43,6 +43,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_run_seconds: float | None = None
     max_detached: int = 100  # runs at a time that go on without their clients
     max_grace: float = 3600.0  # seconds that a request may ask for
+    approval_timeout: float = 600.0  # seconds in which somebody must answer a run's question
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
     journal_max_days: float = 30.0

@@ -87,6 +87,7 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
             seconds=server.config.max_run_seconds,
             repeats=server.config.max_identical_calls,
             answer_bytes=server.config.max_answer_bytes,
+            approval_seconds=server.config.approval_timeout,
         ),
         retry=server.config.retry,
         parallel=options.parallel_tool_calls is not False,

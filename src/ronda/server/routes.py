@@ -68,6 +68,8 @@ ROUTES: Final = Routes(
         Route("GET", _RUN, OWN, run_api.get_run, "read"),
         Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read"),
         Route("POST", f"{_RUN}/cancel", OWN, run_api.cancel_run, "write"),
+        Route("POST", f"{_RUN}/steer", OWN, run_api.steer_run, "write"),
+        Route("POST", f"{_RUN}/answer", OWN, run_api.answer_run, "write"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route("GET", "/health", OWN, listing.health, "public"),
         Route("GET", "/", OWN, listing.health, "public"),

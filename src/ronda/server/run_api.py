@@ -1,4 +1,4 @@
-"""Runs over HTTP, in our own words: which there are, what became of one, what happens in it, and an end to it.
+"""Runs over HTTP, in our own words: which there are, what became of one, what happens in it, and a say in it.
 
 A run is its owner's: to anybody else it does not exist.
 """
@@ -8,20 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
+from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from ronda.core.events import PREVIEWS, Event, RunFinished
+from ronda.core.events import PREVIEWS, Answered, Event, RunFinished, Steered
+from ronda.core.parts import user
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import FellBehind, Follower, Position, read_position, write_position
+from ronda.host.run import LiveRun
 from ronda.journal import RunState, state_at
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
 from ronda.server.responses.query import Query
 from ronda.wire.events import write_frame
+from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
 from ronda.wire.runs import write_run, write_summary
 
@@ -40,6 +44,14 @@ FIELDS: Final = {
         "agent": "read: its name",
         "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
         "before": "read: `next` of the page before",
+    },
+    "POST /v1/runs/{id}/steer": {"text": "read: what the model hears with its next call"},
+    "POST /v1/runs/{id}/answer": {
+        "id": "read: of the question",
+        "decision": "read: approve, deny",
+        "arguments": "read: other arguments for the call; the answer to a question of kind `input`",
+        "message": "read: what the model is told of a no",
+        "remember": "read: the same for every later call of this tool in this run",
     },
     "GET /v1/runs/{id}/events": {
         "after": "read: a position, such as 12 or 12.345; the header Last-Event-ID goes before it"
@@ -88,12 +100,59 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
 async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
     """End a run that is under way, and say how it stands when it has."""
     id = request.places["id"]
+    await _under_way(server, request)
+    await server.runs.end(id, request.owner)
+    return await get_run(server, request)
+
+
+async def steer_run(server: Server, request: Incoming) -> ASGIApp:
+    """Say something to a run under way: the model hears it with its next call."""
+    text = await request.read(server.config.max_body, _read_steering)
+    live = await _under_way(server, request)
+    live.send(Steered(user(text)))
+    return _shown(live.run, live.facts)
+
+
+async def answer_run(server: Server, request: Incoming) -> ASGIApp:
+    """Decide what a run waits for."""
+    answer = await request.read(server.config.max_body, _read_answer)
+    live = await _under_way(server, request)
+    live.send(replace(answer, by=request.owner))
+    return _shown(live.run, live.facts)
+
+
+def _read_steering(body: bytes) -> str:
+    text: str = field(read_fields(body), "text", str, "")
+    if not text:
+        raise BadRequest("'text' is missing: what the model is to hear", param="text")
+    return text
+
+
+def _read_answer(body: bytes) -> Answered:
+    fields = read_fields(body)
+    id: str = field(fields, "id", str, "")
+    decision: Literal["approve", "deny"] | None = field(fields, "decision", Literal["approve", "deny"], None)
+    if not id or decision is None:
+        missing = "decision" if id else "id"
+        raise BadRequest(f"'{missing}' is missing", param=missing)
+    arguments = fields.get("arguments")
+    return Answered(
+        id,
+        decision,
+        arguments=None if arguments is None else bytes(arguments).decode(),
+        message=field(fields, "message", str, None),
+        remember=field(fields, "remember", bool, False),
+    )
+
+
+async def _under_way(server: Server, request: Incoming) -> LiveRun:
+    id = request.places["id"]
     events = await _found(server, request)
+    if (live := server.runs.live.get(id)) is not None:
+        return live
     if type(events[-1]) is RunFinished:
         raise Conflict(f"the run '{id}' is over already", code="run_is_over")
-    if not await server.runs.end(id, request.owner):
-        raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
-    return await get_run(server, request)
+    raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
 
 
 class Reader:

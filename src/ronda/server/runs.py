@@ -15,11 +15,12 @@ from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
-from ronda.drive import Provider, ToolContext, ToolOutput
+from ronda.drive import Inbox, Provider, ToolContext, ToolOutput
 from ronda.host.log import START, Follower, Log, Position
 from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
+from ronda.server.approvals import RemoteApprover
 from ronda.server.rejoin import Rejoined, rejoin
 from ronda.server.toolbox import Offer
 from ronda.store.claims import Claims
@@ -91,7 +92,10 @@ class Runs:
         journal.append(started.run, [started])
         run = Run(started)
         live = LiveRun(run, provider, offer.handlers, journal, self.host)
+        live.inbox = Inbox(run)
         if plan.tools:
+            if any(tool.approval == "ask" for tool in plan.tools):
+                live.approver = RemoteApprover(run, live.inbox)
             live.exclusive = self.host.exclusive_in(owner, session or run.id)
             live.start_child_of = _start_child
             live.add_tap(partial(_hand_out, run, journal))

@@ -42,10 +42,6 @@ class Toolbox:
         for tool in tools:
             if tool.spec.name in self._tools:
                 raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
-            if tool.spec.approval == "ask":  # fails closed
-                raise BadConfig(
-                    f"the tool '{tool.spec.name}' needs approvals, and a server has no way to ask for them yet"
-                )
             self._tools[tool.spec.name] = tool
         self._specs = tuple([tool.spec for tool in self._tools.values()])
         self._callbacks = dict(callbacks or {})

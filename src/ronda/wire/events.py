@@ -90,7 +90,7 @@ class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
 
     id: str
     call_id: str
-    kind: Literal["approval", "input"] = "approval"
+    kind: Literal["approval", "input"]
     tool: str = ""
     arguments: str = "{}"
     schema: Any = None
