@@ -28,10 +28,11 @@ BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
 def test_two_parallel_tools_and_one_of_the_callers_through_the_official_sdk(start: Started, stream: bool) -> None:
     with start.serving(*start.model) as served:
         first = turn(served, stream, [USER])
-        second = turn(served, stream, [BECAUSE])
+        ((id, name, arguments),) = first[1]
+        second = turn(served, stream, [{**BECAUSE, "tool_call_id": id}])
         code, err = served.end()
 
-    assert first == ("Let me see.", [("u", "ask_user", '{"q":"why?"}')], "tool_calls")
+    assert (first[0], name, arguments, first[2]) == ("Let me see.", "ask_user", '{"q":"why?"}', "tool_calls")
     assert second == ("All three are here.", [], "stop")
     assert "Traceback" not in err
     assert code == 0
@@ -42,7 +43,7 @@ def test_our_half_is_found_after_a_restart(start: Started) -> None:
         first = turn(served, False, [USER])
         served.end()
     with start.serving(*start.model) as served:
-        second = turn(served, False, [BECAUSE])
+        second = turn(served, False, [{**BECAUSE, "tool_call_id": first[1][0][0]}])
 
     assert first[2] == "tool_calls"
     assert second == ("All three are here.", [], "stop")
