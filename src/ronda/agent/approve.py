@@ -20,6 +20,7 @@ from ronda.core.events import Answered, Asked, Event
 from ronda.core.run import Run
 from ronda.drive import Inbox
 from ronda.errors import RunWaiting
+from ronda.host.run import drive_on
 from ronda.tools.function import in_thread
 
 Decision: TypeAlias = bool | Answered | Mapping[str, Any]
@@ -86,14 +87,7 @@ class Approver:
         for question in self._run.questions:  # of a run that goes on
             self._ask(question)
         try:
-            await driving()
-            while self._run.is_waiting:
-                await self._answer()
-                await driving()
-        except asyncio.CancelledError:
-            if self._run.is_waiting:  # cancelled while nobody drove it: it ends as it would have
-                await driving(is_cancelled=lambda: True)
-            raise
+            await drive_on(self._run, driving, self._answer)
         finally:
             for task in self._asking.values():
                 task.cancel()

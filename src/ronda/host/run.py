@@ -44,6 +44,19 @@ class Approver(Protocol):
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
 
 
+async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[None]]) -> None:
+    """Drive a run for as long as its questions are answered. `answer` returns when there is something to go on with."""
+    try:
+        await driving()
+        while run.is_waiting:
+            await answer()
+            await driving()
+    except asyncio.CancelledError:
+        if run.is_waiting:  # cancelled while nobody drove it: it ends as it would have
+            await driving(is_cancelled=lambda: True)
+        raise
+
+
 class Folding(Protocol):
     def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
 

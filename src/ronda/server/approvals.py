@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from ronda.core.events import Answered, Asked
 from ronda.core.run import Run
 from ronda.drive import Inbox
+from ronda.host.run import drive_on
 
 
 class RemoteApprover:
@@ -20,15 +21,7 @@ class RemoteApprover:
         self._inbox = inbox
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None:
-        try:
-            await driving()
-            while self._run.is_waiting:
-                await self._answer()
-                await driving()
-        except asyncio.CancelledError:
-            if self._run.is_waiting:  # cancelled while nobody drove it: it ends as it would have
-                await driving(is_cancelled=lambda: True)
-            raise
+        await drive_on(self._run, driving, self._answer)
 
     async def _answer(self) -> None:
         ends = [question.expires_at for question in self._run.questions if question.expires_at]
