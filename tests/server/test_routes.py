@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import ASGIApp
 from tests.interaction.doors import Door
+from yarl import URL
 
 from ronda.server.app import App, Server
 from ronda.server.exchange import Incoming, Json
@@ -46,6 +47,16 @@ async def test_every_address_takes_the_methods_of_its_rows_and_says_so_of_the_ot
                     assert answer.status == 405, (method, path)
                     assert answer.headers["allow"] == ", ".join(sorted(takes))
                     assert f"{address(path)} does not take {method}; it takes {answer.headers['allow']}" in text
+
+
+@pytest.mark.parametrize(
+    "path", ["/" * 5000, "/v1/models" + "/" * 5000, "/v1/nothing" + "/" * 5000, "/v1/" + "a/" * 9000]
+)
+async def test_no_address_is_too_odd_to_be_answered(door: Door, path: str) -> None:
+    async with door.serving(ScriptedModel()) as served:
+        url = URL(served.url.removesuffix("/v1") + path, encoded=True)
+        async with served.http.get(url) as answer:
+            assert answer.status in (200, 404), await answer.text()
 
 
 async def test_what_is_wrong_with_an_address_is_said_in_the_dialect_of_its_rows(door: Door) -> None:

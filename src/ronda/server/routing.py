@@ -94,13 +94,16 @@ class Routes:
         return self._dialects.get(_family(path), self._default)
 
     def _at(self, path: str) -> tuple[dict[str, Route], Mapping[str, str]]:
-        if (methods := self._fixed.get(path)) is not None:
-            return methods, NO_PLACES
-        for pattern, methods in self._open.values():
-            if (found := pattern.fullmatch(path)) is not None:
-                return methods, found.groupdict()
         # Clients join addresses in their own ways: one with a slash at its end is the same address.
-        return self._at(path[:-1]) if len(path) > 1 and path.endswith("/") else ({}, NO_PLACES)
+        for address in (path, path.rstrip("/")):
+            if (methods := self._fixed.get(address)) is not None:
+                return methods, NO_PLACES
+            for pattern, methods in self._open.values():
+                if (found := pattern.fullmatch(address)) is not None:
+                    return methods, found.groupdict()
+            if not address.endswith("/"):
+                break
+        return {}, NO_PLACES
 
     def _guess(self, path: str) -> str:
         """A client whose base address lacks the /v1, or has it twice, is the commonest way to miss an address."""
