@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from ronda.schema.grammar.patterns import byte_size
+from ronda.schema.grammar.patterns import byte_size, search
 from ronda.schema.grammar.shapes import Array, Never, Number, Object, Shape, String, Union, Values
 
 PLAIN: Final = "abcXYZ 019_-/{}:"
 OTHER: Final = '\n\t"\\é漢😀'
+
+
+class Undrawn(Exception):
+    """No text was found that all patterns match: perhaps there is none, which only a decoder finds out."""
 
 
 def draw(shape: Shape, chance: random.Random) -> Any:
@@ -54,11 +58,14 @@ def draw_text(shape: String, chance: random.Random) -> str:
     """By the two ways a text is bounded: any characters but few, or more of them and nearly all plain."""
     if shape.patterns:
         limit = min(shape.most or 10**6, shape.room // byte_size(shape) if shape.room is not None else 10**6)
-        pattern = shape.patterns[0]
-        found = (draw_match(pattern, chance) for _ in range(2000))
-        if not pattern.endswith("$"):  # anything may follow
-            found = (text + "".join(chance.choices(PLAIN, k=max(0, shape.least - len(text)))) for text in found)
-        return next(text for text in found if shape.least <= len(text) <= limit)
+        for _ in range(2000 if len(shape.patterns) == 1 else 200):
+            pattern = chance.choice(shape.patterns)
+            text = draw_match(pattern, chance)
+            if not pattern.endswith("$"):  # anything may follow
+                text += "".join(chance.choices(PLAIN, k=max(0, shape.least - len(text))))
+            if shape.least <= len(text) <= limit and all(search(one, text) for one in shape.patterns):
+                return text
+        raise Undrawn(shape.patterns)
     room = shape.room if shape.room is not None else 6 * (shape.most or 0)
     few, many = (min(size, shape.most or size) for size in (room // 6, room // 2))
     if few >= shape.least and chance.random() < 0.5:
