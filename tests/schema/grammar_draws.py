@@ -60,11 +60,11 @@ def draw_text(shape: String, chance: random.Random) -> str:
         limit = min(shape.most or 10**6, shape.room // byte_size(shape) if shape.room is not None else 10**6)
         for _ in range(2000 if len(shape.patterns) == 1 else 200):
             pattern = chance.choice(shape.patterns)
-            text = draw_match(pattern, chance)
+            drawn = draw_match(pattern, chance)
             if not pattern.endswith("$"):  # anything may follow
-                text += "".join(chance.choices(PLAIN, k=max(0, shape.least - len(text))))
-            if shape.least <= len(text) <= limit and all(search(one, text) for one in shape.patterns):
-                return text
+                drawn += "".join(chance.choices(PLAIN, k=max(0, shape.least - len(drawn))))
+            if shape.least <= len(drawn) <= limit and all(search(one, drawn) for one in shape.patterns):
+                return drawn
         raise Undrawn(shape.patterns)
     room = shape.room if shape.room is not None else 6 * (shape.most or 0)
     few, many = (min(size, shape.most or size) for size in (room // 6, room // 2))
