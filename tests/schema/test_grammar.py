@@ -181,6 +181,11 @@ APPROACHED: Final[dict[str, Any]] = {
     "oneOf that overlaps": {"oneOf": [{"type": "integer", "minimum": 5}, {"type": "integer", "maximum": 10}]},
     "not": {"type": "string", "not": {"enum": ["", "no"]}},
     "not this property": {"type": "object", "properties": {"a": {}, "b": {"type": "null"}}, "not": {"required": ["a"]}},
+    "a circle beside a type": {
+        "type": "object",
+        "properties": {"a": {"$ref": "#", "type": "object"}, "b": {"type": "null"}},
+        "required": ["a"],
+    },
     "propertyNames": {
         "type": "object",
         "propertyNames": {"pattern": "^[a-z]{1,4}$"},
@@ -197,6 +202,11 @@ def test_a_schema_that_can_be_followed_says_so(schema: Any) -> None:
 @pytest.mark.parametrize("name", APPROACHED)
 def test_where_a_schema_is_only_approached_the_answer_is_not_promised(name: str) -> None:
     assert not is_exact(Raw(msgspec.json.encode(APPROACHED[name])))
+
+
+@pytest.mark.parametrize("odd", [{"allOf": 5, "$ref": "#"}, {"$ref": 5}, {"properties": {"$ref": {"type": "null"}}}])
+def test_no_schema_is_too_odd_to_be_asked_about(odd: Any) -> None:
+    assert is_exact(Raw(msgspec.json.encode(odd))) in (True, False)
 
 
 def test_what_is_enforced_to_the_letter_is_promised() -> None:

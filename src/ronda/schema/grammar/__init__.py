@@ -11,7 +11,7 @@ nothing. Knows no engine: the text of a grammar is `wire.markup`'s.
 
 from ronda.schema.grammar.bounded import Bounded, Fitted, TooSmall, enforceable, fit, unsupported
 from ronda.schema.grammar.cost import Cost
-from ronda.schema.grammar.reader import is_exact
+from ronda.schema.grammar.exact import is_exact
 from ronda.schema.grammar.shapes import Unsupported
 from ronda.schema.grammar.write import SEPARATORS, schema_of
 

@@ -10,12 +10,11 @@ Reading takes time in proportion to the schema, and no more of the stack than th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, Final, TypeGuard
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.schema.bounds import escape
@@ -56,15 +55,6 @@ _OF_KIND: Final = {
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
     "object": ("properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties"),
 }
-_APPROACHED: Final = re.compile(
-    rb'"(?:oneOf|not|if|contains|propertyNames|uniqueItems|(?:min|max)Properties|patternProperties'
-    rb'|depend[A-Za-z]+|unevaluated[A-Za-z]+)"\s*:'
-)
-
-
-def is_exact(schema: Raw) -> bool:
-    """Whether all that a schema asks for is enforced. In doubt (a property may have the name of a keyword), not."""
-    return _APPROACHED.search(bytes(schema)) is None
 
 
 class _Place(Struct, frozen=True):
