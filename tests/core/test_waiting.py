@@ -22,6 +22,7 @@ from ronda.core.events import (
     Asked,
     Checked,
     Event,
+    ModelFailed,
     ModelFinished,
     ModelStarted,
     RunFinished,
@@ -324,6 +325,17 @@ def test_an_edit_that_does_not_fit_is_refused_and_the_question_stays_open(argume
     inbox.send(run.questions[0].approve({"a": 1}))
     with pytest.raises(AlreadyAnswered):
         inbox.send(run.questions[0].deny())
+
+
+def test_nobody_speaks_into_a_run_that_calls_no_model_any_more() -> None:
+    run = asked_for("again")
+    Inbox(run).send(Steered(user("briefly")))
+    run.apply(ToolStarted("a"))
+    run.apply(ToolFinished(ToolResult("a", "x")))
+    run.apply(ModelStarted(1))
+    run.apply(ModelFailed("it is gone"))
+    with pytest.raises(BadRequest, match="about to end"):
+        Inbox(run).send(Steered(user("too late")))
 
 
 def test_the_time_a_run_waits_does_not_count() -> None:

@@ -40,6 +40,8 @@ from ronda.errors import (
 from ronda.journal import Journal, RunState
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
+from ronda.prompty.turn_engine import TurnView
+from ronda.prompty.turn_events import TurnEvents
 from ronda.testing import Call, ScriptedModel, calls, says
 
 STATES: Final[tuple[RunState, ...]] = ("waiting", "running", "finished")
@@ -106,6 +108,17 @@ def test_a_denied_call_does_not_run_and_the_model_reads_why() -> None:
 
     assert (answer, box.sent) == ("sorry", [])
     assert results(model) == ["Error: not run: it was not approved: not on Sundays."]
+
+
+def test_words_that_no_journal_could_write_are_mended() -> None:
+    box, journal = Mailbox(), MemoryJournal()
+    model = ScriptedModel(mail("ada"), says("sorry"))
+    agent = Agent(model, tools=[box.tool()])
+
+    result = run_agent(agent, "go", journal=journal, approve=lambda question: question.deny("no \ud800"))
+
+    assert msgspec.json.encode(asyncio.run(journal.read(result.run_id)))
+    assert results(model) == ["Error: not run: it was not approved: no ?."]
 
 
 def test_an_edit_changes_what_runs_and_not_the_turn() -> None:
@@ -550,6 +563,33 @@ def test_another_process_goes_on_with_it(tmp_path: Path) -> None:
 
     assert process(run, f"{question}=yes") == [run, "done"]
     assert log.read_text() == "looked\nsent to ada\n"
+
+
+def permissions(events: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(kind, data.get("approved")) for kind, data in events if kind.startswith("permission_")]
+
+
+@pytest.mark.parametrize(("said", "kind"), [("approve", None), ("deny", "permission_denied")])
+def test_the_turns_events_say_who_was_asked_and_what_came_of_it(said: Any, kind: str | None) -> None:
+    def approve(question: Asked) -> Answered:
+        return Answered(question.id, said, remember=True)
+
+    seen: list[tuple[str, Any]] = []
+    view, box = TurnView(), Mailbox()
+    turns = TurnEvents(lambda type, data: seen.append((type, data)))
+
+    def on_event(event: Event) -> None:
+        turns(event)
+        view.feed(event)
+
+    agent = Agent(ScriptedModel(mail("ada", "eve"), says("done")), tools=[box.tool()])
+    invoke_agent(agent, "go", approve=approve, on_event=on_event)
+
+    approved = said == "approve"
+    assert permissions(seen) == [("permission_requested", None)] * 2 + [("permission_completed", approved)] * 2
+    assert [data.get("errorKind") for type, data in seen if type == "tool_result"] == [kind] * 2
+    resolved = [event.payload for event in view.events if event.kind == "permission_resolved"]
+    assert [(one["name"], one["approved"]) for one in resolved] == [("send_mail", approved)] * 2
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -259,6 +259,15 @@ def test_what_is_no_answer_for_a_tool_is_a_no(said: Any) -> None:
     assert result.tool_calls[0].content == "answered None"
 
 
+def test_a_question_whose_schema_is_none_is_the_tools_mistake() -> None:
+    async def pay(context: ToolContext) -> str:
+        """Pay."""
+        return f"answered {await context.ask('Which account?', {'type': 'nonsense'})}"
+
+    result = run_agent(agent_with(pay), "go", approve=lambda question: True)
+    assert "the schema of the question is none" in str(result.tool_calls[0].content)
+
+
 def test_a_tool_is_told_when_nobody_answers_in_time() -> None:
     async def never(question: Asked) -> bool:
         await asyncio.Event().wait()

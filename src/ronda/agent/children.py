@@ -105,6 +105,7 @@ async def _run(
         "parallel_tool_calls": parent.run.plan.parallel,
         "guardrails": parent.guardrails,
         "approve": _nobody if parent.approver is None else parent.approver.approve,
+        "workspace": parent.workspace,
         "approval_timeout": parent.run.plan.limits.approval_seconds,
         "session": parent.run.start.session,
         "owner": parent.run.start.owner,

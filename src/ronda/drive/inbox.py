@@ -33,11 +33,13 @@ class Inbox:
         return bool(self._messages)
 
     def send(self, message: Message) -> None:
-        """From the loop that drives the run. Raises what is wrong with an answer."""
+        """From the loop that drives the run. Raises why a message cannot be taken."""
         if type(message) is Answered:
             if message.id in [one.id for one in self._messages if type(one) is Answered]:
                 raise AlreadyAnswered(f"question '{message.id}' is answered already")
             check_answer(self._run, message)
+        elif not self._run.can_be_steered:
+            raise BadRequest(f"run '{self._run.id}' is about to end: its model is not called again")
         self._messages.append(message)
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)

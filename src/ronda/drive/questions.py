@@ -19,6 +19,7 @@ from ronda.core.parts import NULL, ToolCall
 from ronda.drive.contracts import NOBODY_TO_ASK
 from ronda.drive.tools import as_text, decode_arguments
 from ronda.errors import ToolFailed
+from ronda.schema.validate import check_schema
 
 if TYPE_CHECKING:
     from ronda.drive.driver import Driver
@@ -43,6 +44,8 @@ async def ask_person(
     inbox, run, now = driver.inbox, driver.run, driver.now()
     if inbox is None:
         raise ToolFailed(NOBODY_TO_ASK)
+    if schema is not None and (problem := check_schema(dict(schema))) is not None:
+        raise ValueError(f"the schema of the question is none: {problem}")
     tool = next(call.name for call in run.open_calls if call.id == call_id)
     wants = NULL if schema is None else Raw(msgspec.json.encode(schema))
     id, expires_at = run.next_question, _expiry(driver, now)
@@ -84,7 +87,9 @@ def _answer(driver: Driver, answer: Answered) -> None:
     """An answer whose question was closed after it had been sent comes to nothing."""
     expire(driver)
     if any(question.id == answer.id for question in driver.run.questions):
-        _record(driver, replace(answer, at=driver.now()))
+        # Without lone surrogates, which no journal could write.
+        message = None if answer.message is None else as_text(answer.message)
+        _record(driver, replace(answer, message=message, at=driver.now()))
 
 
 def expire(driver: Driver) -> bool:
