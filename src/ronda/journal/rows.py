@@ -304,6 +304,8 @@ class RowWriter:
     def _slim(self, event: Event, key: int) -> Kept:
         slim: Fact
         match event:
+            case ModelStarted() | ToolStarted() | RunStarted() | RunFinished():
+                return event
             case ToolFinished(result=result):
                 body = _encode(result)
                 _decode_result(body)
@@ -312,19 +314,11 @@ class RowWriter:
                 body = _encode(turn)
                 _decode_answer(body)
                 slim = replace(event, turn=AssistantTurn(()))
-            case RunStarted() | ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Checked():
+            case ModelRetried() | ModelFailed() | Checked() | Asked() | Answered() | Steered() | Compacted() | Warned():
                 return event
-            case Asked() | Answered() | Steered() | Compacted() | Warned() | RunFinished():
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                 return event
-            case (
-                ToolProgressed()
-                | TextDelta()
-                | ReasoningDelta()
-                | RefusalDelta()
-                | CallDelta()
-                | LogprobsDelta()
-                | NativeDelta()
-            ):
+            case ToolProgressed():
                 return event
             case _:
                 assert_never(event)
