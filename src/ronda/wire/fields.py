@@ -24,8 +24,8 @@ T = TypeVar("T")
 # Fields that ask for something of the server, in whatever dialect, and it is not here: passing them on would promise it.
 NOT_HERE: Final[dict[str, str]] = {
     "tool_dispatch_url": "it is the operator's to set, with --tool-dispatch-url",
-    "agent_permission": "this server has no approvals",
-    "code_execution_permission": "this server has no approvals",
+    "agent_permission": "which calls need an approval is for the operator to say",
+    "code_execution_permission": "which calls need an approval is for the operator to say",
 }
 
 _MOST: Final = 2**63

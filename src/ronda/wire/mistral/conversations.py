@@ -90,7 +90,7 @@ APPEND_FIELDS: Final[dict[str, str]] = {
     "store": "read: false answers without adding to the conversation",
     "handoff_execution": _HANDOFF,
     "completion_args": "read: for this answer",
-    "tool_confirmations": "refused: no call of this server waits for a confirmation",
+    "tool_confirmations": "refused: a run that waits is answered at /v1/runs/ID/answer",
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
