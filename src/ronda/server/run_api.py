@@ -107,16 +107,16 @@ async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
 
 async def steer_run(server: Server, request: Incoming) -> ASGIApp:
     """Say something to a run under way: the model hears it with its next call."""
-    text = await request.read(server.config.max_body, _read_steering)
     live = await _under_way(server, request)
+    text = await request.read(server.config.max_body, _read_steering)
     live.send(Steered(user(text)))
     return _shown(live.run, live.facts)
 
 
 async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     """Decide what a run waits for."""
-    answer = await request.read(server.config.max_body, _read_answer)
     live = await _under_way(server, request)
+    answer = await request.read(server.config.max_body, _read_answer)
     live.send(replace(answer, by=request.owner))
     return _shown(live.run, live.facts)
 
