@@ -161,16 +161,18 @@ class OpenCalls(Struct, gc=False):
             unseen: list[Action] = [Check("tool", call=call) for call in start if call.id not in self.allowed]
             if unseen:
                 return unseen
+        if not start:
+            return [] if running else [Finish("tool_calls")]
+        if self.allowed or self.approved:
+            start = [self._as_allowed(call) for call in start]
         asks: list[Action] = []
         calls: list[Action] = []
         for call in start:
             if tools[call.name].approval == "auto" or call.id in self.approved:
-                calls.append(CallTool(self._as_allowed(call)))
+                calls.append(CallTool(call))
             elif not self.questions or call.id not in self._in_question:
-                asks.append(Ask(self._as_allowed(call)))
-        if start or running:
-            return asks + calls
-        return [Finish("tool_calls")]
+                asks.append(Ask(call))
+        return asks + calls if asks else calls
 
     def _as_allowed(self, call: ToolCall) -> ToolCall:
         """Guardrails and people change what runs, never the turn: a provider's signature would not fit it any more."""
