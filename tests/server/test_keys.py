@@ -30,6 +30,8 @@ BODIES: Final[dict[str, Json]] = {
     "/v1/conversations/{conversation_id}": {"inputs": "mine now"},
     "/v1/conversations/{conversation_id}/restart": {"inputs": "mine now", "from_entry_id": "x"},
     "/v1/agents/{agent_id}": {"name": "mine now"},
+    "/v1/runs/{id}/steer": {"text": "mine now"},
+    "/v1/runs/{id}/answer": {"id": "q", "decision": "approve"},
 }
 QUERIES: Final = {
     "/v1/agents/{agent_id}/version": "?version=0",
