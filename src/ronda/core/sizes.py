@@ -133,7 +133,7 @@ def events_size(events: Iterable[Event], most: int) -> int:
     """Of several events, such as those of a commit. The usual ones are looked at here: this is asked in every round."""
     size = 0
     for event in events:
-        if type(event) in _SMALL:
+        if type(event) in SMALL:
             continue
         if isinstance(event, ModelFinished):
             size += turns_size((event.turn,), most)
@@ -142,4 +142,5 @@ def events_size(events: Iterable[Event], most: int) -> int:
     return size
 
 
-_SMALL: Final = frozenset({ModelStarted, ToolStarted, Warned, RunFinished})
+# Facts that are small, and many.
+SMALL: Final = frozenset({ModelStarted, ToolStarted, Warned, RunFinished})

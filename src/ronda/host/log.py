@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias, cast
 
 from ronda.core.events import PREVIEWS, Event, Fact, ModelStarted, Preview, RunFinished, RunStarted, TextDelta
-from ronda.core.sizes import event_size
+from ronda.core.sizes import SMALL, event_size
 from ronda.errors import BadRequest, RondaError
 
 Position: TypeAlias = tuple[int, int]
@@ -52,8 +52,10 @@ def read_position(text: str, param: str) -> Position:
 def size_of(batch: Sequence[Event]) -> int:
     size = EVENT_BYTES * len(batch)
     for event in batch:
-        # The first is nearly all there is.
-        size += len(event.text) if type(event) is TextDelta else event_size(event, KEPT_BYTES)
+        if type(event) is TextDelta:  # nearly all there is
+            size += len(event.text)
+        elif type(event) not in SMALL:
+            size += event_size(event, KEPT_BYTES)
     return size
 
 
