@@ -17,6 +17,7 @@ from tests.conformance.report import Excepted, PartResult, Tally, absent, same
 
 from ronda.core.request import ModelRequest
 from ronda.errors import BadRequest
+from ronda.wire.capabilities import NotHere
 from ronda.wire.openai_chat.requests import write_request
 from ronda.wire.openai_chat.server import ChatRequest, read_request
 
@@ -95,7 +96,11 @@ def raise_by_rule(exchange: Exchange, error: BadRequest) -> NoReturn:
 
 
 def read(request: Json) -> ChatRequest:
-    return read_request(json.dumps(request).encode())
+    """As a server does that has nothing but the caller's tools."""
+    asked = read_request(json.dumps(request).encode())
+    for need in asked.needs:
+        raise NotHere(need)
+    return asked
 
 
 def write(request: ChatRequest) -> bytes:
