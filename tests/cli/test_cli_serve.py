@@ -164,10 +164,10 @@ def test_a_signal_in_the_middle_of_a_stream_ends_the_stream_and_says_so_in_the_j
     with sqlite3.connect(start.state / "ronda" / "journal.db") as database:
         kept = " ".join(str(row) for table in _tables(database) for row in database.execute(f"select * from {table}"))
     database.close()
-    assert "the run was cancelled" in kept
+    assert "the run was interrupted" in kept
     assert not reader.is_alive()
     assert phases[0] == "calling"
-    assert errors == ["the run was cancelled: the server is stopping"]
+    assert errors == ["the run was interrupted: the server is stopping"]
     assert "Traceback" not in err
     assert served.process.returncode == ENDS[how]
 

@@ -443,7 +443,7 @@ async def test_a_stream_closed_by_the_official_sdk_is_cancelled(door: Door) -> N
     assert end.reason == "cancelled"
 
 
-async def test_a_server_that_stops_cancels_its_runs_and_ends_their_streams(door: Door) -> None:
+async def test_a_server_that_stops_interrupts_its_runs_and_ends_their_streams(door: Door) -> None:
     endless = Endless()
     journal = Remembering()
 
@@ -457,9 +457,9 @@ async def test_a_server_that_stops_cancels_its_runs_and_ends_their_streams(door:
         answer = await request
         [end] = await served.ends
 
-    assert end.reason == "cancelled"
+    assert end.reason == "interrupted"
     assert answer.chunks[-1]["choices"][0]["finish_reason"] is not None
-    assert answer.error["message"] == "the run was cancelled: the server is stopping"
+    assert answer.error["message"] == "the run was interrupted: the server is stopping"
 
 
 async def test_an_upstream_answer_after_a_cancelled_one_is_unharmed(door: Door) -> None:

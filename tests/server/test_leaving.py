@@ -58,7 +58,7 @@ async def test_a_server_that_ends_does_not_wait_for_a_tool_that_does_not_care(do
     async with soon(), door.serving(ScriptedModel(calls("wait"), says("over")), gate.tool) as served:
         client = asyncio.create_task(served.post(GO))
         await gate.begun.wait()
-        await served.server.runs.stop(timeout=0)
+        await served.server.runs.stop()
         left = len(served.server.runs.live)
         gate.go_on.set()
         answer = await client
@@ -67,7 +67,7 @@ async def test_a_server_that_ends_does_not_wait_for_a_tool_that_does_not_care(do
     assert answer.frames[-1] == "[DONE]"
 
 
-async def test_a_run_that_begins_while_the_server_ends_is_cancelled_like_the_others(door: Door, stream: bool) -> None:
+async def test_a_run_that_begins_while_the_server_ends_is_interrupted_like_the_others(door: Door, stream: bool) -> None:
     gate = Gate(cares=True)
     async with soon(), door.serving(ScriptedModel(calls("wait"), says("over")), gate.tool) as served:
         await served.server.runs.stop()
@@ -75,5 +75,5 @@ async def test_a_run_that_begins_while_the_server_ends_is_cancelled_like_the_oth
         (end,) = await served.ends
 
     assert answer.status == (200 if stream else 503)
-    assert b"the run was cancelled" in answer.body
-    assert end.reason == "cancelled"
+    assert b"the run was interrupted" in answer.body
+    assert end.reason == "interrupted"

@@ -215,7 +215,7 @@ class Start:
         end = run.ended
         if run.is_waiting:
             raise waiting(run)
-        if end is None or end.reason == "cancelled":
+        if end is None or end.reason in ("cancelled", "interrupted"):
             raise RunCancelled("the run was cancelled", run.turns, run=run.id)
         if end.reason == "failed":
             if self.file is not None and (said := self.file.rescued(run)) is not None:

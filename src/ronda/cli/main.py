@@ -248,6 +248,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--body-seconds", type=float, metavar="N", help="the most time in which nothing of a body comes (default 60)"
     )
     parser.add_argument(
+        "--shutdown-seconds",
+        type=float,
+        metavar="N",
+        help="how long runs that somebody waits for may take to end when the server is to end (default 3)",
+    )
+    parser.add_argument(
         "--max-detached",
         type=int,
         metavar="N",

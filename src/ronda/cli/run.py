@@ -30,6 +30,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -184,7 +185,15 @@ async def _run(
                         _note(_short(text))
                 case ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                     pass
-                case RunStarted() | ModelStarted() | ModelInterrupted() | ModelFailed() | Checked() | Steered():
+                case (
+                    RunStarted()
+                    | ModelStarted()
+                    | ModelInterrupted()
+                    | ModelFailed()
+                    | Checked()
+                    | Steered()
+                    | Recovered()
+                ):
                     pass
                 case Compacted() | RunFinished():
                     pass

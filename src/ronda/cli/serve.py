@@ -69,7 +69,11 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     gc.freeze()  # what is loaded now stays: no need to look at it in every collection
     # Requests leave no cycles: looking for some every 700 objects took a quarter of their time.
     gc.set_threshold(20_000, 20, 20)
-    signals.process = Process(settings, up=lambda: _say_up(server, listener, has_keys), before_end=server.runs.stop)
+    signals.process = Process(
+        settings,
+        up=lambda: _say_up(server, listener, has_keys),
+        before_end=partial(server.runs.stop, config.shutdown_seconds),
+    )
     signals.check()
     await signals.process.serve([listener])
 
@@ -94,7 +98,7 @@ def http_settings(server: Server) -> uvicorn.Config:
         access_log=config.access_log,
         # Longer than clients keep an idle connection (httpx and most SDKs: 5 seconds): no request should meet its end.
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=1,
         server_header=False,
         date_header=False,
         ws=partial(BoundedSockets, stall_seconds=config.stall_seconds),  # type: ignore[arg-type]  # as above

@@ -20,6 +20,9 @@ from ronda.server.config import ServerConfig
 _NAMES = ServerConfig.__struct_fields__
 
 
+MOST_SHUTDOWN_SECONDS = 3600
+
+
 def read_config(asked: argparse.Namespace) -> ServerConfig:
     settings: dict[str, Any] = {}
     if asked.config is not None:
@@ -53,6 +56,11 @@ def _check(config: ServerConfig) -> None:
         value = getattr(config, name)
         if value is not None and value < 0:
             raise BadConfig(f"--{name.replace('_', '-')} is {value}; it cannot be negative")
+    if not 0 <= config.shutdown_seconds <= MOST_SHUTDOWN_SECONDS:
+        raise BadConfig(
+            f"--shutdown-seconds is {config.shutdown_seconds:g}; it can be 0 to {MOST_SHUTDOWN_SECONDS}: whoever ends a "
+            "process does not wait for ever"
+        )
     if config.max_detached < 0 or config.max_grace < 0:
         raise BadConfig("--max-detached and --max-grace cannot be negative")
     if config.max_identical_calls < 1:

@@ -256,7 +256,16 @@ class Warned(Struct, frozen=True, gc=False, tag="warned", omit_defaults=True):
     at: float = 0.0
 
 
-EndReason: TypeAlias = Literal["stop", "length", "content_filter", "tool_calls", "limit", "failed", "cancelled"]
+class Recovered(Struct, frozen=True, gc=False, tag="recovered", omit_defaults=True):
+    """Another process goes on with the run: the one that drove it ended first."""
+
+    at: float = 0.0
+
+
+# `interrupted`: the process that drove the run ended, and it was not to outlive it.
+EndReason: TypeAlias = Literal[
+    "stop", "length", "content_filter", "tool_calls", "limit", "failed", "cancelled", "interrupted"
+]
 
 # Why a run failed, for programs: `message` says it to people, in words that may change. An end at a limit has its `limit`.
 EndCode: TypeAlias = Literal[
@@ -266,6 +275,7 @@ EndCode: TypeAlias = Literal[
     "no_call",  # a call was required, and none was made
     "wrong_format",  # the answer is not the JSON that was asked for
     "guardrail",
+    "crash_loop",  # every process that drove it has ended
 ]
 
 
@@ -298,6 +308,7 @@ Fact: TypeAlias = (
     | Steered
     | Compacted
     | Warned
+    | Recovered
     | RunFinished
 )
 Event: TypeAlias = Preview | Fact

@@ -38,7 +38,7 @@ beside it go on; when nothing else is left to do, `todo` is empty and the run `i
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
@@ -61,6 +61,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -77,6 +78,8 @@ from ronda.core.sorting import sort_out
 from ronda.core.state import RunState
 from ronda.errors import ProtocolError
 
+MOST_RECOVERIES: Final = 3  # without anything that was finished in between
+
 
 class Run(RunState):
     __slots__ = ()
@@ -90,10 +93,12 @@ class Run(RunState):
             self._count_time(event)
         match event:
             case ModelFinished():
+                self._recoveries = 0
                 self._model_finished(event)
                 if self._steering:
                     self._take_steering()
             case ToolFinished():
+                self._recoveries = 0
                 self._calls.answer(event.result)
                 if event.usage is not NO_USAGE:  # most tools use no model
                     self.usage = self.usage + event.usage
@@ -132,6 +137,11 @@ class Run(RunState):
                 if self.model_is_running or self._calls.asked or event.upto > len(self.shown):
                     raise ProtocolError("a conversation is compacted between two rounds, and only as far as it goes")
                 self._talk.compact(event.upto, event.kept, event.summary)
+            case Recovered():
+                self._recoveries += 1
+                if self._recoveries >= MOST_RECOVERIES:
+                    message = f"{MOST_RECOVERIES} processes ended while they drove this run, one after the other"
+                    self._end = Finish("failed", message=message, code="crash_loop")
             case ModelRetried() | Warned():
                 pass
             case RunStarted():

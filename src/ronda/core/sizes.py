@@ -24,6 +24,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -123,7 +124,7 @@ def event_size(event: Event, most: int) -> int:
             return len(arguments) + len(message) + memoryview(schema).nbytes
         case Answered(arguments=edit, message=reason):
             return len(edit or "") + len(reason or "")
-        case ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Warned() | RunFinished():
+        case ModelStarted() | ModelRetried() | ModelFailed() | ToolStarted() | Warned() | Recovered() | RunFinished():
             return 0
         case _:
             assert_never(event)

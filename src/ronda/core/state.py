@@ -32,6 +32,7 @@ class RunState:
         "_owed",
         "_partial",
         "_patience",
+        "_recoveries",
         "_said_unseen",
         "_steering",
         "_talk",
@@ -73,6 +74,7 @@ class RunState:
         self.failure: ModelFailed | None = None
         self.denied: Checked | None = None  # the guardrail's no that ends the run
         self.questions_asked = 0
+        self._recoveries = 0  # since something was finished
         self.steered = 0  # messages of people that the model has been told
         self.model_is_running = False
         self._last = False  # the model call under way, or the last there was, is to be the last of the run

@@ -5,7 +5,8 @@
     barrier()      waits until everything emitted is kept; before a tool starts, and before the end is shown
 
 What it asks of others are two small protocols, `Provider` and `Tool`. It knows no vendor, no HTTP and no storage. Cancelling
-the task that drives a run cancels the run: nothing keeps running, what was shown is kept, and the run ends `cancelled`.
+the task that drives a run stops it: nothing keeps running, and what was shown is kept. The run ends `cancelled`, or
+`interrupted`, or stays as it is for somebody else to drive on, as `why_stopped` says.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ronda.drive.contracts import (
     Tool,
     ToolContext,
     ToolOutput,
+    WhyStopped,
     check_plan,
     enforces_format,
 )
@@ -49,6 +51,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolOutput",
+    "WhyStopped",
     "check_answer",
     "check_plan",
     "drive",
@@ -71,6 +74,7 @@ async def drive(
     is_cancelled: Callable[[], bool] | None = None,
     start_child: StartChild | None = None,
     room: Wait | None = None,
+    why_stopped: Callable[[], WhyStopped] | None = None,
     workspace: str | None = None,
     at_once: bool = False,
     now: Callable[[], float] = time.time,
@@ -93,6 +97,7 @@ async def drive(
     driver.is_cancelled = is_cancelled
     driver.start_child = start_child
     driver.room = room
+    driver.why_stopped = why_stopped
     driver.workspace = workspace
     driver.at_once = at_once
     await driver.drive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -19,6 +19,8 @@ NOBODY_TO_ASK: Final = "there is nobody to ask"
 # False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
 Show: TypeAlias = Callable[[list[Preview]], bool | None]
 Emit: TypeAlias = Callable[[list[Event]], bool | None]  # of previews, the same
+# Why the task that drives a run was cancelled: somebody wanted its end, its process ends with it, or somebody drives on.
+WhyStopped: TypeAlias = Literal["cancelled", "interrupted", "let go"]
 Barrier: TypeAlias = Callable[[], Awaitable[None]]
 Exclusive: TypeAlias = Callable[[str], AbstractAsyncContextManager[Any]]
 Summarize: TypeAlias = Callable[[Sequence[Turn]], str | Awaitable[str]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 import msgspec
 
@@ -40,7 +40,7 @@ from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle
 from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
-from ronda.drive.contracts import Barrier, Emit, Exclusive, Provider, StartChild, Summarize, Tool
+from ronda.drive.contracts import Barrier, Emit, Exclusive, Provider, StartChild, Summarize, Tool, WhyStopped
 from ronda.drive.inbox import Inbox
 from ronda.drive.progress import show_progress
 from ronda.drive.tools import as_text, call_tool
@@ -75,6 +75,7 @@ class Driver:
         "tools",
         "turns",
         "warned",
+        "why_stopped",
         "workspace",
     )
 
@@ -106,6 +107,7 @@ class Driver:
         self.is_cancelled: Callable[[], bool] | None = None
         self.start_child: StartChild | None = None
         self.room: Wait | None = None
+        self.why_stopped: Callable[[], WhyStopped] | None = None
         self.workspace: str | None = None
         self.at_once = False
         self.pending: list[Event] = []
@@ -152,7 +154,9 @@ class Driver:
             else:
                 await self._loop_for(seconds)
         except asyncio.CancelledError:
-            self._break_off("cancelled", "cancelled")
+            why: WhyStopped = "cancelled" if self.why_stopped is None else self.why_stopped()
+            if why != "let go":  # else somebody drives on: there is nothing to say but what is true already
+                self._break_off(why, why)
             self.flush()
             raise
 
@@ -208,7 +212,7 @@ class Driver:
         if self.is_cancelled is not None and self.is_cancelled():
             raise asyncio.CancelledError
 
-    def _break_off(self, reason: str, message: str) -> None:
+    def _break_off(self, reason: Literal["cancelled", "interrupted", "limit"], message: str) -> None:
         """Cancelled, or out of time: keep what was shown, answer what was asked, end the run."""
         run = self.run
         if run.ended is not None:
@@ -217,8 +221,11 @@ class Driver:
         said_something = run.model_is_running and bool(partial.text)
         if run.model_is_running:
             self.record(ModelInterrupted(partial, message, self.now()))
-        if reason == "cancelled":
-            self.record(RunFinished("cancelled", message="the run was cancelled", at=self.now()))
+        if reason == "cancelled" or reason == "interrupted":
+            why = (
+                "the run was cancelled" if reason == "cancelled" else "the run was interrupted: the server is stopping"
+            )
+            self.record(RunFinished(reason, message=why, at=self.now()))
         elif run.hands_over and run.plan.limits.on_limit == "answer":
             self.record(RunFinished("tool_calls", "max_seconds", message, at=self.now()))
         else:

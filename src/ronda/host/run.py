@@ -13,11 +13,22 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from ronda.core.events import PREVIEWS, Asked, Event, RunFinished
-from ronda.drive import Exclusive, Inbox, Message, Provider, Summarize, Tool, ToolContext, ToolOutput, drive
+from ronda.drive import (
+    Exclusive,
+    Inbox,
+    Message,
+    Provider,
+    Summarize,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    WhyStopped,
+    drive,
+)
 from ronda.errors import BadRequest
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.trace.run import RunSpans, run_spans
@@ -42,6 +53,9 @@ class Approver(Protocol):
     approve: Callable[[Asked], Any]
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
+
+
+_LAST_SECONDS: Final = 1.5  # until runs that were stopped must have said so
 
 
 async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[None]]) -> None:
@@ -87,14 +101,22 @@ class Host:
         async with found, claimed(self._claims, owner, name):
             yield
 
-    async def stop(self, timeout: float) -> None:
-        """Cancel what is under way and wait until it has said so; its clients hear of it. A tool may not care: it is left."""
+    async def stop(self, seconds: float) -> None:
+        """End what is under way, within `seconds` for those that somebody waits for. What outlives this process is let go: its
+        model calls at once, its tools when their time is up. Tools that do not care are left."""
         self.is_stopping = True
+        for live in list(self.live.values()):
+            if live.run.start.outlives and live.run.model_is_running:
+                live.stop()
+        await self._until_over(seconds)
+        for live in list(self.live.values()):
+            live.stop()
+        await self._until_over(_LAST_SECONDS)
+
+    async def _until_over(self, seconds: float) -> None:
         tasks = [live.task for live in self.live.values() if live.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout)
+        if tasks and seconds > 0:
+            await asyncio.wait(tasks, timeout=seconds)
 
 
 class LiveRun:
@@ -104,6 +126,7 @@ class LiveRun:
         "_end",
         "_host",
         "_taps",
+        "_why",
         "approver",
         "before_end",
         "cancel_was_asked",
@@ -160,9 +183,16 @@ class LiveRun:
         self._host = host
         self._taps = taps
         self._end: Sequence[Event] | None = None  # what is shown once it is kept
+        self._why: WhyStopped = "cancelled"  # if it is stopped
 
     def add_tap(self, tap: Tap) -> None:
         self._taps = (*self._taps, tap)
+
+    def happened(self, events: Sequence[Event]) -> None:
+        """What happened before somebody else drives it on: facts alone, from its RunStarted on."""
+        self.facts = len(events)
+        if self.log is not None:
+            self.log.append(events[1:])
 
     # ---- following ---------------------------------------------------------------------------------------------------
 
@@ -191,7 +221,7 @@ class LiveRun:
         if host is not None:
             host.live[run.id] = self
             if host.is_stopping:  # it came too late to be told with the others
-                self.cancel()
+                self.stop()
         spans: RunSpans | None = None
         try:
             if host is None:  # whoever asked has a span of its own around it
@@ -240,6 +270,7 @@ class LiveRun:
             is_cancelled=self.is_cancelled,
             start_child=None if self.start_child_of is None else self._start_child,
             room=None if self.log is None else self.log.room,
+            why_stopped=self._why_stopped,
             inbox=self.inbox,
             workspace=self.workspace,
             at_once=spans is not None,
@@ -279,6 +310,14 @@ class LiveRun:
         if self.log is not None:
             self.log.append([finished])
         self._close()
+
+    def stop(self) -> None:
+        """Its process ends. A run that outlives it is let go, for the next one to drive on; another is interrupted."""
+        self._why = "let go" if self.run.start.outlives else "interrupted"
+        self.cancel()
+
+    def _why_stopped(self) -> WhyStopped:
+        return self._why
 
     def cancel(self) -> None:
         if self.task is not None:

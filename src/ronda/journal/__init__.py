@@ -116,7 +116,7 @@ class Journal(Protocol):
 def state_at(end: RunFinished) -> RunState:
     """How a run that ended so is listed."""
     match end.reason:
-        case "failed" | "cancelled":
+        case "failed" | "cancelled" | "interrupted":
             return end.reason
         case "stop" | "length" | "content_filter" | "tool_calls" | "limit":
             return "finished"

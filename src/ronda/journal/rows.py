@@ -41,6 +41,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -318,7 +319,7 @@ class RowWriter:
                 return event
             case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                 return event
-            case ToolProgressed():
+            case ToolProgressed() | Recovered():
                 return event
             case _:
                 assert_never(event)

@@ -33,6 +33,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -178,7 +179,7 @@ class TurnView:
                 self._say("tool_execution_completed", **_payload(done))
                 self._checkpoint("tool")
                 self._close_round(run)
-            case RunStarted() | ModelStarted() | Steered() | Warned():
+            case RunStarted() | ModelStarted() | Steered() | Warned() | Recovered():
                 pass
             case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                 pass

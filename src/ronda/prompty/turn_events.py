@@ -40,6 +40,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -125,6 +126,7 @@ class TurnEvents:
                 | ModelFailed()
                 | Steered()
                 | Warned()
+                | Recovered()
                 | RunFinished()
             ):
                 pass

@@ -26,6 +26,7 @@ from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.models import Models, Served
 from ronda.server.pages import Pages, refusal, refused_socket, refused_upgrade
+from ronda.server.recovery import recover_runs
 from ronda.server.responses.create import Responses
 from ronda.server.routes import ROUTES
 from ronda.server.routing import WEBSOCKET, Routes
@@ -148,8 +149,10 @@ class App:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        recovery = asyncio.create_task(recover_runs(self._server))
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        recovery.cancel()
         await self._server.runs.close()
         await self._server.catalog.close()
         await send({"type": "lifespan.shutdown.complete"})

@@ -41,6 +41,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     body_seconds: float = 60.0  # in which something of its body must come
     stall_seconds: float = 60.0  # in which something of its answer must be taken
     max_run_seconds: float | None = None
+    shutdown_seconds: float = 3.0  # for runs that somebody waits for, when the server is to end
     max_detached: int = 100  # runs at a time that go on without their clients
     max_grace: float = 3600.0  # seconds that a request may ask for
     approval_timeout: float = 600.0  # seconds in which somebody must answer a run's question

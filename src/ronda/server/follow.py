@@ -24,7 +24,9 @@ _SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished}
 
 def _is_shown(event: Event) -> bool:
     """Whether a stream is opened for it. What comes before (a call begins, is tried again, fails) a status can still say."""
-    return type(event) in _SHOWN or (type(event) is RunFinished and event.reason not in ("failed", "cancelled"))
+    return type(event) in _SHOWN or (
+        type(event) is RunFinished and event.reason not in ("failed", "cancelled", "interrupted")
+    )
 
 
 class Watch:

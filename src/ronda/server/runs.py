@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
-from ronda.drive import Inbox, Provider, ToolContext, ToolOutput
+from ronda.drive import Inbox, Provider, Tool, ToolContext, ToolOutput
 from ronda.host.log import START, Follower, Log, Position
 from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
@@ -90,13 +90,21 @@ class Runs:
         )
         journal = self.journal if keep == "stored" else self.memory
         journal.append(started.run, [started])
-        run = Run(started)
-        live = LiveRun(run, provider, offer.handlers, journal, self.host)
+        return self._live(Run(started), provider, offer.handlers, journal)
+
+    def reopened(self, run: Run, provider: Provider, tools: Mapping[str, Tool], events: Sequence[Event]) -> LiveRun:
+        """A run that goes on; `events` are all of it, and journaled."""
+        live = self._live(run, provider, tools, self.journal)
+        live.happened(events)
+        return live
+
+    def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
+        live = LiveRun(run, provider, tools, journal, self.host)
         live.inbox = Inbox(run)
-        if plan.tools:
-            if any(tool.approval == "ask" for tool in plan.tools):
+        if run.plan.tools:
+            if any(tool.approval == "ask" for tool in run.plan.tools):
                 live.approver = RemoteApprover(run, live.inbox)
-            live.exclusive = self.host.exclusive_in(owner, session or run.id)
+            live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = _start_child
             live.add_tap(partial(_hand_out, run, journal))
         return live
@@ -118,8 +126,11 @@ class Runs:
         self.journal.release(id)
         if not events or type(events[-1]) is RunFinished:  # pruned, or finished, meanwhile
             return events
+        run = rebuild(events)
+        if run.is_waiting or run.start.outlives:  # it goes on
+            return events
         last = max([getattr(event, "at", 0.0) for event in events])
-        return [*events, *rebuild(events).recover(), RunFinished("failed", message=LEFT, at=last)]
+        return [*events, *run.recover(), RunFinished("interrupted", message=LEFT, at=last)]
 
     def follow(self, events: Sequence[Event], after: Position | None = START) -> Follower:
         """Everything that happens in a run after a position; `events` are what the journal has of it."""
@@ -159,8 +170,9 @@ class Runs:
         await self.stop()
         await self.journal.close()
 
-    async def stop(self, timeout: float = 1.5) -> None:
-        await self.host.stop(timeout)
+    async def stop(self, seconds: float = 0.0) -> None:
+        """`seconds`: for runs that somebody waits for."""
+        await self.host.stop(seconds)
 
 
 def new_id(kind: str) -> str:

@@ -15,6 +15,7 @@ from ronda.core.events import (
     ModelInterrupted,
     ModelRetried,
     ModelStarted,
+    Recovered,
     RunFinished,
     RunStarted,
     Steered,
@@ -99,5 +100,6 @@ def every_fact(run: str) -> list[Event]:
         Steered(UserTurn((Text(STRANGE),)), at=0.2),
         Compacted(3, STRANGE, (1, 2), STRANGE, at=0.3),
         Warned(STRANGE, at=-1.0),
+        Recovered(at=0.5),
         RunFinished("limit", "max_tokens", STRANGE, STRANGE, at=2.0),
     ]

@@ -37,4 +37,4 @@ def extensions(
 
 def finish_reason(end: RunFinished | None) -> str:
     reason = end.reason if end is not None else "failed"
-    return {"limit": "stop", "failed": "error", "cancelled": "error"}.get(reason, reason)
+    return {"limit": "stop", "failed": "error", "cancelled": "error", "interrupted": "error"}.get(reason, reason)

@@ -31,6 +31,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -121,6 +122,7 @@ _Same: TypeAlias = (
     | Answered
     | Compacted
     | Warned
+    | Recovered
     | RunFinished
 )
 WireEvent: TypeAlias = Started | Finished | Ended | Question | _Same | ModelInterrupted | Checked | Steered
@@ -181,6 +183,7 @@ def shown(event: Event) -> WireEvent | None:
             | Answered()
             | Compacted()
             | Warned()
+            | Recovered()
             | RunFinished()
         ):
             return event

@@ -28,12 +28,17 @@ class Failure(Struct, frozen=True):
     details: object = None  # JSON of a dialect that says more of what is wrong than a message
 
 
+INTERRUPTED: Final = "interrupted"  # the code of what the server's own end has ended
+
 # Something of ours broke before the run could end.
 BROKE_DOWN: Final = RunFinished("failed", message="the run broke down; the server's log says why")
 
 
 def failure_of_run(run: Run) -> Failure | None:
     """Why a run has no answer; None if it has one."""
+    if run.ended is None and run.start.outlives:
+        message = "the server is stopping; the run goes on when it starts again"
+        return Failure(503, "server_error", message, code=INTERRUPTED)
     end = run.ended or RunFinished("cancelled")  # before it was driven at all: then nobody wrote an end
     return failure_at(end, run.failure)
 
@@ -43,6 +48,8 @@ def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
         return Failure(500, "server_error", end.message or "")
     if end.reason == "cancelled":
         return Failure(503, "server_error", "the run was cancelled: the server is stopping", code="cancelled")
+    if end.reason == "interrupted":
+        return Failure(503, "server_error", end.message or "the run was interrupted", code=INTERRUPTED)
     if end.reason != "failed":
         return None
     message = end.message or "the run failed"

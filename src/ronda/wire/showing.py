@@ -35,6 +35,7 @@ from ronda.core.events import (
     ModelStarted,
     NativeDelta,
     ReasoningDelta,
+    Recovered,
     RefusalDelta,
     RunFinished,
     RunStarted,
@@ -252,7 +253,7 @@ class Showing:
             case Warned(message=message):
                 self.warnings.append(message)
                 return None
-            case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed():
+            case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed() | Recovered():
                 return None
             case Asked() | Answered():  # no dialect has a word for them yet
                 return None

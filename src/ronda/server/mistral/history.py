@@ -83,7 +83,7 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
             lost = True
             continue
         run = rebuild(events)
-        if run.ended is not None and run.ended.reason not in ("failed", "cancelled"):
+        if run.ended is not None and run.ended.reason not in ("failed", "cancelled", "interrupted"):
             found.append(Said(row, run, events))
             continue
         busy = busy or run.ended is None
@@ -100,7 +100,7 @@ async def last_said(runs: Runs, rows: Sequence[RunRow], owner: str) -> Said | No
             leave_out -= 1
         elif events := await runs.read(row.run, owner):
             run = rebuild(events)
-            if run.ended is not None and run.ended.reason not in ("failed", "cancelled"):
+            if run.ended is not None and run.ended.reason not in ("failed", "cancelled", "interrupted"):
                 return Said(row, run, events)
             leave_out = handed_before(run)
     return None

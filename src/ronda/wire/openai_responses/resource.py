@@ -15,7 +15,7 @@ from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
-from ronda.wire.failures import UPSTREAM, Failure, failure_at
+from ronda.wire.failures import INTERRUPTED, UPSTREAM, Failure, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
 
@@ -182,7 +182,7 @@ def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] 
             return "incomplete", {"reason": "max_seconds"}, None
         case "cancelled":
             return "cancelled", None, None
-        case "failed":
+        case "failed" | "interrupted":
             failure = failure_at(end, run.failure)
             assert failure is not None
             return "failed", None, {"type": failure.type, "code": code_of(failure), "message": failure.message}
@@ -192,6 +192,8 @@ def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] 
 def code_of(failure: Failure) -> str | None:
     """The API has codes of its own for what a model's server says, in a plain error as in a response that failed."""
     # https://developers.openai.com/api/docs/api-reference/responses/object (error.code)
+    if failure.code == INTERRUPTED:
+        return "server_error"
     if failure.code != UPSTREAM:
         return failure.code or ("server_error" if failure.type == "server_error" else None)
     match failure.status:
@@ -206,7 +208,7 @@ def code_of(failure: Failure) -> str | None:
 def event_of_end(end: RunFinished) -> bytes:
     """The last event of a stream; the API has none of its own for a response that was cancelled."""
     match end.reason:
-        case "failed":
+        case "failed" | "interrupted":
             return b"response.failed"
         case "length" | "content_filter" | "cancelled":
             return b"response.incomplete"

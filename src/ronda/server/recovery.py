@@ -1,0 +1,89 @@
+"""Runs that another process left without an end → driven on, if they were to outlive it; else told to be interrupted.
+
+    read, `Run.recover`, drive on: with the model and the tools that the run's first event names
+
+What cannot be opened again (a tool that is gone) is a call that fails; an agent that is gone ends the run. A run that waits for
+people stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ronda.core.events import Fact, Recovered, RunFinished, RunStarted
+from ronda.core.run import Run, rebuild
+from ronda.drive import Provider, Tool
+from ronda.errors import RondaError
+from ronda.host.run import LiveRun
+from ronda.journal import JournalConflict
+from ronda.server.runs import LEFT
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+log = logging.getLogger("ronda.server")
+
+
+async def recover_runs(server: Server) -> None:
+    """Once, when a server starts."""
+    try:
+        for left in await server.runs.journal.unfinished():
+            await _recover(server, left.run)
+            await asyncio.sleep(0)  # others have their turn
+    except RondaError as error:
+        log.error("runs that were left without an end could not be looked at: %s", error)
+
+
+async def _recover(server: Server, id: str) -> None:
+    journal = server.runs.journal
+    try:
+        events = await journal.resume(id)
+    except JournalConflict:
+        return  # somebody else was faster
+    run = rebuild(events) if events else None
+    if run is None or run.ended is not None or run.is_waiting:
+        journal.release(id)
+        return
+    facts: list[Fact] = run.recover()
+    if not run.start.outlives:
+        _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
+        return
+    recovered = Recovered(time.time())
+    run.apply(recovered)
+    facts.append(recovered)
+    try:
+        provider, tools = await reopen(server, run.start)
+    except RondaError as error:
+        _end(server, run, [*facts, RunFinished("failed", message=f"it cannot go on: {error}", at=time.time())])
+        return
+    journal.append(id, facts)
+    live = server.runs.reopened(run, provider, tools, [*events, *facts])
+    live.start(partial(_over, server))
+
+
+def _end(server: Server, run: Run, facts: list[Fact]) -> None:
+    server.runs.journal.append(run.id, facts)
+    server.runs.journal.release(run.id)
+
+
+def _over(server: Server, live: LiveRun) -> None:
+    if live.error is not None:
+        server.report(live.error, live.run)
+
+
+async def reopen(server: Server, start: RunStarted) -> tuple[Provider, Mapping[str, Tool]]:
+    """What a run is driven with, from what its first event says."""
+    served = await server.models.find(start.agent or "default", start.owner)
+    inputs: dict[str, Any] = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
+    opened = await served.open(start.turns, inputs)
+    known = {*server.toolbox.names, *[tool.spec.name for tool in opened.tools]}
+    theirs = tuple([spec for spec in start.plan.tools if spec.name not in known])
+    offer = server.toolbox.offer(theirs, start.plan.limits.rounds, opened.tools, alone=opened.alone)
+    return served.provider, offer.handlers
