@@ -152,7 +152,8 @@ async def test_a_grammar_that_kills_later_is_found_among_those_that_were_under_w
         return_exceptions=True,
     )
 
-    assert answers[0] == "hello"
+    # The first may have been shown its text when the second was the end of both: then it is not asked for again.
+    assert answers[0] == "hello" or isinstance(answers[0], EngineDied)
     assert isinstance(answers[1], BadRequest)
     assert await ask(engine, ANSWER, grammar="start: innocent") == "hello"
 
