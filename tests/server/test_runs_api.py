@@ -559,6 +559,32 @@ async def test_a_run_that_waits_can_be_cancelled(door: Door) -> None:
     assert (status, cancelled["state"], files.deleted) == (200, "cancelled", [])
 
 
+async def test_an_answer_goes_on_with_a_run_whose_process_is_gone(door: Door) -> None:
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), says("Done."))
+    async with door.serving(model, files.tool) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI}))
+        run, question = await asked_of(served)
+        [events] = await served.events
+        await post(served, f"/runs/{run}/cancel")
+        await asking
+    left = Remembering()
+    left.append(run, events)
+    left.release(run, waiting=True)
+
+    async with door.serving(model, files.tool, journal=left) as served, soon():
+        _, waiting = await get(served, f"/runs/{run}")
+        _, page = await get(served, "/runs?state=waiting")
+        wrong, _ = await post(served, f"/runs/{run}/answer", {"id": "ask_nothing", "decision": "approve"})
+        status, _ = await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve"})
+        await Follower(served, run).read()
+        _, ended = await get(served, f"/runs/{run}")
+
+    assert (waiting["state"], [one["id"] for one in page["data"]]) == ("waiting", [run])
+    assert (wrong, status, files.deleted) == (404, 200, ["/a"])
+    assert (ended["state"], ended["result"]["text"]) == ("finished", "Done.")
+
+
 async def test_a_run_is_steered(door: Door) -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ronda.core.events import Fact, Recovered, RunFinished, RunStarted
+from ronda.core.events import Answered, Fact, Recovered, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
-from ronda.drive import Provider, Tool
+from ronda.drive import Provider, Tool, check_answer
 from ronda.errors import RondaError
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
@@ -71,6 +71,23 @@ async def _recover(server: Server, id: str) -> None:
 def _end(server: Server, run: Run, facts: list[Fact]) -> None:
     server.runs.journal.append(run.id, facts)
     server.runs.journal.release(run.id)
+
+
+async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
+    """Somebody answered a run that waits, and that nobody drives: it goes on here."""
+    journal = server.runs.journal
+    events = await journal.resume(id)  # a conflict if somebody else was faster
+    run = rebuild(events)
+    try:
+        check_answer(run, answer)
+        provider, tools = await reopen(server, run.start)
+    except BaseException:
+        journal.release(id, waiting=run.is_waiting)
+        raise
+    live = server.runs.reopened(run, provider, tools, events)
+    live.send(answer)
+    live.start(partial(_over, server))
+    return live
 
 
 def _over(server: Server, live: LiveRun) -> None:

@@ -23,6 +23,7 @@ from ronda.host.run import LiveRun
 from ronda.journal import RunState, state_at
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
+from ronda.server.recovery import answer_waiting
 from ronda.server.responses.query import Query
 from ronda.wire.events import write_frame
 from ronda.wire.fields import field, read_fields
@@ -115,9 +116,14 @@ async def steer_run(server: Server, request: Incoming) -> ASGIApp:
 
 async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     """Decide what a run waits for."""
-    live = await _under_way(server, request)
-    answer = await request.read(server.config.max_body, _read_answer)
-    live.send(replace(answer, by=request.owner))
+    events = await _found(server, request)
+    answer = replace(await request.read(server.config.max_body, _read_answer), by=request.owner)
+    id = request.places["id"]
+    if id not in server.runs.live and type(events[-1]) is not RunFinished and rebuild(events).is_waiting:
+        live = await answer_waiting(server, id, answer)
+    else:
+        live = await _under_way(server, request)
+        live.send(answer)
     return _shown(live.run, live.facts)
 
 

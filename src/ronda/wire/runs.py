@@ -42,7 +42,7 @@ def write_run(run: Run, state: str, facts: int) -> dict[str, Any]:
 
 def _result(run: Run, end: RunFinished) -> dict[str, Any] | None:
     """The answer, and the calls that are the caller's to run; none of a run that came to nothing."""
-    if end.reason in ("failed", "cancelled"):
+    if end.reason in ("failed", "cancelled", "interrupted"):
         return None
     calls = run.open_calls if end.reason in HANDED_OVER else ()
     return {
