@@ -129,8 +129,10 @@ class Showing:
     under the model's.
     """
 
-    __slots__ = ("_broken", "_calls", "_has_logprobs", "_id_prefix", "_ids", "_reasoning", "_refusal", "_refusal_is_text",
-                 "_start", "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings")  # fmt: skip
+    __slots__ = (
+        "_announces", "_broken", "_calls", "_has_logprobs", "_id_prefix", "_ids", "_reasoning", "_refusal", "_refusal_is_text",
+        "_start", "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -157,6 +159,7 @@ class Showing:
     def _show(self, run: Run, without: Collection[str]) -> None:
         self.run = run
         self.holds_text = run.plan.holds_text
+        self._announces = run.plan.announces_calls
         self._without = without
         self._broken: ModelInterrupted | None = None
         self._begin(None)
@@ -216,7 +219,7 @@ class Showing:
                 self.tools.asked(calls)
                 if calls:
                     self._give_ids(calls)
-                pieces = self._live_calls().rest(turn) if calls else ()
+                pieces = self._live_calls().rest(turn) if calls and self._announces else ()
                 return TurnClosed(turn, at, self._unseen(turn, event.logprobs), pieces)
             case ToolStarted(call_id=id, at=at):
                 return ToolBegan(self.tools.calls[id], at)
@@ -295,7 +298,7 @@ class Showing:
         calls: Sequence[ToolCall] = ()
         if end.reason in HANDED_OVER:
             calls = [call for call in run.open_calls if call.name not in self._without]
-        late = () if calls and run.plan.announces_calls else calls
+        late = () if calls and self._announces else calls
         return Ended(end, text, calls, late, failure_at(end, run.failure))
 
 
