@@ -239,9 +239,18 @@ class Follower:
     def pull(self) -> list[Event]:
         """What comes next, about 64 kB of it at the most; empty if there is nothing yet. Raises FellBehind."""
         log, cursor = self._log, self._cursor
+        is_all = log._size - cursor.taken <= PULL_BYTES
+        if (
+            is_all and self._fact == len(log.facts) - 1
+        ):  # nearly always: some more of the round under way, which is kept
+            latest: list[Event] = [*log._since[self._preview :]]
+            self._preview += len(latest)
+            cursor.taken = log._size
+            if log._room is not None:
+                log._make_room()
+            return latest
         if self._preview and self._preview < log._kept.dropped.get(self._fact, 0):
             raise FellBehind("this reader fell so far behind that what it needs next is no longer kept")
-        is_all = log._size - cursor.taken <= PULL_BYTES
         events = self._next(None if is_all else PULL_BYTES)
         cursor.taken = log._size if is_all else cursor.taken + size_of(events)
         if self._fact == len(log.facts) - 1:
