@@ -87,10 +87,10 @@ class Host:
 
     def exclusive_in(self, owner: str, session: str) -> Callable[[str], AbstractAsyncContextManager[None]]:
         """Locks of an owner's session, by the keys that tools name."""
-        return partial(self._alone, owner, session)
+        return partial(self._lock_key, owner, session)
 
     @asynccontextmanager
-    async def _alone(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
+    async def _lock_key(self, owner: str, session: str, key: str) -> AsyncIterator[None]:
         from ronda.store.claims import claimed  # most tools name no key
 
         name = f"exclusive {(session, key)!r}"

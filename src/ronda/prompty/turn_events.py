@@ -116,7 +116,7 @@ class TurnEvents:
             case Compacted():
                 self._compacted(run, event, before)
             case Asked():
-                self._asked(event)
+                self._approval_requested(event)
             case Answered():
                 self._answered(run, event)
             case (
@@ -203,7 +203,7 @@ class TurnEvents:
             self._begin()
             self._updated(run, "guardrail")
 
-    def _asked(self, event: Asked) -> None:
+    def _approval_requested(self, event: Asked) -> None:
         self._questions[event.id] = event.call_id
         self._begin()
         self._emit("permission_requested", requestId=event.id, toolCallId=event.call_id, permission=event.tool)

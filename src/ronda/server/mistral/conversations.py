@@ -74,12 +74,12 @@ Keep: TypeAlias = Callable[[Run], Awaitable[None]]
 # ---- answering --------------------------------------------------------------------------------------------------------
 
 
-def _added(server: Server, kept: Keep) -> Added:
+def _added(server: Server, keep: Keep) -> Added:
     """A run becomes part of a conversation before it is driven."""
 
     async def add(run: Run) -> None:
         try:
-            await kept(run)
+            await keep(run)
         except BaseException as error:
             # Its input is in the journal already: say there that nothing came of it.
             why = "the conversation went on" if isinstance(error, Taken) else str(error)
@@ -128,7 +128,7 @@ async def _answer(
     return answer
 
 
-async def _alone(server: Server, owner: str, id: str, answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
+async def _answer_under_claim(server: Server, owner: str, id: str, answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
     """Answer in a conversation that nobody else, here or in another process, answers in until this is over."""
     if not await server.catalog.claims.claim(owner, _claim_of(id)):
         raise _busy(id)
@@ -224,7 +224,7 @@ async def _begin(
     id, owner = new_id("conv"), request.owner
     count = len(rows)
 
-    async def kept(run: Run) -> None:
+    async def add_row(run: Run) -> None:
         nonlocal count
         if count == len(rows):
             body, runs = keep_conversation(about), [*rows, RunRow(run.id)]
@@ -233,14 +233,16 @@ async def _begin(
             await server.catalog.conversations.add_run(owner, id, count, run.id, run.start.at)
         count += 1
 
-    keep = kept if wish.store else None
-    return await _alone(server, owner, id, partial(_answer, server, request, id, about, wish, turns, parent, keep))
+    keep = add_row if wish.store else None
+    return await _answer_under_claim(
+        server, owner, id, partial(_answer, server, request, id, about, wish, turns, parent, keep)
+    )
 
 
 async def append(server: Server, request: Incoming) -> ASGIApp:
     wish = await request.read(server.config.max_body, read_append)
     row = await _row(server, request)
-    return await _alone(server, request.owner, row.id, partial(_append, server, request, row, wish))
+    return await _answer_under_claim(server, request.owner, row.id, partial(_append, server, request, row, wish))
 
 
 async def _append(server: Server, request: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
@@ -255,13 +257,13 @@ async def _append(server: Server, request: Incoming, row: ConversationRow, wish:
     turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
     count = len(rows)
 
-    async def kept(run: Run) -> None:
+    async def add_row(run: Run) -> None:
         nonlocal count
         await server.catalog.conversations.add_run(request.owner, row.id, count, run.id, run.start.at)
         count += 1
 
     about = agent_after(read_conversation(row.body), last)
-    return await _answer(server, request, row.id, about, wish, turns, last, kept if wish.store else None)
+    return await _answer(server, request, row.id, about, wish, turns, last, add_row if wish.store else None)
 
 
 async def restart(server: Server, request: Incoming) -> ASGIApp:
