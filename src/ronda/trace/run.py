@@ -10,21 +10,36 @@ side. The span around them, `invoke_agent` or `turn`, belongs to whoever starts 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
 
 import msgspec
 
 from ronda.core.events import (
+    Answered,
+    Asked,
+    CallDelta,
+    Checked,
+    Compacted,
     Event,
+    LogprobsDelta,
     ModelFailed,
     ModelFinished,
     ModelInterrupted,
     ModelRetried,
     ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    Recovered,
+    RefusalDelta,
     RunFinished,
+    RunStarted,
+    Steered,
+    TextDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
+    Warned,
 )
 from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
@@ -44,22 +59,36 @@ class RunSpans:
         self._model: OpenSpan | None = None
         self._calls: dict[str, ToolCall] = {}
         self._tools: dict[str, OpenSpan] = {}
-        self._on: dict[type, Callable[[Any, Sequence[Event]], None]] = {
-            ModelStarted: self._model_started,
-            ModelRetried: self._model_retried,
-            ModelFinished: self._model_finished,
-            ModelInterrupted: self._model_interrupted,
-            ModelFailed: self._model_failed,
-            ToolStarted: self._tool_started,
-            ToolFinished: self._tool_finished,
-            RunFinished: self._run_finished,
-        }
 
     def take(self, batch: Sequence[Event]) -> None:
         for event in batch:
-            tell = self._on.get(type(event))
-            if tell is not None:
-                tell(event, batch)
+            match event:
+                case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                    return  # previews come by themselves
+                case ToolProgressed():
+                    return
+                case ModelStarted():
+                    self._model_started(event, batch)
+                case ModelRetried():
+                    self._model_retried(event)
+                case ModelFinished():
+                    self._calls = {call.id: call for call in event.turn.calls}
+                    self._close_model({**_said(event.turn), "usage": _counted(event.usage)}, event.at)
+                case ModelInterrupted(turn=turn, reason=reason):
+                    self._close_model({**_said(turn), "exception": "ModelInterrupted", "message": reason}, event.at)
+                case ModelFailed():
+                    status = {} if event.status is None else {"status": event.status}
+                    self._close_model({"exception": "ExecuteError", "message": event.reason, **status}, event.at)
+                case ToolStarted():
+                    self._tool_started(event)
+                case ToolFinished():
+                    self._tool_finished(event)
+                case RunFinished():
+                    self._end(event.message or "the run ended first", event.at or None)
+                case RunStarted() | Asked() | Answered() | Checked() | Steered() | Compacted() | Warned() | Recovered():
+                    pass  # of the run, and of no call
+                case _:
+                    assert_never(event)
 
     def around(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """The same tools, each running inside the span of its call."""
@@ -79,20 +108,9 @@ class RunSpans:
         self._model.emit("inputs", inputs)
         _current.set(self._model.span)  # events come in the task that is about to call the model
 
-    def _model_retried(self, event: ModelRetried, batch: Sequence[Event]) -> None:
+    def _model_retried(self, event: ModelRetried) -> None:
         if self._model is not None:
             self._model.emit("retry", {"attempt": event.attempt, "reason": event.reason, "wait": event.wait})
-
-    def _model_finished(self, event: ModelFinished, batch: Sequence[Event]) -> None:
-        self._calls = {call.id: call for call in event.turn.calls}
-        self._close_model({**_said(event.turn), "usage": _counted(event.usage)}, event.at)
-
-    def _model_interrupted(self, event: ModelInterrupted, batch: Sequence[Event]) -> None:
-        self._close_model({**_said(event.turn), "exception": "ModelInterrupted", "message": event.reason}, event.at)
-
-    def _model_failed(self, event: ModelFailed, batch: Sequence[Event]) -> None:
-        status = {} if event.status is None else {"status": event.status}
-        self._close_model({"exception": "ExecuteError", "message": event.reason, **status}, event.at)
 
     def _close_model(self, result: dict[str, Any], at: float) -> None:
         if self._model is not None:
@@ -103,7 +121,7 @@ class RunSpans:
 
     # ---- tools -------------------------------------------------------------------------------------------------------
 
-    def _tool_started(self, event: ToolStarted, batch: Sequence[Event]) -> None:
+    def _tool_started(self, event: ToolStarted) -> None:
         opened = self._tools[event.call_id] = OpenSpan("execute_tool", self._around, event.at or None)
         opened.emit("signature", "ronda.drive.Tool.run")
         call = self._calls.get(event.call_id)
@@ -112,7 +130,7 @@ class RunSpans:
         else:
             opened.emit("inputs", {"name": call.name, "arguments": _arguments(call), "id": call.id})
 
-    def _tool_finished(self, event: ToolFinished, batch: Sequence[Event]) -> None:
+    def _tool_finished(self, event: ToolFinished) -> None:
         result = event.result
         opened = self._tools.pop(result.call_id, None)
         if opened is not None:
@@ -120,9 +138,6 @@ class RunSpans:
                 opened.emit("failed", True)
             opened.emit("result", result.content)
             opened.close(event.at or None)
-
-    def _run_finished(self, event: RunFinished, batch: Sequence[Event]) -> None:
-        self._end(event.message or "the run ended first", event.at or None)
 
     def _end(self, why: str, at: float | None) -> None:
         for opened in (*self._tools.values(), *([self._model] if self._model is not None else ())):
