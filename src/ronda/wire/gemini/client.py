@@ -1,15 +1,12 @@
 """generateContent as its client: turns → request bytes. What is read from it is in `answer`.
 
-Pure: no socket, no clock. `Body` keeps the bytes of a conversation it has already written, so the cost of a round does not
-grow with the conversation.
+Pure: no socket, no clock.
 """
 
 from __future__ import annotations
 
-from operator import is_
 from typing import Any
 
-from ronda.core.parts import Turn
 from ronda.core.request import ModelRequest
 from ronda.wire.gemini import API
 from ronda.wire.gemini.contents import BEGIN, Contents, ToolRole, write_system
@@ -17,57 +14,33 @@ from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.options import hosted_tools, unsent, write_options
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import encode
-from ronda.wire.projection import Changes
-
-_START = b'{"contents":['
+from ronda.wire.request_body import RequestBody
 
 
-class Body:
-    """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing."""
-
-    __slots__ = ("_contents", "_model", "_openapi", "_tail", "_tail_of", "_tool_role", "_written", "changes", "tools")
+class Body(RequestBody[Contents, bytes]):
+    __slots__ = ("_openapi", "_tool_role", "tools")
 
     def __init__(self, tool_role: ToolRole = "user", openapi: bool = False) -> None:
+        super().__init__()
         self._tool_role: ToolRole = tool_role
         self._openapi = openapi
         self.tools = Tools((), openapi)
-        self.changes = Changes()
-        self._model = ""
-        self._written: list[Turn] = []
-        self._contents = Contents("", self.tools, tool_role, self.changes)
-        self._tail = b""
-        self._tail_of: tuple[object, ...] = ()
 
     def write(self, model: str, request: ModelRequest) -> bytes:
-        renamed = False
         if request.tools is not self.tools.of:
-            before, self.tools = self.tools, Tools(request.tools, self._openapi)
-            renamed = before.called != self.tools.called  # an old call may have another name now
-        turns = request.turns
-        written = self._written
-        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
-        if renamed or model != self._model or len(written) > len(turns) or not all(map(is_, written, turns)):
-            self.changes.forget()
-            self._contents = Contents(model, self.tools, self._tool_role, self.changes)
-            self._model = model
-            written = self._written = []
-        contents = self._contents
-        for turn in turns[len(written) :]:
-            self.changes.turn = len(written)
-            contents.add(turn)
-            written.append(turn)
-        tail_of = (model, self.tools, request.choice, request.options, contents, len(contents.system))
-        if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
-            self.changes.forget(of_request=True)
-            self.changes.tell_of_options(request.options, API)
-            self._tail = self._write_tail(model, request)
-            self._tail_of = tail_of
-        return b"".join((_START, contents.buffer or BEGIN, self._tail))
+            self.tools = Tools(request.tools, self._openapi)
+        tools = self.tools
+        contents = self._follow(
+            request.turns, (model, tools.called), lambda: Contents(model, tools, self._tool_role, self.changes)
+        )
+        tail_of = (model, request.tools, request.choice, request.options, len(contents.system))
+        tail = self._behind(request.options, API, tail_of, lambda: self._write_tail(model, request, contents.system))
+        return b"".join((b'{"contents":[', contents.buffer or BEGIN, tail))
 
-    def _write_tail(self, model: str, request: ModelRequest) -> bytes:
+    def _write_tail(self, model: str, request: ModelRequest, system: list[str]) -> bytes:
         rest: dict[str, Any] = {}
-        if self._contents.system:
-            rest["systemInstruction"] = write_system(self._contents.system)
+        if system:
+            rest["systemInstruction"] = write_system(system)
         tool_config: dict[str, Any] = {}
         tools: list[Any] = [*self.tools.write(), *hosted_tools(request.options)]
         if tools:

@@ -1,24 +1,21 @@
 """Mistral's completions as their client: turns → request bytes. What is read from them is in `answer`.
 
-Pure: no socket, no clock. `Body` keeps the bytes of a conversation it has already written. With `agent` the request is for
-/agents/completions, where the model and how it samples belong to the agent.
+Pure: no socket, no clock. With `agent` the request is for /agents/completions, where the model and how it samples belong to
+the agent.
 """
 
 from __future__ import annotations
 
-from operator import is_
 from typing import Any, Final
 
-from ronda.core.parts import NULL, AssistantTurn, Turn
+from ronda.core.parts import NULL, AssistantTurn
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.request import ModelRequest
 from ronda.wire.json import encode
 from ronda.wire.mistral import API
 from ronda.wire.mistral.messages import BEGIN, Messages
 from ronda.wire.mistral.tools import Tools
-from ronda.wire.projection import Changes
-
-_START: Final = b'{"messages":['
+from ronda.wire.request_body import RequestBody
 
 # Fields of both requests that we have no word of our own for. Any other would be a 422.
 PASSED: Final = frozenset(
@@ -39,49 +36,25 @@ def unsent(options: Options, agent: bool = False) -> tuple[str, ...]:
     return tuple(names)
 
 
-class Body:
-    """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing."""
-
-    __slots__ = ("_agent", "_messages", "_model", "_tail", "_tail_of", "_written", "changes", "tools")
+class Body(RequestBody[Messages, bytes]):
+    __slots__ = ("_agent", "tools")
 
     def __init__(self, agent: bool = False) -> None:
+        super().__init__()
         self._agent = agent
         self.tools = Tools(())
-        self.changes = Changes()
-        self._model = ""
-        self._written: list[Turn] = []
-        self._messages = Messages("", self.tools, self.changes)
-        self._tail = b""
-        self._tail_of: tuple[object, ...] = ()
 
     def write(self, model: str, request: ModelRequest) -> bytes:
-        renamed = False
         if request.tools is not self.tools.of:
-            before, self.tools = self.tools, Tools(request.tools)
-            renamed = before.called != self.tools.called  # an old call may have another name now
-        turns = request.turns
-        written = self._written
+            self.tools = Tools(request.tools)
+        tools, turns = self.tools, request.turns
         last = turns[-1] if turns and type(turns[-1]) is AssistantTurn else None
         lasting = turns if last is None else turns[:-1]
-        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
-        if renamed or model != self._model or len(written) > len(lasting) or not all(map(is_, written, lasting)):
-            self.changes.forget()
-            self._messages = Messages(model, self.tools, self.changes)
-            self._model = model
-            written = self._written = []
-        messages = self._messages
-        for turn in lasting[len(written) :]:
-            self.changes.turn = len(written)
-            messages.add(turn)
-            written.append(turn)
-        tail_of = (model, self.tools, request.choice, request.options, request.stream)
-        if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
-            self.changes.forget(of_request=True)
-            self.changes.tell_of_options(request.options, API)
-            self._tail = b"]," + encode(self._write_tail(model, request))[1:]
-            self._tail_of = tail_of
-        self.changes.turn = len(written)
-        return b"".join((_START, messages.buffer, self._end(messages, last), self._tail))
+        messages = self._follow(lasting, (model, tools.called), lambda: Messages(model, tools, self.changes))
+        tail_of = (model, request.tools, request.choice, request.options, request.stream)
+        tail = self._behind(request.options, API, tail_of, lambda: self._write_tail(model, request))
+        self.changes.turn = len(lasting)
+        return b"".join((b'{"messages":[', messages.buffer, self._end(messages, last), tail))
 
     def _end(self, messages: Messages, last: AssistantTurn | None) -> bytes:
         """What stands at the end of this request and of no other."""
@@ -95,7 +68,7 @@ class Body:
             end = b'{"role":"user","content":"Go on."}'  # an assistant's message that was followed by nothing said
         return b"," + end if end and messages.buffer else end
 
-    def _write_tail(self, model: str, request: ModelRequest) -> dict[str, Any]:
+    def _write_tail(self, model: str, request: ModelRequest) -> bytes:
         options = request.options
         rest: dict[str, Any] = {"agent_id" if self._agent else "model": model}
         rest |= self.tools.write(request.choice)
@@ -123,7 +96,8 @@ class Body:
             why = "the agent has its own" if name in ("temperature", "top_p") else "Mistral has no word for it"
             self.changes.tell("option_unsent", f"'{name}' is not sent", why)
         extra = {name: value for name, value in options.extra.items() if name not in dropped and value != NULL}
-        return rest | {RENAMED.get(name, name): value for name, value in extra.items()}
+        rest |= {RENAMED.get(name, name): value for name, value in extra.items()}
+        return b"]," + encode(rest)[1:]
 
 
 def _write_format(format: ResponseFormat) -> dict[str, Any]:

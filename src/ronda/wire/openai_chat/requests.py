@@ -1,14 +1,13 @@
-"""Turns → request bytes. `Body` keeps what it has written, so that a round does not cost more because the talk is longer."""
+"""Turns → request bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import is_
 from typing import Any, Final
 
 from msgspec import Raw
 
-from ronda.core.parts import NULL, Turn
+from ronda.core.parts import NULL
 from ronda.core.plan import Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.json import encode
@@ -17,80 +16,38 @@ from ronda.wire.openai_chat.names import NO_NAMES, wire_names
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_chat.turns import Messages
 from ronda.wire.openai_chat.turns import write_turn as write_turn
-from ronda.wire.projection import Changes, passed_on
+from ronda.wire.projection import passed_on
+from ronda.wire.request_body import RequestBody
 
 
-class Body:
-    """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing.
-
-    Messages come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
-    """
-
-    __slots__ = (
-        "_api",
-        "_buffer",
-        "_messages",
-        "_speaker",
-        "_tail",
-        "_tail_of",
-        "_tools",
-        "_written",
-        "changes",
-        "names",
-    )
+class Body(RequestBody[Messages, bytes]):
+    __slots__ = ("_api", "_speaker", "_tools", "names")
 
     def __init__(self, speaker: Speaker = ANYONE, api: str = API) -> None:
+        super().__init__()
         self._speaker = speaker
         self._api = api
         self._tools: tuple[ToolSpec, ...] = ()
         self.names: Mapping[str, str] = NO_NAMES  # a tool's own name → what it is called here, where they differ
-        self.changes = Changes()
-        self._begin()
-
-    def _begin(self) -> None:
-        self.changes.forget()
-        self._buffer = bytearray(b'{"messages":[')
-        self._messages = Messages(self.names, self._speaker, self._api, self.changes)
-        self._written: list[Turn] = []
-        self._tail = b""
-        self._tail_of: tuple[object, ...] = ()
 
     def write(self, model: str, request: ModelRequest) -> bytes:
-        turns = request.turns
         if request.tools is not self._tools:
             self._tools = request.tools
-            if (names := self._names_of(request.tools)) != self.names:
-                self.names = names
-                self._begin()
-        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
-        if len(self._written) > len(turns) or not all(map(is_, self._written, turns)):
-            self._begin()
-        written, buffer, changes = self._written, self._buffer, self.changes
-        for turn in turns[len(written) :]:
-            changes.turn = len(written)
-            said = self._messages.write(turn)
-            if said:
-                if buffer[-1] != _OPEN:
-                    buffer += b","
-                buffer += said
-            written.append(turn)
+            self.names = self._names_of(request.tools)
+        messages = self._follow(request.turns, self.names, self._begin)
         tail_of = (model, request.tools, request.choice, request.options, request.stream)
-        if not self._tail_of or not all(map(is_, tail_of, self._tail_of)):
-            changes.forget(of_request=True)
-            changes.tell_of_options(request.options, API)
-            tools, choice = self._offered(request)
-            extra = passed_on(request.options.extra, _OWN, changes)
-            self._tail = write_tail(model, tools, choice, request.options, request.stream, self.names, extra)
-            self._tail_of = tail_of
-        # Appended and taken off again: one copy of the conversation per round, not two.
-        size = len(buffer)
-        if buffer[-1] == _OPEN:  # of all that was to be said nothing is left, and there must be a message
-            changes.tell("message_added", "the user begins the conversation", "there must be a message")
-            buffer += _BEGIN
-        buffer += self._tail
-        body = bytes(buffer)
-        del buffer[size:]
-        return body
+        tail = self._behind(request.options, API, tail_of, lambda: self._write_tail(model, request))
+        if not messages.buffer:  # of all that was to be said nothing is left
+            self.changes.tell("message_added", "the user begins the conversation", "there must be a message")
+        return b"".join((b'{"messages":[', messages.buffer or _BEGIN, tail))
+
+    def _begin(self) -> Messages:
+        return Messages(self.names, self._speaker, self._api, self.changes)
+
+    def _write_tail(self, model: str, request: ModelRequest) -> bytes:
+        tools, choice = self._offered(request)
+        extra = passed_on(request.options.extra, _OWN, self.changes)
+        return write_tail(model, tools, choice, request.options, request.stream, self.names, extra)
 
     def _offered(self, request: ModelRequest) -> tuple[tuple[ToolSpec, ...], ToolChoice]:
         """Only OpenAI knows `allowed_tools`: others refuse it, or pass over it. They are offered what is allowed."""
@@ -112,7 +69,6 @@ _OWN: Final = frozenset(
     ["messages", "model", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "stream",
      "stream_options", "temperature", "top_p", "stop", "seed", "reasoning_effort", "response_format"]
 )  # fmt: skip
-_OPEN = ord("[")
 _BEGIN = b'{"role":"user","content":"(The conversation begins here.)"}'
 
 

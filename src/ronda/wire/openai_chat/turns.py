@@ -61,7 +61,7 @@ _decode_call = msgspec.json.Decoder(_Call).decode
 class Messages:
     """The messages of one conversation. `api` names the server whose own messages go back to it as they came."""
 
-    __slots__ = ("_api", "_changes", "_ids", "_names", "_speaker")
+    __slots__ = ("_api", "_changes", "_ids", "_names", "_speaker", "buffer")
 
     def __init__(
         self,
@@ -75,6 +75,14 @@ class Messages:
         self._api = api
         self._changes = changes
         self._ids: list[tuple[str, str]] = []  # of the calls of the turn before, where one had to be changed
+        self.buffer = bytearray()
+
+    def add(self, turn: Turn) -> None:
+        if written := self.write(turn):
+            buffer = self.buffer
+            if buffer:
+                buffer += b","
+            buffer += written
 
     def write(self, turn: Turn) -> bytes:
         """One turn as messages, joined by commas. Empty where there is nothing to say, as in an interrupted turn."""
@@ -128,7 +136,7 @@ class Messages:
         self._ids = []
         if (said := self._own(turn.native)) is not None and (said := self._readable(said, turn.calls)) is not None:
             return said
-        if any(type(part) is Reasoning for part in turn.parts):
+        if Reasoning in map(type, turn.parts):
             self._changes.tell("reasoning_dropped", "the model's thoughts are left out", _THOUGHTS)
         message: _Message = {"role": "assistant", "content": turn.text or None}
         if refusal := turn.refusal:

@@ -55,10 +55,11 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 class Items:
     """The items of one conversation, turn after turn. What it remembers are ids: which are taken, and whose results wait.
 
-    `names`: a tool's own name → what it is called here, where they differ. `thinks`: the model takes thoughts.
+    `names`: a tool's own name → what it is called here, where they differ. `thinks`: the model takes thoughts. `lead`: so
+    many turns at the beginning are the request's instructions, and no items.
     """
 
-    __slots__ = ("_answers", "_changes", "_names", "_speaker", "_taken", "_thinks")
+    __slots__ = ("_answers", "_changes", "_lead", "_names", "_speaker", "_taken", "_thinks", "buffer")
 
     def __init__(
         self,
@@ -66,13 +67,25 @@ class Items:
         speaker: Speaker = ANYONE,
         thinks: bool = True,
         changes: Changes = NOBODY,
+        lead: int = 0,
     ) -> None:
+        self._lead = lead
         self._names = names
         self._speaker = speaker
         self._thinks = thinks
         self._changes = changes
         self._taken: set[str] = set()
         self._answers: dict[str, tuple[str, str]] = {}  # calls of the turn before: id → id here, type of the answer
+        self.buffer = bytearray()
+
+    def add(self, turn: Turn) -> None:
+        if self._lead:
+            self._lead -= 1
+        elif written := self.write(turn):
+            buffer = self.buffer
+            if buffer:
+                buffer += b","
+            buffer += written
 
     def write(self, turn: Turn) -> bytes:
         """One turn as items, joined by commas. Empty where there is nothing to say, as in an interrupted turn."""

@@ -1,10 +1,9 @@
-"""What is asked for: the body of a request, written so that the next round only adds to it."""
+"""What is asked for: turns → request bytes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from operator import is_
 from typing import Any
 
 import msgspec
@@ -20,7 +19,8 @@ from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.items import Items, is_ours
 from ronda.wire.openai_responses.waiting import is_waiting
-from ronda.wire.projection import Changes, passed_on
+from ronda.wire.projection import passed_on
+from ronda.wire.request_body import RequestBody
 
 ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
@@ -31,85 +31,46 @@ _DOES_NOT_THINK = re.compile(r"(.*/)?(ft:)?(gpt-3|gpt-4|chatgpt-|gpt-5(\.\d+)?-c
 _NOT_HERE = "'{0}' is not part of the Responses API: leave it out, or use the model through openai-chat:"
 
 
-class Body:
-    """The request of the next round is the last one plus the new turns. A cache: dropping it changes nothing.
-
-    Items come first in the JSON, so that what varies between rounds (tool_choice) can be written behind them.
-    """
-
-    __slots__ = (
-        "_buffer",
-        "_items",
-        "_lead",
-        "_names",
-        "_names_of",
-        "_speaker",
-        "_tail",
-        "_tail_of",
-        "_thinks",
-        "_written",
-        "changes",
-    )
+class Body(RequestBody[Items, bytes]):
+    __slots__ = ("_names", "_names_of", "_speaker")
 
     def __init__(self, speaker: Speaker = ANYONE) -> None:
+        super().__init__()
         self._speaker = speaker
-        self._names_of: tuple[ToolSpec, ...] | None = None
+        self._names_of: tuple[ToolSpec, ...] = ()
         self._names: Mapping[str, str] = NO_NAMES
-        self._thinks = True
-        self._lead = 0
-        self.changes = Changes()
-        self._begin()
-
-    def _begin(self) -> None:
-        self.changes.forget()
-        self._buffer = bytearray(b'{"input":[')
-        self._items = Items(self._names, self._speaker, self._thinks, self.changes)
-        self._written: list[Turn] = []
-        self._tail = b""
-        self._tail_of: tuple[object, ...] = ()
 
     def write(self, model: str, request: ModelRequest, encrypted: bool = True) -> bytes:
         turns = request.turns
-        if (thinks := _DOES_NOT_THINK.match(model) is None) != self._thinks:
-            self._thinks = thinks
-            self._begin()
         if request.tools is not self._names_of:
             self._names_of = request.tools
-            names = wire_names(request.tools)
-            if names != self._names:
-                self._names = names
-                self._begin()
+            self._names = wire_names(request.tools)
+        thinks = _DOES_NOT_THINK.match(model) is None
         lead = _leading(turns) if "instructions" not in request.options.extra else 0
-        self._write_items(turns, lead)
-        if lead and self._buffer[-1] == _OPEN:  # nothing but instructions: then they are the input
+        items = self._write_items(turns, lead, thinks)
+        if lead and not items.buffer:  # nothing but instructions: then they are the input
             lead = 0
-            self._write_items(turns, lead)
+            items = self._write_items(turns, lead, thinks)
         tail_of = (model, request.tools, request.choice, request.options, request.stream, encrypted)
-        if not self._tail_of or any(a is not b for a, b in zip(tail_of, self._tail_of, strict=True)):
-            instructions = "\n\n".join([turn.text for turn in turns[:lead] if type(turn) is SystemTurn and turn.text])
-            self.changes.forget(of_request=True)
-            self.changes.tell_of_options(request.options, API)
-            self._tail = self._write_tail(model, request, instructions, encrypted)
-            self._tail_of = tail_of
-        # Appended and taken off again: one copy of the conversation per round, not two.
-        buffer = self._buffer
-        size = len(buffer)
-        if buffer[-1] == _OPEN:  # of all that was to be said nothing is left, and there must be an item
+        tail = self._behind(request.options, API, tail_of, lambda: self._write_tail(model, request, lead, encrypted))
+        if not items.buffer:  # of all that was to be said nothing is left
             self.changes.tell("message_added", "the user begins the conversation", "there must be an item")
-            buffer += _BEGIN
-        buffer += self._tail
-        body = bytes(buffer)
-        del buffer[size:]
-        return body
+        return b"".join((b'{"input":[', items.buffer or _BEGIN, tail))
 
-    def _write_tail(self, model: str, request: ModelRequest, instructions: str, encrypted: bool) -> bytes:
+    def _write_items(self, turns: Sequence[Turn], lead: int, thinks: bool) -> Items:
+        names = self._names
+        form = (names, lead, thinks)
+        return self._follow(turns, form, lambda: Items(names, self._speaker, thinks, self.changes, lead))
+
+    def _write_tail(self, model: str, request: ModelRequest, lead: int, encrypted: bool) -> bytes:
         options, tools, choice, names = request.options, request.tools, request.choice, self._names
         check_options(options)
         extra = self._known(options.extra)
         if options.native_api == API:
             extra |= options.native
         rest: dict[str, Any] = {"model": model}
-        if instructions:
+        leading = request.turns[:lead]
+        if instructions := "\n\n".join([turn.text for turn in leading if type(turn) is SystemTurn and turn.text]):
             rest["instructions"] = instructions
         declared = [write_tool(tool, names) for tool in tools] + _list(extra, "tools")
         if declared:
@@ -154,23 +115,7 @@ class Body:
                 kept[name] = value
         return kept
 
-    def _write_items(self, turns: Sequence[Turn], lead: int) -> None:
-        # Every turn is looked at, not the last alone: a history may be shortened in its middle.
-        if lead != self._lead or len(self._written) > len(turns) or not all(map(is_, self._written, turns)):
-            self._lead = lead
-            self._begin()
-        written, buffer = self._written, self._buffer
-        for at in range(len(written), len(turns)):
-            self.changes.turn = at
-            said = self._items.write(turns[at]) if at >= lead else b""
-            if said:
-                if buffer[-1] != _OPEN:
-                    buffer += b","
-                buffer += said
-            written.append(turns[at])
 
-
-_OPEN = ord("[")
 _BEGIN = b'{"type":"message","role":"user","content":"(The conversation begins here.)"}'
 
 
