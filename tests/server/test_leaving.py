@@ -46,7 +46,6 @@ async def test_nothing_is_kept_of_a_stream_whose_client_left(door: Door) -> None
         await served.all_over()
         (end,) = await served.ends
         await asyncio.wait([client])
-        gc.collect()
         kept = [one for one in gc.get_objects() if type(one) is LiveRun and one.run.id == id]
 
     assert end.reason == "cancelled"

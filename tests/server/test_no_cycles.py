@@ -58,6 +58,13 @@ async def fail(q: str) -> str:
     raise ValueError(q)
 
 
+@tool
+async def wait_forever() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
 # ---- a server, and a client that leaves no cycles ---------------------------------------------------------------------
 
 
@@ -110,7 +117,7 @@ async def running(provider: Any, *, journal: Any = None, **config: Any) -> Async
         ServerConfig(**{"model": "script:test", "retry": QUICK, **config}),
         journal() if journal is not None else MemoryJournal(),
         provider=provider,
-        tools=[lookup, fail],
+        tools=[lookup, fail, wait_forever],
     )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -238,6 +245,13 @@ def test_a_callers_calls_leave_no_cycles(path: str, stream: bool) -> None:
 @DOORS
 def test_a_client_that_leaves_a_stream_leaves_no_cycles(path: str) -> None:
     assert left_by(Forever(), leaves(path, stream=True)) == {}
+
+
+@pytest.mark.parametrize("names", [("wait_forever",), ("wait_forever", "lookup")], ids=["one", "two"])
+@DOORS
+def test_a_client_that_leaves_while_tools_run_leaves_no_cycles(path: str, names: tuple[str, ...]) -> None:
+    line = calls(*[Call(name, {"q": "a"} if name == "lookup" else {}, f"c{at}") for at, name in enumerate(names)])
+    assert left_by(script(line), leaves(path, stream=True), max_run_seconds=PATIENCE) == {}
 
 
 @DOORS

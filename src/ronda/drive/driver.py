@@ -169,6 +169,8 @@ class Driver:
                 raise
             self._break_off("limit", f"the run took longer than its {seconds:g} seconds")
             await self.keep()
+        finally:
+            del clock  # it knows the task, whose cancellation would know it by this frame
 
     async def _loop(self) -> None:
         todo = self.run.todo

@@ -121,6 +121,8 @@ async def _bounded(tool: Tool, arguments: dict[str, Any], context: ToolContext, 
         if clock.expired():
             raise ToolFailed(f"timed out after {timeout:g} seconds") from None
         raise
+    finally:
+        del clock  # it knows the task, whose cancellation would know it by this frame
 
 
 def is_being_cancelled() -> bool:
