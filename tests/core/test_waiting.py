@@ -25,6 +25,7 @@ from ronda.core.events import (
     ModelFailed,
     ModelFinished,
     ModelStarted,
+    Recovered,
     RunFinished,
     RunStarted,
     Steered,
@@ -351,6 +352,16 @@ def test_the_time_a_run_waits_does_not_count() -> None:
         run.apply(event)
     assert run.driven == 15.0
     assert run.seconds_driven(2005.0) == 19.0
+
+
+def test_the_time_in_which_nobody_drove_a_run_does_not_count() -> None:
+    run = asked_for("asks", "again", plan=Plan("m", SPECS, limits=Limits(seconds=100)))
+    for start in (5.0, 1000.0):
+        run.apply(ToolStarted("b", at=start))
+        run.recover()
+        run.apply(Recovered(start + 994))
+    assert run.driven == 5.0
+    assert run.seconds_driven(2000.0) == 11.0
 
 
 def test_a_tool_that_is_gone_wants_to_know_nothing_any_more() -> None:

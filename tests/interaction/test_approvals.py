@@ -485,16 +485,33 @@ def test_the_rest_of_the_questions_goes_to_the_callback() -> None:
     assert (result.output, box.sent) == ("done", ["eve"])
 
 
+def a_day_before(journal: Journal, run: str, facts: int | None = None) -> MemoryJournal:
+    """A journal in which all of it, or the first `facts`, happened a day earlier."""
+    yesterday = MemoryJournal()
+    for event in asyncio.run(journal.read(run))[:facts]:
+        assert not isinstance(event, Preview)
+        yesterday.append(run, [msgspec.structs.replace(event, at=event.at and event.at - 86400)])
+    yesterday.release(run)
+    return yesterday
+
+
 def test_the_time_it_waited_does_not_count() -> None:
     box, journal = Mailbox(), MemoryJournal()
     agent, _, result = waiting(journal, box, mail("ada"), says("done"), max_seconds=600)
-    yesterday = MemoryJournal()
-    for event in asyncio.run(journal.read(result.run_id)):
-        assert not isinstance(event, Preview)
-        yesterday.append(result.run_id, [msgspec.structs.replace(event, at=event.at - 86400)])
-    yesterday.release(result.run_id)
+    yesterday = a_day_before(journal, result.run_id)
 
     assert resume_agent(result.run_id, {result.questions[0].id: True}, journal=yesterday, agent=agent).output == "done"
+
+
+@pytest.mark.parametrize("facts", [1, 2])
+def test_the_time_in_which_nobody_drove_it_does_not_count(facts: int) -> None:
+    box, journal = Mailbox(), MemoryJournal()
+    agent, _, result = waiting(journal, box, mail("ada"), mail("ada"), says("done"), max_seconds=600)
+    yesterday = a_day_before(journal, result.run_id, facts)  # cut off before, or in, its first model call
+    first = resume_agent(result.run_id, journal=yesterday, agent=agent)
+    second = resume_agent(result.run_id, {first.questions[0].id: True}, journal=yesterday, agent=agent)
+
+    assert (second.output, box.sent) == ("done", ["ada"])
 
 
 def test_the_process_that_asked_may_still_be_there(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ronda.agent.cancel import Cancel
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import OnEvent, RunOptions, Start
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
-from ronda.core.events import Answered, Event, Fact, RunFinished
+from ronda.core.events import Answered, Event, Fact, Recovered, RunFinished
 from ronda.core.guardrails import Guardrails
 from ronda.core.run import Run, rebuild
 from ronda.core.steering import Steering
@@ -77,7 +77,7 @@ async def resume_agent_async(
             start = await _start(run, events, agent, inputs, tools, driven_with)
             if (inbox := start.live.inbox) is None:
                 inbox = start.live.inbox = Inbox(run)
-            if closed := [*run.recover(), *_expired(run)]:
+            if closed := [*_recovered(run), *_expired(run)]:
                 journal.append(run.id, closed)
             start.live.facts = len(events) + len(closed)
             for id, decision in (answers or {}).items():
@@ -121,6 +121,15 @@ async def _start(
     job = FileJob(must_be_file(agent), run.start.turns if inputs is None else inputs)
     job.take(events)
     return await start_job(job, tools, False, options, run=run)
+
+
+def _recovered(run: Run) -> list[Fact]:
+    """What is to be said of a run that was cut off; of one that waits, nothing."""
+    if run.is_waiting:
+        return []
+    facts: list[Fact] = [*run.recover(), Recovered(time.time())]
+    run.apply(facts[-1])
+    return facts
 
 
 def _expired(run: Run) -> list[Fact]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ronda.core.actions import Finish
 from ronda.core.calls import NO_CALLS, OpenCalls
 from ronda.core.conversation import Conversation
-from ronda.core.events import Asked, Checked, Event, ModelFailed, RunFinished, RunStarted
+from ronda.core.events import Asked, Checked, Event, ModelFailed, Recovered, RunFinished, RunStarted
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
@@ -93,10 +93,10 @@ class RunState:
         self._at = start.at  # of the newest fact, where somebody counts
 
     def _count_time(self, event: Event) -> None:
-        """The time since the fact before counts, unless the run waited for people meanwhile."""
+        """The time since the fact before counts, unless the run waited meanwhile: for people, or for another process."""
         at: float = getattr(event, "at", 0.0)
         if at > self._at:
-            if self._at and not self.is_waiting:
+            if self._at and type(event) is not Recovered and not self.is_waiting:
                 self.driven += at - self._at
             self._at = at
 
