@@ -242,7 +242,7 @@ class Clock:
         return self.now
 
 
-HEADERS: Final = [(b"host", b"x"), (b"authorization", b"Bearer rk_mine")]
+HEADERS: Final = {b"host": b"x", b"authorization": b"Bearer rk_mine"}
 
 
 async def test_a_revoked_key_is_refused_after_a_second_at_most() -> None:
@@ -262,11 +262,11 @@ async def test_the_first_key_closes_a_server_that_runs() -> None:
     auth = KeyAuth(catalog.keys, clock=clock)
     anybody = await auth.owner(HEADERS)
     assert anybody not in ("", "ann")
-    assert await auth.owner([(b"x-api-key", b"rk_mine")]) == anybody
-    assert await auth.owner([(b"host", b"x")]) == ""
+    assert await auth.owner({b"x-api-key": b"rk_mine"}) == anybody
+    assert await auth.owner({b"host": b"x"}) == ""
     await catalog.keys.add(new_key("ann", 1.0)[1])
     clock.now += 1.0
-    for headers in (HEADERS, []):
+    for headers in (HEADERS, {}):
         with pytest.raises(Unauthorized):
             await auth.owner(headers)
 
@@ -292,8 +292,8 @@ async def test_keys_are_not_read_for_every_request_however_many_are_wrong() -> N
     await catalog.keys.add(row)
     for number in range(50):
         with pytest.raises(ValueError, match="not known"):
-            await auth.owner([(b"x-api-key", b"%d" % number)])
-        assert await auth.owner([(b"x-api-key", key.encode())]) == "ann"
+            await auth.owner({b"x-api-key": b"%d" % number})
+        assert await auth.owner({b"x-api-key": key.encode()}) == "ann"
     assert catalog.reads == 1
 
 
@@ -302,7 +302,7 @@ async def test_where_the_keys_cannot_be_read_nobody_is_let_in() -> None:
     auth = KeyAuth(catalog.keys, clock=clock)
     key, row = new_key("ann", 1.0)
     await catalog.keys.add(row)
-    headers = [(b"x-api-key", key.encode())]
+    headers = {b"x-api-key": key.encode()}
     await auth.owner(headers)
     catalog.broken = True
     clock.now += 1.0

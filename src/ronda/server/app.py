@@ -121,10 +121,12 @@ class App:
         else:
             route, places = found
             try:
-                owner = "" if route.scope == "public" else await self._server.auth.owner(scope["headers"])
+                request = Incoming(scope, receive, places)
+                if route.scope != "public":
+                    request.owner = await self._server.auth.owner(request.headers)
                 if route.capability is not None:
                     self._server.toolbox.check_capability(route.capability)
-                answer = await route.handler(self._server, Incoming(scope, receive, places, owner))
+                answer = await route.handler(self._server, request)
             except Unauthorized as error:
                 answer = said(failure_of(error), route.dialect.error, _NEEDS_KEY)
             except RondaError as error:

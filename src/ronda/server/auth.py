@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Protocol
 
 from ronda.errors import BadRequest
-from ronda.server.exchange import Header
+from ronda.server.exchange import Headers
 from ronda.store.keys import KeyRow, Keys, hash_key
 
 FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that was revoked be accepted
@@ -31,7 +31,7 @@ class Unauthorized(BadRequest):
 
 
 class Auth(Protocol):
-    async def owner(self, headers: Iterable[Header]) -> str:
+    async def owner(self, headers: Headers) -> str:
         """The name of whoever asks; "" for somebody who says nothing of themselves. Raises Unauthorized."""
 
 
@@ -48,7 +48,7 @@ class KeyAuth:
         self._until = clock()
         self._reading: asyncio.Task[None] | None = None
 
-    async def owner(self, headers: Iterable[Header]) -> str:
+    async def owner(self, headers: Headers) -> str:
         if self._clock() >= self._until:
             await self._look()
         said = credential(headers)
@@ -84,13 +84,11 @@ class KeyAuth:
             self._reading = None
 
 
-def credential(headers: Iterable[Header]) -> bytes:
+def credential(headers: Headers) -> bytes:
     """`Bearer KEY`, under whichever of its names it comes; or what else `Authorization` says."""
-    found = b""
-    for name, value in headers:
-        if name == b"authorization":
-            # Schemes are the same in small letters and in capitals.
-            found = _BEARER + value[7:] if value[:7].lower() == b"bearer " else value
-        elif name == b"x-api-key" and not found:  # the same key under Anthropic's older name
-            found = _BEARER + value
-    return found
+    value = headers.get(b"authorization")
+    if not value:
+        key = headers.get(b"x-api-key")  # the same key under Anthropic's older name
+        return b"" if key is None else _BEARER + key
+    # Schemes are the same in small letters and in capitals.
+    return _BEARER + value[7:] if value[:7].lower() == b"bearer " else value

@@ -7,17 +7,19 @@ middleware and response objects would cost a third of a plain request.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
 from ronda.errors import BadRequest, TooLarge
 from ronda.server.bodies import TINY, read_body
+from ronda.server.cycle import Cycle
 
 T = TypeVar("T")
 
 Header = tuple[bytes, bytes]
+Headers: TypeAlias = Mapping[bytes, bytes]  # names in small letters; of one that is there twice, the last
 NO_PLACES: Final[Mapping[str, str]] = {}
 
 
@@ -28,7 +30,7 @@ class WrongType(BadRequest):
 class Incoming:
     """The few things a door reads of a request."""
 
-    __slots__ = ("_scope", "content_length", "content_type", "owner", "places", "receive", "run_name")
+    __slots__ = ("_scope", "headers", "owner", "places", "receive")
 
     def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES, owner: str = "") -> None:
         """`places` is what stands in the places of its address, `owner` whose it is."""
@@ -36,16 +38,12 @@ class Incoming:
         self.receive = receive
         self.places = places
         self.owner = owner
-        self.content_type = b""
-        self.content_length: int | None = None
-        self.run_name: str | None = None  # by which the client wants to find its run
-        for name, value in scope["headers"]:
-            if name == b"content-length":
-                self.content_length = int(value) if value.isdigit() else None
-            elif name == b"content-type":
-                self.content_type = value
-            elif name == b"x-ronda-run":
-                self.run_name = bytes(value).decode("latin-1")
+        self.headers: Headers = dict(scope["headers"])
+
+    @property
+    def run_name(self) -> str | None:
+        """By which the client wants to find its run."""
+        return self.header(b"x-ronda-run")
 
     @property
     def query(self) -> dict[str, list[str]]:
@@ -54,22 +52,22 @@ class Incoming:
         return parse_qs(text, keep_blank_values=True, encoding="utf-8", errors="replace")
 
     def header(self, name: bytes) -> str | None:
-        """One that few doors read. `name` is in small letters."""
-        for said, value in self._scope["headers"]:
-            if said == name:
-                return bytes(value).decode("latin-1")
-        return None
+        """`name` is in small letters."""
+        value = self.headers.get(name)
+        return None if value is None else bytes(value).decode("latin-1")
 
     async def read(self, limit: int, read: Callable[[bytes], T]) -> T:
         """What `read` makes of the body."""
-        if self.content_type != b"application/json":
-            _check_type(self.content_type)
+        content_type = self.headers.get(b"content-type", b"")
+        if content_type != b"application/json":
+            _check_type(content_type)
         body = await self._body(limit)
         return read(body) if len(body) <= TINY else await read_body(body, read)
 
     async def _body(self, limit: int) -> bytes:
-        if self.content_length is not None and self.content_length > limit:
-            raise TooLarge(f"the body has {self.content_length} bytes; this server takes {limit}")
+        length = self.headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > limit:
+            raise TooLarge(f"the body has {int(length)} bytes; this server takes {limit}")
         message = await self.receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):
@@ -112,5 +110,8 @@ class Json:
         self._headers = [(b"content-type", b"application/json"), length, *headers]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cycle = getattr(send, "__self__", None)  # none where something stands between us and the connection
+        if type(cycle) is Cycle and cycle.answer(self.status, self._headers, self._body):
+            return
         await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
         await send({"type": "http.response.body", "body": self._body})

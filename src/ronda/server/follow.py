@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
 from ronda.host.log import FellBehind
+from ronda.server.cycle import EVENT_STREAM
 from ronda.wire.failures import BROKE_DOWN
 
 # How long a client waits for the head of a stream: until then a failure has its own status.
@@ -221,7 +222,7 @@ class EventStream:
 
 def _head(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
+        EVENT_STREAM,
         (b"cache-control", b"no-cache"),
         (b"x-accel-buffering", b"no"),
         *headers,

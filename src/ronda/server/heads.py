@@ -14,6 +14,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
+from ronda.server.cycle import Cycle
 from ronda.server.pieces import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
 
@@ -87,6 +88,8 @@ class BoundedHeads(Pieces, HttpToolsProtocol):
             self._is_too_large = True
             raise _TooLarge
         super().on_headers_complete()
+        if self.cycle is not None:
+            self.cycle.__class__ = Cycle  # uvicorn has no place to say which class it is to be
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

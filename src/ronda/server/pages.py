@@ -44,16 +44,11 @@ class Pages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if scope["type"] != "lifespan":
-            origin: bytes | None = None
-            host = b""
-            for name, value in scope["headers"]:
-                if name == b"host":
-                    host = value
-                    if value not in self._ours and not self._knows(value):
-                        app = self._keep_out(scope)
-                elif name == b"origin":
-                    origin = value
-            if origin is not None and app is self._app:
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            host = headers.get(b"host", b"")
+            if host not in self._ours and not self._knows(host):
+                app = self._keep_out(scope)
+            elif (origin := headers.get(b"origin")) is not None:
                 app = self._for_page(scope, origin, host)
         await app(scope, receive, send)
 
