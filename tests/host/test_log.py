@@ -224,4 +224,4 @@ def test_the_bytes_of_what_is_gone_count_no_more(monkeypatch: pytest.MonkeyPatch
     assert {at: len(kept) for at, kept in logs.previews("run_9").items()} == {1: 2, 3: 1}
     for at in range(10):
         logs.forget(f"run_{at}")
-    assert logs._size == 0
+    assert logs.size == 0

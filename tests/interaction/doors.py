@@ -278,10 +278,10 @@ class Remembering(MemoryJournal):
         self.runs: list[str] = []
         self._awaited: defaultdict[type, asyncio.Event] = defaultdict(asyncio.Event)
 
-    def append(self, run: str, events: Sequence[Event]) -> None:
+    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         if run not in self.runs:
             self.runs.append(run)
-        super().append(run, events)
+        super().append(run, events, size)
         for event in events:
             self._awaited[type(event)].set()
 

@@ -606,8 +606,8 @@ class Committing(Remembering):
         self._taken: list[tuple[str, str]] = []
         self.commits: list[list[tuple[str, str]]] = []
 
-    def append(self, run: str, events: Sequence[Event]) -> None:
-        super().append(run, events)
+    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
+        super().append(run, events, size)
         self._taken += [(run, type(event).__name__) for event in events if type(event) not in PREVIEWS]
 
     async def barrier(self, run: str) -> None:

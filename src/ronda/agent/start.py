@@ -186,9 +186,10 @@ class Start:
             session=options.get("session", ""),
             owner=options.get("owner", ""),
         )
+        run = Run(start)
         if (journal := options.get("journal")) is not None:
-            journal.append(start.run, [start])
-        return Run(start)
+            journal.append(run.id, [start], run.size)
+        return run
 
     async def drive(self) -> None:
         """Drive the run to its end, or until it waits."""

@@ -74,6 +74,7 @@ from ronda.core.events import (
 )
 from ronda.core.obligations import is_met
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
+from ronda.core.sizes import LARGE, SMALL, event_size
 from ronda.core.sorting import sort_out
 from ronda.core.state import RunState
 from ronda.errors import ProtocolError
@@ -91,6 +92,8 @@ class Run(RunState):
             raise ProtocolError(f"run {self.id} has ended; {type(event).__name__} cannot follow")
         if self._is_timed:
             self._count_time(event)
+        if type(event) not in SMALL:
+            self.size += event_size(event, LARGE)
         match event:
             case ModelFinished():
                 self._recoveries = 0

@@ -1,7 +1,7 @@
 """How large turns and events are, roughly, for those who bound memory or time.
 
 The one measure: the characters of all texts, and a little for every part, since there may be many that say nothing. Things are
-looked at, never encoded: this is asked of every turn and every event, and most are small.
+looked at, never encoded, and facts are looked at once, when they are applied (`RunState.size`): most are small.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.parts import (
+    NULL,
     AssistantPart,
     Audio,
     File,
@@ -51,11 +52,12 @@ from ronda.core.parts import (
     Video,
 )
 
+LARGE: Final = 64 << 20  # what need not be counted any further
 PART: Final = 256  # what a part counts beside its text: to write it down takes as long as this many characters
 
 
 def turns_size(turns: Iterable[Turn], most: int) -> int:
-    """Of a conversation; counted until it is more than `most`. In one piece, since it is asked in every round."""
+    """Of a conversation; counted until it is more than `most`. In one piece, since it is asked of every turn."""
     size = 0
     for turn in turns:
         if isinstance(turn, ToolTurn):
@@ -97,19 +99,34 @@ def _part_size(part: UserPart | AssistantPart) -> int:
             assert_never(part)
 
 
+def start_size(start: RunStarted, most: int) -> int:
+    size = turns_size(start.turns, most)
+    for tool in start.plan.tools:
+        size += memoryview(tool.parameters).nbytes
+    return size
+
+
+def _result_size(event: ToolFinished) -> int:
+    result = event.result
+    size = PART + len(result.content)
+    if event.details is not NULL:
+        size += memoryview(event.details).nbytes
+    if result.attachments or event.files:
+        size += sum(map(_part_size, (*result.attachments, *event.files)))
+    return size
+
+
 def event_size(event: Event, most: int) -> int:
     """Of an event; that of a conversation is counted until it is more than `most`."""
     match event:
-        case ToolFinished(result=result, details=details, files=files):
-            parts = sum(map(_part_size, (*result.attachments, *files)))
-            return PART + len(result.content) + memoryview(details).nbytes + parts
-        case ModelFinished(turn=turn) | ModelInterrupted(turn=turn) | Steered(turn=turn):
+        case ModelFinished():
+            return turns_size((event.turn,), most)
+        case ToolFinished():
+            return _result_size(event)
+        case RunStarted():
+            return start_size(event, most)
+        case ModelInterrupted(turn=turn) | Steered(turn=turn):
             return turns_size((turn,), most)
-        case RunStarted(turns=turns, plan=plan):
-            size = turns_size(turns, most)
-            for tool in plan.tools:
-                size += memoryview(tool.parameters).nbytes
-            return size
         case TextDelta(text=text) | ReasoningDelta(text=text) | RefusalDelta(text=text) | ToolProgressed(text=text):
             return len(text)
         case CallDelta(arguments=arguments):
@@ -131,16 +148,8 @@ def event_size(event: Event, most: int) -> int:
 
 
 def events_size(events: Iterable[Event], most: int) -> int:
-    """Of several events, such as those of a commit. The usual ones are looked at here: this is asked in every round."""
-    size = 0
-    for event in events:
-        if type(event) in SMALL:
-            continue
-        if isinstance(event, ModelFinished):
-            size += turns_size((event.turn,), most)
-        else:
-            size += event_size(event, most)
-    return size
+    """Of several events of a run that nobody has at hand."""
+    return sum([event_size(event, most) for event in events])
 
 
 # Facts that are small, and many.

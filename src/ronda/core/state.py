@@ -14,6 +14,7 @@ from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
 from ronda.core.patience import Patience
 from ronda.core.plan import Plan, ToolSpec
+from ronda.core.sizes import LARGE, start_size
 
 
 def question_id(run: str, number: int) -> str:
@@ -47,6 +48,7 @@ class RunState:
         "questions_asked",
         "round",
         "runs_tools",
+        "size",
         "start",
         "steered",
         "tool_calls",
@@ -65,6 +67,7 @@ class RunState:
         self.runs_tools = plan.runs_tools
         self._talk = Conversation(start.turns, plan.context_budget)
         self.turns: list[Turn] = self._talk.turns
+        self.size = start_size(start, LARGE)  # of all facts, as `sizes` counts
         self.round = 0  # of the next model call
         self.tool_rounds = 0
         self.tool_calls = 0

@@ -89,7 +89,9 @@ async def drive(
     asked before every step, for those who cannot wait for the next await. With `at_once` a model call is told of before it
     is made, also where nobody is shown previews.
     """
-    driver = Driver(run, provider, tools, emit, barrier, exclusive, now, jitter, sleep)
+    driver = Driver(run, provider, tools, emit, barrier)
+    driver.exclusive = exclusive
+    driver.now, driver.jitter, driver.sleep = now, jitter, sleep
     driver.steering = steering
     driver.inbox = inbox
     driver.guardrails = guardrails

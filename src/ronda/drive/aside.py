@@ -26,7 +26,8 @@ LIGHT_TURNS: Final = 200
 LIGHT_BYTES: Final = 256 * 1024
 LIGHT_SCHEMAS: Final = 32 * 1024  # bytes of the tools' schemas: some providers take them in another form only
 
-_SEEN: Final = "turns that were looked at"
+_SEEN: Final = "what was written"
+_NOTHING: Final = (0, 0)
 
 
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -50,12 +51,12 @@ def is_heavy(turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> bool:
 
 
 async def written(request: ModelRequest, write: Callable[[], bytes]) -> bytes:
-    """The bytes of a model call. What an earlier round has written is not looked at again."""
-    turns, scratch = request.turns, request.scratch
-    seen: int = scratch.get(_SEEN, 0)
-    scratch[_SEEN] = len(turns)
-    if 0 < seen <= len(turns):
-        heavy = len(turns) - seen > LIGHT_TURNS or turns_size(turns[seen:], LIGHT_BYTES) > LIGHT_BYTES
+    """The bytes of a model call. What an earlier round has written is written already."""
+    turns, size, scratch = request.turns, request.size, request.scratch
+    turns_before, size_before = scratch.get(_SEEN, _NOTHING)
+    scratch[_SEEN] = len(turns), size
+    if not turns_before or turns_before > len(turns):  # the first, or what was written does not hold any more
+        heavy = is_heavy(turns, request.tools) if size > LIGHT_SCHEMAS else len(turns) > LIGHT_TURNS
     else:
-        heavy = is_heavy(turns, request.tools)
+        heavy = len(turns) - turns_before > LIGHT_TURNS or size - size_before > LIGHT_BYTES
     return await aside(write) if heavy else write()

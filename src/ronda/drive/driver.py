@@ -7,6 +7,8 @@ a tenth to a fifth of a whole round.
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, assert_never
 
@@ -48,70 +50,33 @@ from ronda.errors import BadRequest, ProtocolError, UpstreamError
 
 
 class Driver:
-    __slots__ = (
-        "at_once",
-        "barrier",
-        "call_ids",
-        "emit",
-        "exclusive",
-        "guardrails",
-        "inbox",
-        "is_cancelled",
-        "is_strict",
-        "jitter",
-        "loop",
-        "now",
-        "pending",
-        "progressed",
-        "provider",
-        "room",
-        "run",
-        "scratch",
-        "shown",
-        "sleep",
-        "start_child",
-        "steering",
-        "summarize",
-        "tools",
-        "turns",
-        "warned",
-        "why_stopped",
-        "workspace",
-    )
+    # What a run may be driven with besides; most have none of it.
+    exclusive: Exclusive | None = None
+    steering: Steering | None = None
+    inbox: Inbox | None = None
+    guardrails: Guardrails | None = None
+    summarize: Summarize | None = None
+    is_cancelled: Callable[[], bool] | None = None
+    start_child: StartChild | None = None
+    room: Wait | None = None
+    why_stopped: Callable[[], WhyStopped] | None = None
+    workspace: str | None = None
+    at_once = False
+    call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
+    # Clock, chance and time, for those who test.
+    now: Callable[[], float] = staticmethod(time.time)
+    jitter: Callable[[], float] = staticmethod(random.random)
+    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
 
     def __init__(
-        self,
-        run: Run,
-        provider: Provider,
-        tools: Mapping[str, Tool],
-        emit: Emit,
-        barrier: Barrier | None,
-        exclusive: Exclusive | None,
-        now: Callable[[], float],
-        jitter: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
+        self, run: Run, provider: Provider, tools: Mapping[str, Tool], emit: Emit, barrier: Barrier | None
     ) -> None:
         self.run = run
         self.provider = provider
         self.tools = tools
         self.emit = emit
         self.barrier = barrier
-        self.exclusive = exclusive
-        self.now = now
-        self.jitter = jitter
-        self.sleep = sleep
-        self.steering: Steering | None = None
-        self.inbox: Inbox | None = None
-        self.guardrails: Guardrails | None = None
-        self.summarize: Summarize | None = None
-        self.is_cancelled: Callable[[], bool] | None = None
-        self.start_child: StartChild | None = None
-        self.room: Wait | None = None
-        self.why_stopped: Callable[[], WhyStopped] | None = None
-        self.workspace: str | None = None
-        self.at_once = False
         self.pending: list[Event] = []
-        self.call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
         self.shown: list[Preview] = []  # of the model call under way: what is kept of it if it breaks off
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
@@ -251,7 +216,7 @@ class Driver:
         stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
         most = plan.limits.answer_bytes
         request = ModelRequest(
-            turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, self.room
+            turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, run.size, self.room
         )
         try:
             finished = await self._try(request, started)

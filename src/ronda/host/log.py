@@ -68,12 +68,6 @@ class _Cursor:
         self.taken = taken
         self.waiter: asyncio.Future[None] | None = None
 
-    def wake(self) -> None:
-        if (waiter := self.waiter) is not None:
-            self.waiter = None
-            if not waiter.done():
-                waiter.set_result(None)
-
 
 class _Kept:
     """Previews by the fact they came after. What is dropped is only counted."""
@@ -139,34 +133,39 @@ class Log:
 
     # ---- what happens ------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Sequence[Event]) -> bool:
-        """Take a run's next events: all facts, or all previews. False if every follower is far behind."""
-        if type(batch[0]) not in PREVIEWS:
-            self._append_facts(cast("Sequence[Fact]", batch))
-            return True
-        self._since += cast("Sequence[Preview]", batch)
-        size = size_of(batch)
+    def show(self, batch: Sequence[Preview]) -> bool:
+        """Take a run's next previews. False if every follower is far behind."""
+        self._since += batch
+        size = EVENT_BYTES * len(batch)
+        for preview in batch:
+            size += len(preview.text) if type(preview) is TextDelta else event_size(preview, KEPT_BYTES)
         self._open_bytes += size
-        if self._logs is not None:
-            self._logs.grow(size)
+        if (logs := self._logs) is not None:
+            logs.size += size
+            if logs.size > KEPT_BYTES:
+                logs.drop()
         if not self._cursors:
             return True
         self._size += size
         self._wake()
         return self.has_room
 
-    def _append_facts(self, batch: Sequence[Fact]) -> None:
+    def append(self, batch: Sequence[Event], size: int | None = None) -> bool:
+        """Take a run's next events: all previews, or all facts, and how large these are where that is known."""
+        if type(batch[0]) in PREVIEWS:
+            return self.show(cast("Sequence[Preview]", batch))
         if self._since:
             self._kept.after[len(self.facts) - 1] = self._since
             self._since = []
-        self.facts += batch
+        self.facts += cast("Sequence[Fact]", batch)
         if self._open_bytes and any(type(fact) is ModelStarted or type(fact) is RunFinished for fact in batch):
             self._kept.bytes += self._open_bytes
             self._kept.upto = len(self.facts) - 1
             self._open_bytes = 0
         if self._cursors:
-            self._size += size_of(batch)
+            self._size += size_of(batch) if size is None else EVENT_BYTES * len(batch) + size
             self._wake()
+        return True
 
     def close(self, *, is_broken: bool = False) -> None:
         """Nothing more will come."""
@@ -180,7 +179,10 @@ class Log:
 
     def _wake(self) -> None:
         for cursor in self._cursors:
-            cursor.wake()
+            if (waiter := cursor.waiter) is not None:
+                cursor.waiter = None
+                if not waiter.done():
+                    waiter.set_result(None)
 
     # ---- who is behind -----------------------------------------------------------------------------------------------
 
@@ -239,11 +241,14 @@ class Follower:
     def pull(self) -> list[Event]:
         """What comes next, about 64 kB of it at the most; empty if there is nothing yet. Raises FellBehind."""
         log, cursor = self._log, self._cursor
-        is_all = log._size - cursor.taken <= PULL_BYTES
+        behind = log._size - cursor.taken
+        if not behind:
+            return []
+        is_all = behind <= PULL_BYTES
         if (
             is_all and self._fact == len(log.facts) - 1
         ):  # nearly always: some more of the round under way, which is kept
-            latest: list[Event] = [*log._since[self._preview :]]
+            latest: list[Event] = log._since[self._preview :]  # type: ignore[assignment]  # read, never written to
             self._preview += len(latest)
             cursor.taken = log._size
             if log._room is not None:
@@ -316,7 +321,7 @@ class Logs:
     the rest. Finished runs go first, the oldest before others; then rounds that are over of the run that has the most."""
 
     def __init__(self) -> None:
-        self._size = 0
+        self.size = 0
         self._live: dict[str, _Kept] = {}
         self._over: dict[str, _Kept] = {}  # the oldest first
 
@@ -330,9 +335,9 @@ class Logs:
         found = self._over.get(run)
         return {} if found is None else found.after
 
-    def grow(self, size: int) -> None:
-        self._size += size
-        while self._size > KEPT_BYTES and self._drop_some():
+    def drop(self) -> None:
+        """Keep to the bound."""
+        while self.size > KEPT_BYTES and self._drop_some():
             pass
 
     def _drop_some(self) -> bool:
@@ -342,7 +347,7 @@ class Logs:
         largest = max(self._live.values(), key=attrgetter("bytes"), default=None)
         if largest is None or not largest.bytes:
             return False  # all of it is of rounds under way
-        self._size -= largest.drop()
+        self.size -= largest.drop()
         return True
 
     def closed(self, log: Log, kept: _Kept, left: int) -> None:
@@ -350,9 +355,9 @@ class Logs:
         start = log.facts[0]
         assert type(start) is RunStarted
         self._live.pop(start.run, None)
-        self._size -= left
+        self.size -= left
         if log.is_broken or not kept.after:
-            self._size -= kept.bytes
+            self.size -= kept.bytes
             return
         self._over[start.run] = kept
         if len(self._over) > KEPT_RUNS:
@@ -361,4 +366,4 @@ class Logs:
     def forget(self, run: str) -> None:
         """Keep nothing of a run that is over."""
         if (found := self._over.pop(run, None)) is not None:
-            self._size -= found.drop()
+            self.size -= found.drop()

@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 from weakref import WeakValueDictionary
 
-from ronda.core.events import PREVIEWS, Asked, Event, RunFinished
+from ronda.core.events import PREVIEWS, Asked, Event, Preview, RunFinished
 from ronda.drive import (
     Exclusive,
     Inbox,
@@ -27,8 +27,8 @@ from ronda.drive import (
     ToolContext,
     ToolOutput,
     WhyStopped,
-    drive,
 )
+from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.trace.run import RunSpans, run_spans
@@ -122,32 +122,24 @@ class Host:
 class LiveRun:
     """Whoever makes one sets what the run is driven with beside model and tools."""
 
-    __slots__ = (
-        "_end",
-        "_host",
-        "_taps",
-        "_why",
-        "approver",
-        "before_end",
-        "cancel_was_asked",
-        "error",
-        "exclusive",
-        "facts",
-        "family",
-        "guardrails",
-        "inbox",
-        "is_cancelled",
-        "journal",
-        "log",
-        "provider",
-        "run",
-        "start_child_of",
-        "steering",
-        "summarize",
-        "task",
-        "tools",
-        "workspace",
-    )
+    # Of most runs these stay as they are.
+    task: asyncio.Task[Any] | None = None  # while it is driven
+    error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
+    cancel_was_asked = False  # through another request than its own
+    facts = 1  # how many there are, with RunStarted: where a child goes on from
+    inbox: Inbox | None = None  # None: nobody can answer while it is driven
+    approver: Approver | None = None
+    guardrails: Guardrails | None = None
+    steering: Steering | None = None
+    summarize: Summarize | None = None
+    exclusive: Exclusive | None = None
+    is_cancelled: Callable[[], bool] | None = None
+    start_child_of: StartChildOf | None = None
+    workspace: str | None = None  # a folder for its tools
+    family: Any = None  # what its children share; theirs to know
+    before_end: Callable[[LiveRun], Awaitable[None]] | None = None  # what is to be kept with its end, or not at all
+    _end: Sequence[Event] | None = None  # what is shown once it is kept
+    _why: WhyStopped = "cancelled"  # if it is stopped
 
     def __init__(
         self,
@@ -163,27 +155,9 @@ class LiveRun:
         self.tools = tools
         self.journal = journal
         self.log = None if host is None else host.logs.open(run.start)
-        self.task: asyncio.Task[Any] | None = None  # while it is driven
-        self.error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
-        self.cancel_was_asked = False  # through another request than its own
-        self.facts = 1  # how many there are, with RunStarted: where a child goes on from
-        self.inbox: Inbox | None = None  # None: nobody can answer while it is driven
-        self.approver: Approver | None = None
-        self.guardrails: Guardrails | None = None
-        self.steering: Steering | None = None
-        self.summarize: Summarize | None = None
-        self.exclusive: Exclusive | None = None
-        self.is_cancelled: Callable[[], bool] | None = None
-        self.start_child_of: StartChildOf | None = None
-        self.workspace: str | None = None  # a folder for its tools
-        self.family: Any = None  # what its children share; theirs to know
-        self.before_end: Callable[[LiveRun], Awaitable[None]] | None = (
-            None  # what is to be kept with its end, or not at all
-        )
         self._host = host
         self._taps = taps
-        self._end: Sequence[Event] | None = None  # what is shown once it is kept
-        self._why: WhyStopped = "cancelled"  # if it is stopped
+        self._size = run.size  # of what was told
 
     def add_tap(self, tap: Tap) -> None:
         self._taps = (*self._taps, tap)
@@ -256,26 +230,39 @@ class LiveRun:
         return "waiting" if run.ended is None else "finished"
 
     def _drive(self, spans: RunSpans | None) -> Awaitable[None]:
-        driving = partial(
-            drive,
+        if spans is not None:
+            self._taps = (spans.take, *self._taps)
+        if self.approver is None:
+            return self._driver(spans).drive()
+        return self.approver.drive(partial(self._drive_once, spans))
+
+    async def _drive_once(self, spans: RunSpans | None, is_cancelled: Callable[[], bool] | None = None) -> None:
+        driver = self._driver(spans)
+        if is_cancelled is not None:
+            driver.is_cancelled = is_cancelled
+        await driver.drive()
+
+    def _driver(self, spans: RunSpans | None) -> Driver:
+        is_told = self.journal is not None or self.log is not None or bool(self._taps)
+        driver = Driver(
             self.run,
-            provider=self.provider,
-            tools=self.tools if spans is None else spans.around(self.tools),
-            emit=self._emitter(spans),
-            barrier=None if self.journal is None else self._barrier,
-            exclusive=self.exclusive,
-            steering=self.steering,
-            guardrails=self.guardrails,
-            summarize=self.summarize,
-            is_cancelled=self.is_cancelled,
-            start_child=None if self.start_child_of is None else self._start_child,
-            room=None if self.log is None else self.log.room,
-            why_stopped=self._why_stopped,
-            inbox=self.inbox,
-            workspace=self.workspace,
-            at_once=spans is not None,
+            self.provider,
+            self.tools if spans is None else spans.around(self.tools),
+            self._emit if is_told else _to_nobody,
+            None if self.journal is None else self._barrier,
         )
-        return driving() if self.approver is None else self.approver.drive(driving)
+        driver.exclusive = self.exclusive
+        driver.steering = self.steering
+        driver.guardrails = self.guardrails
+        driver.summarize = self.summarize
+        driver.is_cancelled = self.is_cancelled
+        driver.start_child = None if self.start_child_of is None else self._start_child
+        driver.room = None if self.log is None else self.log.room
+        driver.why_stopped = self._why_stopped
+        driver.inbox = self.inbox
+        driver.workspace = self.workspace
+        driver.at_once = spans is not None
+        return driver
 
     def send(self, message: Message) -> None:
         """To the run while it is driven: an answer, or what the model is to hear. Raises what is wrong with an answer."""
@@ -333,27 +320,26 @@ class LiveRun:
 
     # ---- telling -----------------------------------------------------------------------------------------------------
 
-    def _emitter(self, spans: RunSpans | None) -> Callable[[list[Event]], bool | None]:
-        if spans is not None:
-            self._taps = (spans.take, *self._taps)
-        if self.journal is None and self.log is None and not self._taps:
-            return _to_nobody
-        return self._emit
-
     def _emit(self, batch: list[Event]) -> bool | None:
-        if type(batch[0]) not in PREVIEWS:
-            self.facts += len(batch)
-        if self.journal is not None and (self.run.ended is None or self.before_end is None):
-            self.journal.append(self.run.id, batch)
+        log = self.log
+        if type(batch[0]) in PREVIEWS:
+            for tap in self._taps:
+                tap(batch)
+            return None if log is None else log.show(cast("list[Preview]", batch))
+        run, journal = self.run, self.journal
+        self.facts += len(batch)
+        is_end = run.ended is not None
+        if journal is not None and not (is_end and self.before_end is not None):
+            journal.append(run.id, batch, run.size - self._size)
         for tap in self._taps:
             tap(batch)
-        log = self.log
-        if log is None:
-            return None
-        if self.run.ended is not None and self.journal is not None:
-            self._end = batch
-            return None
-        return log.append(batch)
+        if log is not None:
+            if is_end and journal is not None:
+                self._end = batch
+            else:
+                log.append(batch, run.size - self._size)
+        self._size = run.size
+        return None
 
     async def _barrier(self) -> None:
         if self._end is not None and self.before_end is not None:

@@ -60,8 +60,11 @@ class RunPage(Struct, frozen=True):
 
 
 class Journal(Protocol):
-    def append(self, run: str, events: Sequence[Event]) -> None:
-        """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted."""
+    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
+        """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted.
+
+        `size` is how large they are as `core.sizes` counts, from whoever knows.
+        """
 
     async def barrier(self, run: str) -> None:
         """Return once everything appended to this run is kept. Raises what went wrong with keeping it."""

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 
 from ronda.core.events import Event
-from ronda.core.sizes import events_size
 from ronda.errors import RondaError
 from ronda.journal.rows import LARGE_VALUE, RowWriter
 from ronda.journal.upkeep import Upkeep
@@ -49,6 +48,7 @@ class Held:
         "next",
         "pending",
         "released",
+        "size",
         "told",
         "waiting",
         "was_waiting",
@@ -59,6 +59,7 @@ class Held:
         self.key = key  # 0: not in the database yet
         self.next = next  # the number of the first pending event
         self.pending: list[Event] = []
+        self.size = 0  # of the pending events, as `core.sizes` counts
         self.expected: list[tuple[str, str]] = []
         self.dirty = False
         self.finished = False
@@ -88,13 +89,14 @@ class _Portion:
         self.key = held.key
         self.events, held.pending = held.pending, []
         self.expected, held.expected = held.expected, []
-        self.size = events_size(self.events, LARGE)
+        self.size, held.size = held.size, 0
         self.is_let_go = held.released and not held.finished
         self.error: RondaError | None = None  # it cannot be written
 
     def put_back(self) -> None:
         held = self.held
         held.pending = self.events + held.pending
+        held.size += self.size
         held.expected = self.expected + held.expected
 
 
@@ -314,6 +316,7 @@ class Commits:
     def _fail(self, held: Held, error: RondaError) -> None:
         held.error = error
         held.pending = []
+        held.size = 0
         held.expected = []
         held.dirty = False
         held.finished = False

@@ -42,7 +42,7 @@ class MemoryJournal:
         self._calls: dict[tuple[str, str], str] = {}
         self._count = 0
 
-    def append(self, run: str, events: Sequence[Event]) -> None:
+    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         if not events or type(events[0]) in PREVIEWS:
             return
         kept = self._runs.get(run)

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
+from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunState, Unfinished
-from ronda.journal.commits import RETRY_LOCKED, Commits, Held
+from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
 from ronda.journal.prune import forget
 from ronda.journal.rows import MIGRATIONS, RowWriter, find, list_runs
 from ronda.journal.upkeep import Upkeep
@@ -89,7 +90,7 @@ class SqliteJournal:
 
     # ---- the journal -------------------------------------------------------------------------------------------------
 
-    def append(self, run: str, events: Sequence[Event]) -> None:
+    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         if not events or (first := type(events[0])) in PREVIEWS:
             return
         held = self._held.get(run)
@@ -102,6 +103,7 @@ class SqliteJournal:
         if held.error is not None:
             return
         held.pending += events
+        held.size += events_size(events, LARGE) if size is None else size
         if type(events[-1]) is RunFinished:
             held.finished = True
         if not held.dirty:

@@ -88,6 +88,7 @@ class Cycle(RequestResponseCycle):
     async def receive(self) -> ASGIReceiveEvent:
         if self.more_body or not self.body or self.waiting_for_100_continue or self.disconnected:
             return await super().receive()
+        self.flow.resume_reading()  # or nobody would notice that the client leaves
         self.message_event.clear()  # the body is here, and all of it
         body, self.body = self.body, bytearray()
         return {"type": "http.request", "body": bytes(body), "more_body": False}

@@ -179,25 +179,26 @@ class EventStream:
 
     def _write(self) -> bytes:
         """What has happened since the last time, as much as is pulled at once."""
-        written: list[bytes] = []
-        for sibling, follower in enumerate(self._followers):
-            if follower is None:
-                continue
-            try:
-                events = follower.pull()
-            except FellBehind as error:
-                written.append(self._writer.feed(sibling, [RunFinished("failed", message=str(error))]))
-                self._end(sibling, follower)
-                continue
-            if events:
-                written.append(self._writer.feed(sibling, events))
-                if not self._is_open and any(map(_is_shown, events)):
-                    self._is_open = True
-            if follower.is_over:
-                if follower.is_broken:
-                    written.append(self._writer.feed(sibling, [BROKE_DOWN]))
-                self._end(sibling, follower)
-        return written[0] if len(written) == 1 else b"".join(written)
+        if len(self._followers) == 1:
+            follower = self._followers[0]
+            return b"" if follower is None else self._write_of(0, follower)
+        there = [(sibling, follower) for sibling, follower in enumerate(self._followers) if follower is not None]
+        return b"".join([self._write_of(sibling, follower) for sibling, follower in there])
+
+    def _write_of(self, sibling: int, follower: Following) -> bytes:
+        try:
+            events = follower.pull()
+        except FellBehind as error:
+            self._end(sibling, follower)
+            return self._writer.feed(sibling, [RunFinished("failed", message=str(error))])
+        data = self._writer.feed(sibling, events) if events else b""
+        if not self._is_open and any(map(_is_shown, events)):
+            self._is_open = True
+        if follower.is_over:
+            if follower.is_broken:
+                data += self._writer.feed(sibling, [BROKE_DOWN])
+            self._end(sibling, follower)
+        return data
 
     def _end(self, sibling: int, follower: Following) -> None:
         follower.close()

@@ -89,8 +89,9 @@ class Runs:
             outlives,
         )
         journal = self.journal if keep == "stored" else self.memory
-        journal.append(started.run, [started])
-        return self._live(Run(started), provider, offer.handlers, journal)
+        run = Run(started)
+        journal.append(run.id, [started], run.size)
+        return self._live(run, provider, offer.handlers, journal)
 
     def reopened(self, run: Run, provider: Provider, tools: Mapping[str, Tool], events: Sequence[Event]) -> LiveRun:
         """A run that goes on; `events` are all of it, and journaled."""

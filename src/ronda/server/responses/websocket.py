@@ -161,9 +161,7 @@ class Connection:
             if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
         request = Incoming(self._scope, self._until_closed)
-        request.owner = await self._server.auth.owner(
-            request.headers
-        )  # again: a connection may outlast what let it in
+        request.owner = await self._server.auth.owner(request.headers)  # again: a connection may outlast what let it in
         sealer = await self._server.responses.sealer(request.owner)
         rest = {name: raw for name, raw in fields.items() if name != "type"}
         asked = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)

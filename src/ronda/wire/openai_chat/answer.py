@@ -50,6 +50,9 @@ from ronda.wire.showing import (
 _NOTHING: Final[dict[str, Any]] = {}
 # A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
 _NO_TEXT: Final = b'{"content":""}'
+_GOING_ON: Final = (
+    b'data: {%b,"choices":[{"index":%d,"delta":{"content":%%b},"logprobs":null,"finish_reason":null}]}\n\n'
+)
 DONE = b"data: [DONE]\n\n"
 
 
@@ -73,7 +76,7 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
 class ChatAnswer:
     """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
 
-    __slots__ = ("_choices", "_head", "_open", "_options", "_start")
+    __slots__ = ("_choices", "_going_on", "_head", "_open", "_options", "_start")
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._start: RunStarted = runs[0].start
@@ -81,6 +84,7 @@ class ChatAnswer:
         self._choices = [Choice(index, run, whole_calls=self._options.whole_calls) for index, run in enumerate(runs)]
         self._open = len(runs)
         self._head = b""  # of every chunk; written with the first
+        self._going_on: list[bytes] = []  # of each choice: a chunk with more of its text
 
     @property
     def _id(self) -> str:
@@ -100,13 +104,19 @@ class ChatAnswer:
                     encode(self._options.model),
                 )
             )
-        showing = choice.showing
+            head = self._head.replace(b"%", b"%%")
+            self._going_on = [_GOING_ON % (head, place) for place in range(len(self._choices))]
+        showing, spoken = choice.showing, choice.text
         out: list[bytes] = []
         for event in batch:
             if type(event) is TextDelta:
-                if event.text and not showing.holds_text:
-                    showing.text += len(event.text)
-                    out.append(self._content(choice, b"content", choice.text.add(event.text)))
+                if (text := event.text) and not showing.holds_text:
+                    showing.text += len(text)
+                    if spoken.in_round and choice.has_begun:  # nearly all there is: the text goes on
+                        spoken.pieces.append(text)
+                        out.append(self._going_on[index] % encode(text))
+                    else:
+                        out.append(self._content(choice, b"content", spoken.add(text)))
             elif (shown := showing.take(event)) is not None:
                 self._write(choice, shown, out)
         return b"".join(out)

@@ -19,15 +19,15 @@ _PARAGRAPH: Final = "\n\n"
 class Stretch:
     """Text that comes in rounds, each cut into pieces; an empty line stands between two rounds."""
 
-    __slots__ = ("_is_later", "_pieces", "in_round")
+    __slots__ = ("_is_later", "in_round", "pieces")
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
+        self.pieces: list[str] = []
         self._is_later = False  # the next piece begins a round, and others came before it
         self.in_round = False  # this round has said something
 
     def begin_round(self) -> None:
-        self._is_later = bool(self._pieces)
+        self._is_later = bool(self.pieces)
         self.in_round = False
 
     def add(self, text: str) -> str:
@@ -36,12 +36,12 @@ class Stretch:
             self._is_later = False
             text = _PARAGRAPH + text
         self.in_round = True
-        self._pieces.append(text)
+        self.pieces.append(text)
         return text
 
     @property
     def all(self) -> str:
-        return "".join(self._pieces)
+        return "".join(self.pieces)
 
 
 class Choice:
