@@ -7,6 +7,7 @@ import pytest
 
 from ronda.errors import BadRequest
 from ronda.prompty import BadPrompty, Problem, PromptyNotFound, check, load, loads
+from ronda.prompty.validate import validate
 
 
 def written(folder: Path, yaml: str, body: str = "Hi") -> Path:
@@ -208,3 +209,12 @@ def test_check_of_what_is_no_file_is_one_problem(tmp_path: Path) -> None:
     assert check(tmp_path / "no") == [Problem(None, "", f"Prompty file not found: {tmp_path}/no")]
     assert check(tmp_path) == [Problem(None, "", f"{tmp_path} is not a plain file")]
     assert check("a\0b")[0].severity == "error"
+
+
+def test_whether_a_problem_is_a_warning_does_not_depend_on_its_words(tmp_path: Path) -> None:
+    """A connection may be registered where the file is run; an API type that is called so may not."""
+    unknown = written(tmp_path, "model: {id: m, provider: openai, connection: {kind: reference, name: gone}}")
+    assert [(one.field, one.severity) for one in validate(unknown)] == [("model", "warning")]
+
+    wrong = written(tmp_path, "model: {id: m, provider: openai, apiType: is registered}")
+    assert [(one.field, one.severity) for one in validate(wrong)] == [("model.apiType", "error")]

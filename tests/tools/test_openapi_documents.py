@@ -38,6 +38,14 @@ async def test_a_document_is_read_from_a_file_beside_the_agent(api: Api, tmp_pat
     assert list(await tools("./api.yaml", api.url, folder=tmp_path)) == ["getAnother"]
 
 
+async def test_a_key_that_stands_twice_is_refused_whatever_its_words(api: Api, tmp_path: Path) -> None:
+    twice = "  'is not text: write': {}\n"
+    (tmp_path / "api.yaml").write_text(YAML.replace("paths:\n", f"paths:\n{twice}{twice}"))
+
+    with pytest.raises(BadPrompty, match="stands here twice"):
+        await tools("./api.yaml", api.url, folder=tmp_path)
+
+
 async def test_a_document_may_refer_to_files_beside_it(api: Api, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "api.json").write_text(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ronda.errors import BadConfig
 from ronda.prompty.at import At, listed
-from ronda.prompty.errors import BadPrompty
+from ronda.prompty.errors import BadPrompty, ConnectionMissing
 from ronda.prompty.model import Connection, ReferenceConnection
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.report import Report
@@ -39,7 +39,8 @@ def get_connection(name: str) -> Registered:
         found = _registered.get(name)
         known = listed(sorted(_registered))
     if found is None:
-        raise BadPrompty(f"no connection named '{name}' is registered; {f'there are {known}' if known else 'none is'}")
+        there_is = f"there are {known}" if known else "none is"
+        raise ConnectionMissing(f"no connection named '{name}' is registered; {there_is}")
     return found
 
 

@@ -36,6 +36,10 @@ class PromptyNotFound(BadPrompty, FileNotFoundError):
     status_hint = 404
 
 
+class ConnectionMissing(BadPrompty):
+    """A file refers to a connection that is not registered in this process; it may be where the file is run."""
+
+
 class InvokerError(BadConfig):
     """A file asks for a component that nobody registered."""
 

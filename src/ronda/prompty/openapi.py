@@ -140,7 +140,7 @@ def _parse(data: bytes, called: str) -> Json:
     except BadYaml as error:
         raise BadDocument(f"{called} is not YAML that can be read: {error} (line {error.line})") from error
     # Status codes are written as numbers in most documents; as keys they are text all the same.
-    faults = [fault for fault in tree.faults if "is not text: write" not in fault.message]
+    faults = [fault for fault in tree.faults if not fault.is_non_text_key]
     if faults:
         raise BadDocument(f"{called} is not YAML that can be read: {faults[0].message} (line {faults[0].line})")
     return tree.value

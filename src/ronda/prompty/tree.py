@@ -35,9 +35,12 @@ _LARGEST: Final = 2**64
 
 
 class Fault(Struct, frozen=True):
+    """`is_non_text_key`: the key is a number, a boolean or null; it was read as the text that stands there."""
+
     line: int
     place: Place
     message: str
+    is_non_text_key: bool = False
 
 
 class Tree(Struct):
@@ -180,7 +183,8 @@ class _Builder:
         frame.merges = key == "<<" and event.implicit[0]  # in quotes it is a key as any other
         value = self._value(event, line)
         if not isinstance(value, str):
-            self._fault(line, place, f'the key {key or "null"} is not text: write "{key}" in quotes')
+            message = f'the key {key or "null"} is not text: write "{key}" in quotes'
+            self._tree.faults.append(Fault(line, place, message, is_non_text_key=True))
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
         if key in frame.taken and not frame.merges:

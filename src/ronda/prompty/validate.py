@@ -9,6 +9,7 @@ import asyncio
 import difflib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from ronda.errors import RondaError
 from ronda.prompty.check import look, place_of
 from ronda.prompty.children import Children
 from ronda.prompty.components import get_parser, get_renderer
-from ronda.prompty.errors import BadPrompty, InvokerError
+from ronda.prompty.errors import BadPrompty, ConnectionMissing, InvokerError
 from ronda.prompty.load import AnyPath
 from ronda.prompty.model import FunctionTool, OpenApiTool, Prompty, PromptyTool, Tool
 from ronda.prompty.openapi import operations_of
@@ -132,7 +133,8 @@ class _Validation:
         except InvokerError as error:
             return [self._at(("model", "provider"), str(error))]
         except BadPrompty as error:
-            return [_elsewhere(self._at(tuple((error.field or "model").split(".")), str(error)))]
+            place = tuple((error.field or "model").split("."))
+            return [replace(self._at(place, str(error)), severity=_severity(error))]
         except RondaError as error:
             return [self._at(("model",), str(error))]
         return []
@@ -148,7 +150,8 @@ class _Validation:
                 key = {PromptyTool: "path", OpenApiTool: "specification"}.get(type(tool))
                 elsewhere = error.path is not None and error.path != self._prompty.path
                 said = f"{error.where}: {error}" if elsewhere else str(error)
-                problems.append(_elsewhere(self._at(place if key is None else (*place, key), said)))
+                problem = self._at(place if key is None else (*place, key), said)
+                problems.append(replace(problem, severity=_severity(error)))
         return problems
 
     async def _open(self, tool: Tool, children: Children) -> None:
@@ -165,8 +168,6 @@ class _Validation:
                 pass
 
 
-def _elsewhere(problem: Problem) -> Problem:
+def _severity(error: BadPrompty) -> Literal["error", "warning"]:
     """A connection that is not registered here may be where the file is run."""
-    if "is registered" not in problem.message:
-        return problem
-    return Problem(problem.line, problem.field, problem.message, "warning")
+    return "warning" if isinstance(error, ConnectionMissing) else "error"
