@@ -3,8 +3,7 @@
     for piece in invoke_agent("agent.prompty", inputs, stream=True): …
     async for piece in await invoke_agent_async("agent.prompty", inputs, stream=True): …
 
-Text is shown as it arrives until the turn turns out to ask for a tool: from then on nothing of that turn is shown, and what
-was shown of it is withdrawn. The same goes for a turn that broke off and was asked for again. A withdrawn piece says so
+It follows the run's log as fast as it is read: a model whose reader stalls is held back. A withdrawn piece says so
 (`piece.withdrawn`), the stream lists them (`stream.withdrawn`), and `stream.text` is what stands. With `hold=True` nothing
 is shown before it is known to stand.
 """
@@ -16,36 +15,25 @@ import contextvars
 import queue
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
-from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
-from ronda.core.output import final_text
+from ronda.agent.pieces import AnswerText, Piece
 from ronda.core.parts import AssistantTurn
 from ronda.prompty.results import Refused
 from ronda.trace.spans import span
-from ronda.wire.showing import (
-    CallsGrew,
-    Ended,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
 
 if TYPE_CHECKING:
     from typing import Self
 
     from ronda.agent.start import Start
-    from ronda.core.run import Run
+    from ronda.host.log import Follower
 
 Begin = Callable[[], "Awaitable[Start]"]
+
+_AHEAD: Final = 16  # batches of at most 64 kB that wait for whoever reads in another thread
 
 
 def signature_of(span: str) -> str:
@@ -53,121 +41,27 @@ def signature_of(span: str) -> str:
     return "prompty.turn" if span.split()[0] == "turn" else f"ronda.{span}"
 
 
-class _Turn:
-    """What is shown of one turn."""
-
-    __slots__ = ("calls", "pieces", "withdrawn")
-
-    def __init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.calls = False
-        self.withdrawn = False
-
-
-class Piece(str):
-    """A piece of text. `withdrawn` turns true when it was not part of the answer after all."""
-
-    __slots__ = ("_turn",)
-    _turn: _Turn
-
-    def __new__(cls, text: str, turn: _Turn) -> Piece:
-        made = super().__new__(cls, text)
-        made._turn = turn
-        turn.pieces.append(made)
-        return made
-
-    @property
-    def withdrawn(self) -> bool:
-        return self._turn.withdrawn
-
-
-class AnswerText:
-    """Events → the pieces to show now. No clock, no await: the same for every way to read a stream."""
-
-    def __init__(self, hold: bool) -> None:
-        self.hold = hold
-        self.withdrawn: list[Piece] = []
-        self._showing: Showing | None = None
-        self._turn = _Turn()
-        self._held: list[str] = []
-
-    @property
-    def text(self) -> str:
-        return "" if self._turn.withdrawn else "".join(self._turn.pieces)
-
-    def take(self, run: Run, batch: Sequence[Event]) -> list[Piece]:
-        showing = self._showing = self._showing or Showing(run)
-        out: list[Piece] = []
-        for event in batch:
-            if type(event) is TextDelta:
-                if self.hold or showing.holds_text:
-                    self._held.append(event.text)
-                elif not self._turn.calls:
-                    out.append(Piece(event.text, self._turn))
-            elif (shown := showing.take(event)) is not None:
-                self._show(run, shown, out)
-        return out
-
-    def _show(self, run: Run, shown: Shown, out: list[Piece]) -> None:
-        match shown:
-            case CallsGrew():
-                self._turn.calls = True
-                self._withdraw()
-            case TurnClosed(turn=turn):
-                if turn.calls and run.runs_tools:
-                    self._withdraw()
-            case TurnBegan():
-                self._withdraw()  # the turn before was not the answer, whatever it was
-                self._turn = _Turn()
-            case Withdrawn():
-                self._withdraw()
-            case Ended():
-                if shown.failure is None:
-                    out += self._rest(run)
-            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta():
-                pass
-            case TurnBroke() | ToolBegan() | ToolEnded():
-                pass
-            case _:
-                assert_never(shown)
-
-    def _withdraw(self) -> None:
-        self._held = []
-        if self._turn.pieces and not self._turn.withdrawn:
-            self._turn.withdrawn = True
-            self.withdrawn += self._turn.pieces
-
-    def _rest(self, run: Run) -> list[Piece]:
-        """What of the answer was not shown yet: all of it, where it was held or came in one piece."""
-        if run.ended is not None and run.ended.reason == "tool_calls":
-            return []
-        final, shown = final_text(run), self.text
-        if not final.startswith(shown) or self._turn.withdrawn:
-            self._withdraw()
-            self._turn, shown = _Turn(), ""
-        rest = final[len(shown) :]
-        pieces = self._held if "".join(self._held) == rest else [rest]
-        return [Piece(piece, self._turn) for piece in pieces if piece]
-
-
 class PromptyStream:
     """The text of an agent's answer as it comes, for `for` and for `async for`. The run starts with the first piece asked for.
 
-    `result` is the answer when the stream is over. Leaving a `with` block, or `close`, ends the run where it is.
+    `result` is the answer when the stream is over. Leaving a `with` block, or `close`, ends the run where it is; so does
+    forgetting the stream.
     """
 
     def __init__(self, begin: Begin, *, hold: bool = False, name: str = "invoke_agent", inputs: Any = None) -> None:
-        self._begin = begin
-        self._name = name
-        self._inputs = inputs
         self._answer = AnswerText(hold)
-        self._start: Start | None = None
+        self._read = partial(_Reading, begin, self._answer, name, inputs)
+        self._reading: _Reading | None = None  # by `async for`
+        self._thread: _Thread | None = None  # by `for`
+        self._pieces: deque[Piece] = deque()
+        self._result: Any = None
         self._error: BaseException | None = None
         self._over = False
-        self._pieces: deque[Piece] = deque()
-        self._task: asyncio.Task[None] | None = None
-        self._wake: asyncio.Future[None] | None = None
-        self._thread: _Thread | None = None
+
+    def __del__(self) -> None:
+        """Nobody can read on: the run must not wait for it."""
+        if (run := self._reading or self._thread) is not None:
+            run.let_go()
 
     # ---- what there is to know ---------------------------------------------------------------------------------------
 
@@ -186,30 +80,18 @@ class PromptyStream:
         """The answer: its text, or the structured value. Asked for before the stream is over, it says so."""
         if self._error is not None:
             raise self._error
-        if self._start is None or not self._over:
+        if not self._over:
             raise RuntimeError("the stream is not over yet; read it to its end first")
         return self._result
 
-    # ---- the run -----------------------------------------------------------------------------------------------------
-
-    async def _drive(self, show: Callable[[list[Piece]], None]) -> None:
-        with span(self._name, signature=signature_of(self._name), inputs=self._inputs) as emit:
-            start = self._start = await self._begin()
-
-            def take(batch: Sequence[Event]) -> None:
-                if pieces := self._answer.take(start.run, batch):
-                    show(pieces)
-
-            start.live.add_tap(take)
-            await start.drive()
-            with span("PromptyStream", signature="ronda.PromptyStream") as emit_pieces:
-                emit_pieces("result", list(self._answer._turn.pieces))
-            self._result = start.result()
-            last = next((turn for turn in reversed(start.run.turns) if type(turn) is AssistantTurn), None)
-            if last is not None and last.refusal and not last.text:
-                raise Refused(last.refusal)
-            emit("result", self._result)
-            self._over = True
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        """Everything was read. Raises what went wrong, the first time."""
+        if self._over or self._error is not None or task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            self._error = error
+            raise error
+        self._result, self._over = task.result(), True
 
     # ---- async for ---------------------------------------------------------------------------------------------------
 
@@ -217,47 +99,23 @@ class PromptyStream:
         return self
 
     async def __anext__(self) -> Piece:
-        if self._task is None:
+        if self._reading is None:
             if self._thread is not None:
                 raise RuntimeError("this stream is being read by `for`; it cannot be read by `async for` as well")
-            self._task = asyncio.create_task(self._drive(self._take))
-            self._task.add_done_callback(self._ring)
-        while not self._pieces:
-            if self._task.done():
-                await self._end()
-                raise StopAsyncIteration
-            self._wake = asyncio.get_running_loop().create_future()
-            try:
-                await self._wake
-            finally:
-                self._wake = None
-        return self._pieces.popleft()
-
-    async def _end(self) -> None:
-        assert self._task is not None
-        if self._error is not None or self._task.cancelled():
-            return
-        if (error := self._task.exception()) is not None:
-            self._error = error
-            raise error
-
-    def _take(self, pieces: list[Piece]) -> None:
-        self._pieces.extend(pieces)
-        self._ring()
-
-    def _ring(self, _: object = None) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+            self._reading = self._read()
+        if not self._pieces:
+            self._pieces.extend(await self._reading.next())
+        if self._pieces:
+            return self._pieces.popleft()
+        self._end(self._reading.task)
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """End the run, and wait until nothing of it is running."""
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        if self._reading is not None:
+            await self._reading.close()
         elif self._thread is not None:
             await asyncio.to_thread(self.close)
-        if self._task is not None and not self._task.cancelled() and self._error is None:
-            self._task.exception()  # nobody reads on, so nobody is told
 
     async def __aenter__(self) -> Self:
         return self
@@ -274,22 +132,21 @@ class PromptyStream:
 
     def __next__(self) -> Piece:
         if self._thread is None:
-            if self._task is not None:
+            if self._reading is not None:
                 raise RuntimeError("this stream is being read by `async for`; it cannot be read by `for` as well")
-            self._thread = _Thread(self._drive)
+            self._thread = _Thread(self._read)
         if not self._pieces:
             self._pieces.extend(self._thread.next())
         if self._pieces:
             return self._pieces.popleft()
-        if self._error is None and (error := self._thread.error) is not None:
-            self._error = error
-            raise error
+        if (task := self._thread.task) is not None:
+            self._end(task)
         raise StopIteration
 
     def close(self) -> None:
         """End the run, and wait until nothing of it is running."""
         if self._thread is not None:
-            self._thread.stop()
+            self._thread.close()
 
     def __enter__(self) -> Self:
         return self
@@ -300,52 +157,127 @@ class PromptyStream:
         self.close()
 
 
+class _Reading:
+    """A run that is driven in a task of its own, and its one reader. It does not know the stream, which may be forgotten."""
+
+    def __init__(self, begin: Begin, answer: AnswerText, name: str, inputs: Any) -> None:
+        self._begin = begin
+        self._answer = answer
+        self._start: Start | None = None
+        self._follower: Follower | None = None
+        self._has_begun = asyncio.Event()
+        self._was_read = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.task = self._loop.create_task(self._drive(name, inputs))
+        self.task.add_done_callback(_look_at)
+
+    async def _drive(self, name: str, inputs: Any) -> Any:
+        with span(name, signature=signature_of(name), inputs=inputs) as emit:
+            try:
+                start = self._start = await self._begin()
+                self._follower = start.live.follow()
+            finally:
+                self._has_begun.set()
+            await start.drive()
+            await self._was_read.wait()
+            with span("PromptyStream", signature="ronda.PromptyStream") as emit_pieces:
+                emit_pieces("result", self._answer.pieces)
+            result = start.result()
+            last = next((turn for turn in reversed(start.run.turns) if type(turn) is AssistantTurn), None)
+            if last is not None and last.refusal and not last.text:
+                raise Refused(last.refusal)
+            emit("result", result)
+            return result
+
+    async def next(self) -> list[Piece]:
+        """What is to be shown next. Nothing: the run is over."""
+        await self._has_begun.wait()
+        if self._start is not None and (follower := self._follower) is not None:
+            while not follower.is_over:
+                if not (events := follower.pull()):
+                    await follower.wait()
+                elif pieces := self._answer.take(self._start.run, events):
+                    return pieces
+        self._was_read.set()
+        await asyncio.wait([self.task])
+        return []
+
+    async def close(self) -> None:
+        if not self.task.done():
+            self.task.cancel()
+            await asyncio.wait([self.task])
+
+    def let_go(self) -> None:
+        """End the run, from whichever thread, without waiting for it."""
+        if not self.task.done() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.task.cancel)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """What nobody reads is no loose end."""
+    if not task.cancelled():
+        task.exception()
+
+
 class _Thread:
     """A run on an event loop of its own, for those who do not await."""
 
-    def __init__(self, drive: Callable[[Callable[[list[Piece]], None]], Awaitable[None]]) -> None:
-        self.error: BaseException | None = None
+    def __init__(self, read: Callable[[], _Reading]) -> None:
+        self.task: asyncio.Task[Any] | None = None  # that drives the run
         self._arrived: queue.SimpleQueue[list[Piece]] = queue.SimpleQueue()  # an empty batch is the end
         self._lock = threading.Lock()
-        self._stop: Callable[[], object] | None = None
-        self._stopped = False
+        self._work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any], asyncio.Semaphore] | None = None
+        self._is_closed = False
         context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._work, drive), name="ronda-stream", daemon=True)
+        self._thread = threading.Thread(target=context.run, args=(self._run, read), name="ronda-stream", daemon=True)
         self._thread.start()
 
-    def _work(self, drive: Callable[[Callable[[list[Piece]], None]], Awaitable[None]]) -> None:
-        async def work() -> None:
-            loop, task = asyncio.get_running_loop(), asyncio.current_task()
-            assert task is not None
-            with self._lock:
-                self._stop = partial(loop.call_soon_threadsafe, task.cancel)
-                if self._stopped:
-                    return
-            try:
-                await drive(self._arrived.put)
-            finally:
-                with self._lock:
-                    self._stop = None
-
+    def _run(self, read: Callable[[], _Reading]) -> None:
         try:
-            asyncio.run(work())
+            asyncio.run(self._follow(read))
         except asyncio.CancelledError:
             pass  # whoever closed the stream knows
-        except BaseException as error:  # raised again in the thread that reads
-            self.error = error
         finally:
             self._arrived.put([])
+
+    async def _follow(self, read: Callable[[], _Reading]) -> None:
+        task, room = asyncio.current_task(), asyncio.Semaphore(_AHEAD)
+        assert task is not None
+        with self._lock:
+            if self._is_closed:
+                return
+            self._work = asyncio.get_running_loop(), task, room
+        reading = read()
+        self.task = reading.task
+        try:
+            while pieces := await reading.next():
+                await room.acquire()
+                self._arrived.put(pieces)
+        finally:
+            await reading.close()
+            with self._lock:
+                self._work = None
 
     def next(self) -> list[Piece]:
         pieces = self._arrived.get()
         if not pieces:
             self._arrived.put([])  # over stays over
             self._thread.join()
+            return pieces
+        with self._lock:
+            if self._work is not None:
+                loop, _, room = self._work
+                loop.call_soon_threadsafe(room.release)
         return pieces
 
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            if self._stop is not None:
-                self._stop()
+    def close(self) -> None:
+        self.let_go()
         self._thread.join()
+
+    def let_go(self) -> None:
+        """End the run, without waiting for it."""
+        with self._lock:
+            self._is_closed = True
+            if self._work is not None:
+                loop, task, _ = self._work
+                loop.call_soon_threadsafe(task.cancel)

@@ -307,6 +307,23 @@ class Follower:
             log._make_room()
 
 
+class SoleFollower(Follower):
+    """The only one that a run can have: what it has taken is not kept."""
+
+    __slots__ = ()
+
+    def pull(self) -> list[Event]:
+        events, log = super().pull(), self._log
+        if self._fact == len(log.facts) - 1:
+            log._kept.after.clear()
+            del log._since[: self._preview]
+            self._preview = 0
+        elif log._kept.after:
+            for fact in [fact for fact in log._kept.after if fact < self._fact]:
+                del log._kept.after[fact]
+        return events
+
+
 def _within(events: list[Event], most: int) -> list[Event]:
     size = 0
     for at, event in enumerate(events):

@@ -30,7 +30,7 @@ from ronda.drive import (
 )
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
-from ronda.host.log import START, Follower, Log, Logs, Position
+from ronda.host.log import START, Follower, Log, Logs, Position, SoleFollower
 from ronda.trace.run import RunSpans, run_spans
 from ronda.trace.spans import span
 
@@ -172,10 +172,12 @@ class LiveRun:
 
     def follow(self, after: Position | None = START) -> Follower:
         """Everything after this position, which is the run's beginning if it is not given; None: with RunStarted."""
-        if self.log is None:
-            assert self.facts == 1  # what nobody could follow was not kept
-            self.log = Log(self.run.start)
-        return self.log.follow(after)
+        if self.log is not None:
+            return self.log.follow(after)
+        assert self._host is None
+        assert self.facts == 1  # what nobody could follow was not kept
+        self.log = Log(self.run.start)
+        return SoleFollower(self.log, (-1, 0) if after is None else after)
 
     @property
     def followers(self) -> int:
