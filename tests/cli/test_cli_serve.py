@@ -19,6 +19,10 @@ import pytest
 from tests.cli.serving import TOOLS, USER, Served, Started, turn
 from tests.patience import PATIENCE
 
+from ronda.cli.process import CANCEL_SECONDS, CONNECTION_SECONDS
+from ronda.host.run import LAST_SECONDS
+from ronda.server.config import ServerConfig
+
 # Asked to end and did; Ctrl-C, which ends the script around us, too.
 ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGINT: 130}
 BECAUSE = {"role": "tool", "tool_call_id": "u", "content": "because"}
@@ -123,6 +127,12 @@ asyncio.run(main())
 
     assert ended.stderr == "ronda: ended without 1 calls that did not end when they were cancelled\n"
     assert ended.returncode == 3
+
+
+def test_everything_is_over_five_seconds_after_a_signal() -> None:
+    """Each step has its bound, also where a tool does not care; none is taken twice."""
+    for_runs = ServerConfig("script:x").shutdown_seconds + LAST_SECONDS
+    assert for_runs + CONNECTION_SECONDS + CANCEL_SECONDS < 4.8
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 
-from tests.interaction.doors import Door, soon, user
+import pytest
+from tests.interaction.doors import PATIENCE, Door, soon, user
 
 from ronda import tool
 from ronda.host.run import LiveRun
@@ -52,12 +53,16 @@ async def test_nothing_is_kept_of_a_stream_whose_client_left(door: Door) -> None
     assert kept == []
 
 
-async def test_a_server_that_ends_does_not_wait_for_a_tool_that_does_not_care(door: Door) -> None:
+async def test_a_server_that_ends_does_not_wait_for_a_tool_that_does_not_care(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = Gate(cares=False)
     async with soon(), door.serving(ScriptedModel(calls("wait"), says("over")), gate.tool) as served:
         client = asyncio.create_task(served.post(GO))
         await gate.begun.wait()
         await served.server.runs.stop()
+        monkeypatch.setattr("ronda.host.run.LAST_SECONDS", 2 * PATIENCE)
+        await served.server.runs.stop()  # it has had its time
         left = len(served.server.runs.live)
         gate.go_on.set()
         answer = await client

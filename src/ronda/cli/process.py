@@ -21,6 +21,10 @@ log = logging.getLogger("ronda.server")
 _LOOKS_EVERY: Final = 5  # ticks of uvicorn's, a tenth of a second each
 _WARNS_EVERY: Final = 60.0  # seconds
 
+# Whoever ends a server waits for it: with the three seconds for runs, all is over within five.
+CONNECTION_SECONDS: Final = 1  # until what was written to clients must be sent
+CANCEL_SECONDS: Final = 0.2  # until what is cancelled last must have ended
+
 
 class Process(uvicorn.Server):
     def __init__(self, settings: uvicorn.Config, up: Callable[[], None], before_end: Callable[[], Awaitable[None]]):
@@ -122,7 +126,7 @@ def _ends() -> list[signal.Signals]:
     return [signal.SIGINT, signal.SIGTERM, *([hangup] if hangup is not None and cares else [])]
 
 
-async def end_all(code: int, patience: float = 1.0) -> None:
+async def end_all(code: int, patience: float = CANCEL_SECONDS) -> None:
     """End what is still under way. A tool that does not end when it is cancelled would keep the process for ever."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

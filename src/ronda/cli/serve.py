@@ -81,6 +81,7 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
 def http_settings(server: Server) -> uvicorn.Config:
     import uvicorn
 
+    from ronda.cli.process import CONNECTION_SECONDS
     from ronda.server.app import create_app
     from ronda.server.heads import BoundedHeads
     from ronda.server.sockets import BoundedSockets
@@ -98,7 +99,7 @@ def http_settings(server: Server) -> uvicorn.Config:
         access_log=config.access_log,
         # Longer than clients keep an idle connection (httpx and most SDKs: 5 seconds): no request should meet its end.
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=CONNECTION_SECONDS,
         server_header=False,
         date_header=False,
         ws=partial(BoundedSockets, stall_seconds=config.stall_seconds),  # type: ignore[arg-type]  # as above

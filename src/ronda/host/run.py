@@ -55,7 +55,7 @@ class Approver(Protocol):
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
 
 
-_LAST_SECONDS: Final = 1.5  # until runs that were stopped must have said so
+LAST_SECONDS: Final = 0.4  # until runs that were stopped must have said so
 
 
 async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[None]]) -> None:
@@ -83,6 +83,7 @@ class Host:
         self.live: dict[str, LiveRun] = {}
         self.logs = Logs()
         self.is_stopping = False
+        self._left: set[asyncio.Task[Any]] = set()  # what did not care for being stopped
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def exclusive_in(self, owner: str, session: str) -> Callable[[str], AbstractAsyncContextManager[None]]:
@@ -111,12 +112,12 @@ class Host:
         await self._until_over(seconds)
         for live in list(self.live.values()):
             live.stop()
-        await self._until_over(_LAST_SECONDS)
+        self._left = await self._until_over(LAST_SECONDS)
 
-    async def _until_over(self, seconds: float) -> None:
-        tasks = [live.task for live in self.live.values() if live.task is not None]
-        if tasks and seconds > 0:
-            await asyncio.wait(tasks, timeout=seconds)
+    async def _until_over(self, seconds: float) -> set[asyncio.Task[Any]]:
+        """What is still under way then."""
+        tasks = {live.task for live in self.live.values() if live.task is not None} - self._left
+        return (await asyncio.wait(tasks, timeout=seconds))[1] if tasks and seconds > 0 else tasks
 
 
 class LiveRun:
