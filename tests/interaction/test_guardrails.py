@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.patience import soon
+from tests.pipeline.files import scripted
 
 from ronda import Agent, GuardrailResult, Guardrails, Steering, invoke_agent, invoke_agent_async, stream_agent
 from ronda.core.events import Checked, Event, ModelFinished, ModelStarted, RunFinished, TextDelta, ToolStarted
@@ -16,7 +17,7 @@ from ronda.core.run import rebuild
 from ronda.drive import drive
 from ronda.errors import BadRequest, GuardrailError
 from ronda.journal.memory import MemoryJournal
-from ronda.testing import Call, ScriptedModel, calls, says
+from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
 
 YES = GuardrailResult(True)
 
@@ -429,3 +430,19 @@ async def test_a_run_resumed_without_its_guardrails_lets_nothing_through() -> No
         at=events[-1].at,  # type: ignore[union-attr]  # it is a RunFinished
         code="guardrail",
     )
+
+
+@pytest.mark.parametrize("then", [says("hot"), fails("down", 401)], ids=["wrong again", "fails"])
+def test_an_answer_in_the_wrong_form_is_judged_before_it_is_taken_as_it_is(then: Line) -> None:
+    """A file's wish for JSON that a model does not grant ends with the model's words; these, too, pass the guardrail first."""
+    seen: list[str] = []
+
+    def judge(turn: AssistantTurn) -> GuardrailResult:
+        seen.append(turn.text)
+        return GuardrailResult(False, "rude")
+
+    prompty = scripted(ScriptedModel("warm", then), outputs={"degrees": {"kind": "integer", "required": True}})
+    with pytest.raises(GuardrailError, match=r"^Output guardrail denied: rude$"):
+        invoke_agent(prompty, guardrails=Guardrails(output=judge))
+
+    assert seen == ["hot" if then.error is None else "warm"]

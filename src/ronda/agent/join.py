@@ -24,7 +24,7 @@ from ronda.agent.conversation import TURNS, Messages, read_turns
 from ronda.agent.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.agent.start import RunOptions, Start
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
-from ronda.core.events import Checked, Event, ModelFinished
+from ronda.core.events import Event, ModelFinished
 from ronda.core.output import final_text
 from ronda.core.parts import Turn, user
 from ronda.core.plan import ToolSpec
@@ -132,15 +132,12 @@ class FileJob:
         self.once = False
         self.overlay: Tools | None = None
         self.last: ModelFinished | None = None
-        self._rejected: str | None = None
 
     def take(self, batch: Sequence[Event]) -> None:
         """What must be remembered of the run to read its answer."""
         for event in batch:
             if type(event) is ModelFinished:
-                self.last, self._rejected = event, None
-            elif type(event) is Checked and event.stage == "format" and event.problem is not None and self.last:
-                self._rejected = self.last.turn.text
+                self.last = event
 
     def answer(self, run: Run) -> Any:
         with span("process", signature="ronda.prompty.process", inputs={"response": self.last}) as emit:
@@ -154,11 +151,6 @@ class FileJob:
             return list(run.open_calls)
         text = final_text(run)
         return read_structured(text) if self.prompty.outputs else text
-
-    def rescued(self, run: Run) -> str | None:
-        """The words of a model that was asked twice for JSON and gave none: as the specification has it, they are the answer."""
-        has_no_json = run.ended is not None and run.ended.code == "wrong_format"
-        return self._rejected if has_no_json or run.failure is not None else None
 
 
 def _begin(

@@ -103,8 +103,6 @@ class FileRun(Protocol):
 
     def answer(self, run: Run) -> Any: ...
 
-    def rescued(self, run: Run) -> str | None: ...
-
 
 class Start:
     """A run that is about to be driven, and what it is driven with."""
@@ -157,10 +155,10 @@ class Start:
         options: RunOptions,
     ) -> Run:
         agent, file = self.agent, self.file
-        parallel = options.get("parallel_tool_calls", True)
         sampling, given = agent._options, options.get("options")
         if given is not None:
             sampling = read_options(given, sampling)
+        parallel = options.get("parallel_tool_calls", True) and sampling.parallel_tool_calls is not False
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
             tools=tuple([tool.spec for tool in table.values()]),
@@ -171,6 +169,7 @@ class Start:
             parallel=parallel,
             stream=stream or self.on_event is not None,
             format_is_enforced=enforces_format(agent._provider, sampling),
+            format_is_wish=file is not None,  # as the specification has it: what is no JSON is text
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
             context_budget=_budget(options.get("context_budget")),
@@ -219,8 +218,6 @@ class Start:
         if end is None or end.reason in ("cancelled", "interrupted"):
             raise RunCancelled("the run was cancelled", run.turns, run=run.id)
         if end.reason == "failed":
-            if self.file is not None and (said := self.file.rescued(run)) is not None:
-                return said
             raise _failure(run)
         if end.reason == "limit" and run.plan.limits.on_limit == "error":
             raise LimitExceeded(end.message or "the run reached a limit", run.turns, run=run.id)

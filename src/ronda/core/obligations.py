@@ -1,7 +1,7 @@
 """What an answer owes: a call where one is required, JSON where a format is asked for.
 
 An answer that breaks an obligation does not count. The model is asked once more, and told why (the nudge); if that does not
-help, the run fails. A required call binds the first answer only.
+help, the run fails; or takes the answer as it is, where the format is a wish. A required call binds the first answer only.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ class Obligations(Struct, gc=False):
     format: bool
     nudge: str | None = None
     was_asked_again: bool = False
+    rejected: AssistantTurn | None = None  # stands if no better answer is to be had
+
+    @property
+    def takes_any_form(self) -> bool:
+        """The format is a wish, and was asked for as often as it may be."""
+        return self.plan.format_is_wish and (self.was_asked_again or not self.plan.asks_again)
 
     def no_call(self, tools: Iterable[str], instead: Sequence[ToolCall]) -> Finish | None:
         """`instead`: calls of tools that do not exist, or may not be called now."""

@@ -108,6 +108,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     parallel: bool = True
     stream: bool = False  # somebody is watching: ask the provider for deltas
     format_is_enforced: bool = False  # the provider cannot but answer in `options.response_format`
+    format_is_wish: bool = False  # an answer in another form stands, if asking again brings no better one
     on_unknown_tool: Literal["tell", "raise"] = "tell"
     tool_calls: Literal["all", "first"] = "all"
     asks_again: bool = True  # an answer that breaks an obligation is asked for once more before the run fails

@@ -164,6 +164,7 @@ class Run(RunState):
         self._patience.breaks = 0
         self.usage = self.usage + event.usage
         calls = turn.calls
+        self._owed.rejected = None
         if self._owed.call and not self._last and self._breaks_its_word(turn):
             self._reject(self._owed.no_call(self.tools, calls))
             return
@@ -238,6 +239,11 @@ class Run(RunState):
         if event.too_long and self.plan.truncates and self._talk.tighten():
             self.round -= 1  # the same round, with less: what its answer owes it still owes
             self._is_guarded = True
+        elif self._owed.rejected is not None:
+            self._answer = self._owed.rejected
+            self._talk.append(self._answer)
+            self._owed.format = False
+            self._said_unseen = "output" in self.plan.guards
         else:
             self.failure = event
 
@@ -259,7 +265,8 @@ class Run(RunState):
         match event.stage:
             case "format":
                 self._owed.format = False
-                if event.problem is not None:
+                if event.problem is not None and not self._owed.takes_any_form:
+                    self._owed.rejected = self._answer if self.plan.format_is_wish else None
                     self._talk.pop()
                     self._reject(self._owed.not_the_format(event.problem))
             case "input":

@@ -23,7 +23,16 @@ KindHandler: TypeAlias = Callable[..., Any]  # (tool, arguments, agent, inputs) 
 
 
 class Lent(dict[str, Handler]):
-    """Handlers that a run lends to the files it starts: each runs what such a file declares under its name, and adds nothing."""
+    """Handlers that a run lends to the files it starts: each runs what such a file declares under its name, and adds nothing.
+
+    `otherwise` makes a tool of the name of a declared function that nobody else runs.
+    """
+
+    def __init__(
+        self, handlers: Mapping[str, Handler] | None = None, otherwise: Callable[[str], Tool] | None = None
+    ) -> None:
+        super().__init__(handlers or {})
+        self.otherwise = otherwise
 
 
 _lock = threading.Lock()

@@ -59,7 +59,8 @@ async def tools_of(
     given = _by_name(overlay)
     if not prompty.tools and not isinstance(overlay, Lent):
         return {name: as_tool(handler, name) for name, handler in given.items()}
-    making = _Making(prompty, given, dict(inputs or {}))
+    otherwise = overlay.otherwise if isinstance(overlay, Lent) else None
+    making = _Making(prompty, Lent(given, otherwise), dict(inputs or {}))
     table: dict[str, Tool] = {}
     for declared in prompty.tools:
         for tool in await making.tools(declared):
@@ -90,7 +91,7 @@ class _Making:
     def __init__(
         self,
         prompty: Prompty,
-        given: Mapping[str, Handler],
+        given: Lent,
         inputs: Mapping[str, Any],
     ) -> None:
         host = prompty.host or Host()
@@ -98,7 +99,7 @@ class _Making:
         self._given = given
         self._inputs = inputs
         self._roots = host.roots
-        self._children = Children(host.roots, host.env, Lent(given))
+        self._children = Children(host.roots, host.env, given)
         self._taken = {tool.name for tool in prompty.tools} | set(given)
 
     async def tools(self, declared: Declared) -> list[Tool]:
@@ -118,6 +119,8 @@ class _Making:
                 return await self._operations(declared)
             case McpTool():
                 return [self._bound(_McpTool(declared), declared)]
+            case FunctionTool() if self._given.otherwise is not None:
+                return [self._by_handler(declared, self._given.otherwise(declared.name))]
             case _:
                 return [MissingTool(_spec(declared))]
 

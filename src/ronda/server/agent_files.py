@@ -29,7 +29,6 @@ from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import load
 from ronda.prompty.model import Prompty
 from ronda.prompty.prepare import prepared
-from ronda.prompty.registry import Lent
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
@@ -163,12 +162,26 @@ class AgentFiles:
     def _made(self, name: str, prompty: Prompty) -> _Known:
         agent = agent_of(prompty)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
-        served = Served(name, spec, agent.provider, options=agent._options, opener=partial(self._open, prompty))
+        own = prompty.model.options if prompty.model is not None else None
+        served = Served(
+            name,
+            spec,
+            agent.provider,
+            options=agent._options,
+            opener=partial(self._open, prompty),
+            max_tokens=None if own is None else own.max_output_tokens,
+            format_is_wish=True,
+        )
         return _Known(prompty, served)
 
     async def _open(self, prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
+        if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
+            api = prompty.model.api_type
+            raise BadRequest(
+                f"the agent makes one request of the API type '{api}': it has no conversation", param="model"
+            )
         known, begun = begin(prompty, turns, inputs)
-        table = await tools_of(prompty, Lent(self._toolbox.handlers), known)  # lent to its children, too
+        table = await tools_of(prompty, self._toolbox.lent, known)  # lent to its children, too
         here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
         return Opened(begun, here, theirs, alone=True)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
@@ -54,6 +54,8 @@ class Served(Struct, frozen=True):
     options: Options = NO_OPTIONS
     needs: tuple[Need, ...] = ()  # what the server must have for it
     opener: Opener | None = None  # of an agent whose turns and tools depend on the request
+    max_tokens: int | None = None  # of one answer; a request may ask for less
+    format_is_wish: bool = False  # the format of its own options; that of a request is not
 
     @property
     def is_agent(self) -> bool:
@@ -81,7 +83,17 @@ class Served(Struct, frozen=True):
         }
         if "extra" in said:
             said["extra"] = {**self.options.extra, **asked.extra}
-        return msgspec.structs.replace(self.options, **said)
+        options = msgspec.structs.replace(self.options, **said)
+        return options if asked.max_tokens is None else self._limited(options, asked.max_tokens)
+
+    def _limited(self, options: Options, wish: int) -> Options:
+        """With one limit, under whichever names it goes out: the request's, or the agent's if that is less."""
+        limit = wish if self.max_tokens is None else min(wish, self.max_tokens)
+        extra = dict(options.extra)
+        for name in ("max_tokens", "max_completion_tokens"):
+            if name in extra:
+                extra[name] = Raw(b"%d" % limit)
+        return msgspec.structs.replace(options, max_tokens=limit, extra=extra)
 
 
 def beside(declared: tuple[ToolSpec, ...], asked: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:

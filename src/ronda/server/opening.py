@@ -94,6 +94,7 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
         stream=asked.stream or asked.lingers > 0,  # somebody may come to follow it
         # A provider that decodes under the format says so; others are checked when they are done.
         format_is_enforced=enforces_format(served.provider, options),
+        format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
         tool_calls=server.config.tool_calls,
         truncates=asked.truncates,
     )

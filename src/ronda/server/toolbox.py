@@ -13,6 +13,7 @@ import msgspec
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
+from ronda.prompty.registry import Lent
 from ronda.tools.callback import CallbackTool
 from ronda.tools.function import FunctionTool
 from ronda.wire.capabilities import Capability, Need, NotHere
@@ -55,9 +56,22 @@ class Toolbox:
         return [*self._tools, *self._callbacks]
 
     @property
-    def handlers(self) -> dict[str, Tool | Callable[..., Any]]:
-        """Who here runs tools of which names: for agents that declare them."""
-        return {**self._tools}
+    def lent(self) -> Lent:
+        """Who here runs what an agent declares, and what the agents that it starts do."""
+        callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
+        return Lent({**callbacks, **self._tools}, None if self._dispatch_url is None else self._dispatched_by_name)
+
+    def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:
+        return CallbackTool(msgspec.structs.replace(spec, kind="callback", timeout=300.0), function)
+
+    def _dispatched(self, spec: ToolSpec, url: str) -> Tool:
+        from ronda.tools.dispatch import DispatchTool
+
+        return DispatchTool(msgspec.structs.replace(spec, kind="dispatch", timeout=self._dispatch_timeout), url)
+
+    def _dispatched_by_name(self, name: str) -> Tool:
+        assert self._dispatch_url is not None
+        return self._dispatched(ToolSpec(name), self._dispatch_url)
 
     def tools_for(self, need: Need, agents: tuple[Tool, ...] = ()) -> tuple[str, ...]:
         """The names of the tools that do what a request asks for; none where that is not to be had."""
@@ -123,14 +137,13 @@ class Toolbox:
                 handlers[tool.spec.name] = tool
         for spec in declared:
             if (callback := self._callbacks.get(spec.name)) is not None:
-                spec = msgspec.structs.replace(spec, kind="callback", timeout=300.0)
-                handlers[spec.name] = CallbackTool(spec, callback)
+                tool = handlers[spec.name] = self._called_back(spec, callback)
+                specs.append(tool.spec)
             elif self._dispatch_url is not None:
-                from ronda.tools.dispatch import DispatchTool
-
-                spec = msgspec.structs.replace(spec, kind="dispatch", timeout=self._dispatch_timeout)
-                handlers[spec.name] = DispatchTool(spec, self._dispatch_url)
-            specs.append(spec)
+                tool = handlers[spec.name] = self._dispatched(spec, self._dispatch_url)
+                specs.append(tool.spec)
+            else:
+                specs.append(spec)
         # The server's first, always in the same order, so that prompt caches hold.
         stand_ins = {need.called: found for need in needs if (found := self.tools_for(need, agents))}
         return Offer((*(() if alone else self._specs), *specs), handlers, stand_ins)
