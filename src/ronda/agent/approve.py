@@ -94,7 +94,7 @@ class Approver:
             if self._asking:
                 await asyncio.wait(self._asking.values())
 
-    async def _answer(self) -> None:
+    async def _answer(self) -> bool:
         """Until there is an answer, or a question's time is up. Raises what the callback raised."""
         asking = self._asking.values()
         ends = [question.expires_at for question in self._run.questions if question.expires_at]
@@ -104,6 +104,7 @@ class Approver:
             for task in asking:
                 if task.done():
                     task.result()
+        return True
 
     def _ask(self, question: Asked) -> None:
         if question.id not in self._asking:

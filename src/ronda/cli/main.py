@@ -269,7 +269,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--approval-timeout",
         type=float,
         metavar="N",
-        help="seconds in which somebody must answer a run's question; then it counts as a no (default 600)",
+        help="seconds that an answer waits for somebody to decide about a call; then it ends, and the run waits (default 600)",
+    )
+    parser.add_argument(
+        "--approval-days",
+        type=float,
+        metavar="N",
+        help="days that a run's question stays open; then it counts as a no (default 7)",
     )
     parser.add_argument(
         "--stall-seconds",

@@ -67,15 +67,17 @@ def _check(config: ServerConfig) -> None:
         raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
     for name in (
         "approval_timeout",
+        "approval_days",
         "tool_dispatch_timeout",
         "max_run_seconds",
         "header_seconds",
         "body_seconds",
         "stall_seconds",
     ):
-        seconds = getattr(config, name)
-        if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
-            raise BadConfig(f"--{name.replace('_', '-')} is {seconds:g}; it must be more than 0 seconds")
+        value = getattr(config, name)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            unit = "days" if name == "approval_days" else "seconds"
+            raise BadConfig(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}")
     _check_local_sizes(config)
     if config.max_answer_bytes < 1:
         raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")

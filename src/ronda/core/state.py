@@ -116,6 +116,11 @@ class RunState:
         calls = self._calls
         return bool(calls.questions) and not calls.running and not calls.todo(self.plan, self.tools)
 
+    @property
+    def outlives(self) -> bool:
+        """Whether it goes on when its client, or the process that drives it, is gone: it was to, or it has asked people."""
+        return self.start.outlives or (self.questions_asked > 0 and self.plan.limits.approval_seconds != 0.0)
+
     def was_asked(self, question: str) -> bool:
         """Whether there was such a question, open or not."""
         return question in [question_id(self.id, number) for number in range(self.questions_asked)]

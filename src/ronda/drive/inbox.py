@@ -7,6 +7,7 @@ driver looks in here only when there is a message, or when it has nothing else t
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TypeAlias
 
 import msgspec
@@ -21,9 +22,12 @@ Message: TypeAlias = Answered | Steered
 
 
 class Inbox:
-    __slots__ = ("_arrival", "_expected", "_messages", "_run")
+    """`seconds`: for how long somebody is waited for in this process; a question may stay open for longer."""
 
-    def __init__(self, run: Run) -> None:
+    __slots__ = ("_arrival", "_expected", "_messages", "_run", "seconds")
+
+    def __init__(self, run: Run, seconds: float = inf) -> None:
+        self.seconds = seconds
         self._run = run
         self._messages: list[Message] = []
         self._arrival: asyncio.Future[None] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
@@ -32,9 +33,10 @@ def ask(driver: Driver, call: ToolCall) -> None:
     driver.record(replace(asked, expires_at=_expiry(driver, now)))
 
 
-def _expiry(driver: Driver, now: float) -> float:
+def _expiry(driver: Driver, now: float, most: float = inf) -> float:
     seconds = driver.run.plan.limits.approval_seconds
-    return 0.0 if seconds is None else now + seconds
+    seconds = most if seconds is None else min(seconds, most)
+    return 0.0 if seconds == inf else now + seconds
 
 
 async def ask_person(
@@ -48,7 +50,8 @@ async def ask_person(
         raise ValueError(f"the schema of the question is none: {problem}")
     tool = next(call.name for call in run.open_calls if call.id == call_id)
     wants = NULL if schema is None else Raw(msgspec.json.encode(schema))
-    id, expires_at = run.next_question, _expiry(driver, now)
+    # A tool that is running cannot be left to another process: it waits for as long as this one does.
+    id, expires_at = run.next_question, _expiry(driver, now, inbox.seconds)
     answered = inbox.expect(id)
     try:
         driver.record(

@@ -234,10 +234,6 @@ class Follower:
         log = self._log
         return log.is_over and self._fact >= len(log.facts) - 1 and self._preview >= len(log._since)
 
-    @property
-    def is_broken(self) -> bool:
-        return self._log.is_broken
-
     def pull(self) -> list[Event]:
         """What comes next, about 64 kB of it at the most; empty if there is nothing yet. Raises FellBehind."""
         log, cursor = self._log, self._cursor

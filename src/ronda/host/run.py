@@ -58,12 +58,12 @@ class Approver(Protocol):
 LAST_SECONDS: Final = 0.4  # until runs that were stopped must have said so
 
 
-async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[None]]) -> None:
-    """Drive a run for as long as its questions are answered. `answer` returns when there is something to go on with."""
+async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Callable[[], Awaitable[bool]]) -> None:
+    """Drive a run for as long as its questions are answered. `answer` returns when there is something to go on with; or
+    False if nobody should wait for it any longer."""
     try:
         await driving()
-        while run.is_waiting:
-            await answer()
+        while run.is_waiting and await answer():
             await driving()
     except asyncio.CancelledError:
         if run.is_waiting:  # cancelled while nobody drove it: it ends as it would have
@@ -107,7 +107,7 @@ class Host:
         model calls at once, its tools when their time is up. Tools that do not care are left."""
         self.is_stopping = True
         for live in list(self.live.values()):
-            if live.run.start.outlives and live.run.model_is_running:
+            if live.run.is_waiting or (live.run.outlives and live.run.model_is_running):
                 live.stop()
         await self._until_over(seconds)
         for live in list(self.live.values()):
@@ -303,7 +303,7 @@ class LiveRun:
 
     def stop(self) -> None:
         """Its process ends. A run that outlives it is let go, for the next one to drive on; another is interrupted."""
-        self._why = "let go" if self.run.start.outlives else "interrupted"
+        self._why = "let go" if self.run.outlives else "interrupted"
         self.cancel()
 
     def _why_stopped(self) -> WhyStopped:

@@ -28,7 +28,7 @@ def prune(
 ) -> int:
     """Forget what is beyond the limits; returns how many runs. `is_driven` tells if a run's writer is alive.
 
-    The age of a run counts from its end; that of one that has none, from its start.
+    The age of a run counts from its end; that of one that has none, from its start. One that waits for people stays.
     """
     forgotten = 0
     if max_age is not None:
@@ -85,7 +85,8 @@ def _all_but_last(db: sqlite3.Connection) -> Iterator[tuple[int, float, float | 
     after = 0
     while True:
         rows = db.execute(
-            "SELECT id, started, ended FROM run WHERE id > ? AND id < ? ORDER BY id LIMIT 1000", (after, last)
+            "SELECT id, started, ended FROM run WHERE id > ? AND id < ? AND state IS NOT 'waiting' ORDER BY id LIMIT 1000",
+            (after, last),
         ).fetchall()
         if not rows:
             return
@@ -107,9 +108,9 @@ def _forget_all(
 
 
 def _is_unchanged(db: sqlite3.Connection, candidate: _Candidate) -> bool:
-    """A run that has ended since it was found is as young as its end."""
-    row = db.execute("SELECT ended FROM run WHERE id = ?", (candidate.run,)).fetchone()
-    return row is not None and row[0] == candidate.ended
+    """A run that has ended since it was found is as young as its end; and it may have begun to wait."""
+    row = db.execute("SELECT ended, state FROM run WHERE id = ?", (candidate.run,)).fetchone()
+    return row is not None and row[0] == candidate.ended and row[1] != "waiting"
 
 
 def _forget(db: sqlite3.Connection, run: int, is_driven: Callable[[int], bool]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.models import Models, Served
 from ronda.server.pages import Pages, refusal, refused_socket, refused_upgrade
-from ronda.server.recovery import recover_runs
+from ronda.server.recovery import expire_later, recover_runs
 from ronda.server.responses.create import Responses
 from ronda.server.routes import ROUTES
 from ronda.server.routing import WEBSOCKET, Routes
@@ -61,7 +62,9 @@ class Server:
         self.config = config
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
-        self.runs = Runs(journal, self.catalog.claims)
+        self.runs = Runs(journal, self.catalog.claims, config.approval_timeout)
+        self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
+        self.runs.left_waiting = partial(expire_later, self)
         self.responses = Responses(self.catalog)
         if provider is None:
             where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)

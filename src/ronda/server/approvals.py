@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from ronda.core.events import Answered, Asked
 from ronda.core.run import Run
@@ -13,20 +14,30 @@ from ronda.host.run import drive_on
 
 
 class RemoteApprover:
-    """Drives a run on when somebody has answered, or a question's time is up. Whoever follows the run waits meanwhile."""
+    """Drives a run on when somebody has answered, or a question's time is up. Whoever follows the run waits meanwhile, but
+    not for longer than the inbox says: then the run stays as it is, and needs no process until it is answered. `left` is told."""
 
-    def __init__(self, run: Run, inbox: Inbox) -> None:
+    def __init__(self, run: Run, inbox: Inbox, left: Callable[[Run], None]) -> None:
         self.approve: Callable[[Asked], Answered] = _deny_child
         self._run = run
         self._inbox = inbox
+        self._left = left
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None:
         await drive_on(self._run, driving, self._answer)
+        if self._run.is_waiting:
+            self._left(self._run)
 
-    async def _answer(self) -> None:
-        ends = [question.expires_at for question in self._run.questions if question.expires_at]
-        seconds = max(0.0, min(ends) - time.time()) if ends else None
-        await asyncio.wait([self._inbox.arrival()], timeout=seconds)
+    async def _answer(self) -> bool:
+        most, until_expiry = self._inbox.seconds, seconds_left(self._run)
+        await asyncio.wait([self._inbox.arrival()], timeout=min(most, until_expiry))
+        return bool(self._inbox) or until_expiry <= most
+
+
+def seconds_left(run: Run) -> float:
+    """Until the first of a run's questions closes by itself."""
+    ends = [question.expires_at for question in run.questions if question.expires_at]
+    return max(0.0, min(ends) - time.time()) if ends else inf
 
 
 def _deny_child(question: Asked) -> Answered:

@@ -44,7 +44,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     shutdown_seconds: float = 3.0  # for runs that somebody waits for, when the server is to end
     max_detached: int = 100  # runs at a time that go on without their clients
     max_grace: float = 3600.0  # seconds that a request may ask for
-    approval_timeout: float = 600.0  # seconds in which somebody must answer a run's question
+    approval_timeout: float = 600.0  # seconds that an answer waits for somebody to decide about a call
+    approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
     journal_max_days: float = 30.0

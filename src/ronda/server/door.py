@@ -25,7 +25,7 @@ from ronda.server.follow import EventStream, Watch
 from ronda.server.lingering import check_linger, check_name
 from ronda.server.opening import Job, open_runs
 from ronda.server.relay import Relay, RelayWriter
-from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run
+from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, why_unended
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class Writer(Protocol):
     """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer."""
 
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
-        """The bytes of a stream for one batch of events of one of the runs."""
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        """The bytes of a stream for one batch of events of one of the runs; or for why there will be no more."""
 
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer."""
@@ -136,6 +136,7 @@ class Exchange:
             before_head=partial(self._keep_start, headers) if self._outlives or self._lingers else None,
             instead=partial(self._instead, headers),
             gone=self._gone,
+            why_unended=self._why_unended,
         )
         for live in self._lives:
             live.start(self._finished)
@@ -225,6 +226,10 @@ class Exchange:
         if self._may_be_cancelled and live.cancel_was_asked:
             return None
         return failure_of(_as_ours(live.error)) if live.error is not None else failure_of_run(live.run)
+
+    def _why_unended(self, sibling: int) -> Failure | None:
+        live = self._lives[sibling]
+        return why_unended(live.run, live.error)
 
     def _failure_of_all(self) -> Failure | None:
         """Why none of them has one: the first that went wrong says it."""

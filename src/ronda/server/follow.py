@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
 from ronda.host.log import FellBehind
 from ronda.server.cycle import EVENT_STREAM
-from ronda.wire.failures import BROKE_DOWN
+from ronda.wire.failures import FELL_BEHIND, Failure
 
 # How long a client waits for the head of a stream: until then a failure has its own status.
 HEAD_SECONDS = 5.0
@@ -62,9 +62,6 @@ class Following(Protocol):
     @property
     def is_over(self) -> bool: ...
 
-    @property
-    def is_broken(self) -> bool: ...
-
     def pull(self) -> list[Event]: ...
 
     def wake(self, waiter: asyncio.Future[None]) -> None: ...
@@ -73,11 +70,15 @@ class Following(Protocol):
 
 
 class StreamWriter(Protocol):
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes: ...
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes: ...
 
 
 def _nobody_left() -> None:
     """Said to nobody: whoever cared has been told, and is let go of."""
+
+
+def _all_is_well(sibling: int) -> None:
+    return
 
 
 class EventStream:
@@ -85,6 +86,7 @@ class EventStream:
 
     Its head waits for something to show, but not for ever. Where the runs are over before that, `instead` may give another
     answer, whose status says what went wrong. `before_head` is awaited last before it; what that gives is the answer instead.
+    `why_unended` tells of a run whose log is over what keeps it from having an end; None if it has one.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class EventStream:
         before_head: Callable[[], Awaitable[ASGIApp | None]] | None = None,
         instead: Callable[[], ASGIApp | None] | None = None,
         gone: Callable[[], None] = _nobody_left,
+        why_unended: Callable[[int], Failure | None] = _all_is_well,
     ) -> None:
         self._followers: list[Following | None] = list(followers)  # None: over
         self._writer = writer
@@ -104,6 +107,7 @@ class EventStream:
         self._before_head = before_head
         self._instead = instead
         self._gone = gone
+        self._why_unended = why_unended
         self._wake: asyncio.Future[None] | None = None
         self._sent_at = 0.0  # when something was sent last
         self._is_silent = False  # for so long that the client is given a sign of life
@@ -190,13 +194,14 @@ class EventStream:
             events = follower.pull()
         except FellBehind as error:
             self._end(sibling, follower)
-            return self._writer.feed(sibling, [RunFinished("failed", message=str(error))])
+            failure = Failure(error.status_hint, "server_error", str(error), code=FELL_BEHIND)
+            return self._writer.feed(sibling, [failure])
         data = self._writer.feed(sibling, events) if events else b""
         if not self._is_open and any(map(_is_shown, events)):
             self._is_open = True
         if follower.is_over:
-            if follower.is_broken:
-                data += self._writer.feed(sibling, [BROKE_DOWN])
+            if (why := self._why_unended(sibling)) is not None:
+                data += self._writer.feed(sibling, [why])
             self._end(sibling, follower)
         return data
 

@@ -87,7 +87,8 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
             seconds=server.config.max_run_seconds,
             repeats=server.config.max_identical_calls,
             answer_bytes=server.config.max_answer_bytes,
-            approval_seconds=server.config.approval_timeout,
+            # Nobody can find a run that is not stored in order to answer: what it asks is a no at once.
+            approval_seconds=server.config.approval_days * 86400 if asked.keep == "stored" else 0.0,
         ),
         retry=server.config.retry,
         parallel=options.parallel_tool_calls is not False,

@@ -3,7 +3,7 @@
     read, `Run.recover`, drive on: with the model and the tools that the run's first event names
 
 What cannot be opened again (a tool that is gone) is a call that fails; an agent that is gone ends the run. A run that waits for
-people stays as it is.
+people stays as it is, until one of them answers or a question's time is up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +24,7 @@ from ronda.drive import Provider, Tool, check_answer
 from ronda.errors import RondaError
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
+from ronda.server.approvals import seconds_left
 from ronda.server.runs import LEFT
 
 if TYPE_CHECKING:
@@ -48,24 +50,48 @@ async def _recover(server: Server, id: str) -> None:
     except JournalConflict:
         return  # somebody else was faster
     run = rebuild(events) if events else None
-    if run is None or run.ended is not None or run.is_waiting:
-        journal.release(id)
+    if run is None or run.ended is not None or (run.is_waiting and seconds_left(run)):
+        journal.release(id, waiting=run is not None and run.is_waiting)
+        if run is not None and run.is_waiting:
+            expire_later(server, run)
         return
     facts: list[Fact] = run.recover()
-    if not run.start.outlives:
+    if not run.outlives:
         _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
         return
-    recovered = Recovered(time.time())
-    run.apply(recovered)
-    facts.append(recovered)
+    if not run.is_waiting:
+        recovered = Recovered(time.time())
+        run.apply(recovered)
+        facts.append(recovered)
     try:
         provider, tools = await reopen(server, run.start)
     except RondaError as error:
         _end(server, run, [*facts, RunFinished("failed", message=f"it cannot go on: {error}", at=time.time())])
         return
-    journal.append(id, facts)
+    if facts:
+        journal.append(id, facts)
     live = server.runs.reopened(run, provider, tools, [*events, *facts])
     live.start(partial(_over, server))
+
+
+def expire_later(server: Server, run: Run) -> None:
+    """A run waits, and nobody drives it: go on with it when the first of its questions closes by itself."""
+    if (seconds := seconds_left(run)) != inf:
+        asyncio.get_running_loop().call_later(seconds, _expire, server, run.id)
+
+
+def _expire(server: Server, id: str) -> None:
+    if not server.runs.stopping:
+        task = asyncio.get_running_loop().create_task(_recover_quietly(server, id))
+        server.tasks.add(task)
+        task.add_done_callback(server.tasks.discard)
+
+
+async def _recover_quietly(server: Server, id: str) -> None:
+    try:
+        await _recover(server, id)
+    except RondaError as error:
+        log.error("run %s could not be looked at: %s", id, error)
 
 
 def _end(server: Server, run: Run, facts: list[Fact]) -> None:

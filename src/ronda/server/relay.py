@@ -172,10 +172,6 @@ class RelayFollower:
         relay = self._relay
         return relay.is_over and self._follower.is_over and self._at + 1 == len(relay.legs)
 
-    @property
-    def is_broken(self) -> bool:
-        return self._relay.error is not None
-
     def wake(self, waiter: asyncio.Future[None]) -> None:
         self._follower.wake(waiter)
         self._relay.wake(waiter)

@@ -26,6 +26,7 @@ from ronda.server.follow import EventStream
 from ronda.server.recovery import answer_waiting
 from ronda.server.responses.query import Query
 from ronda.wire.events import write_frame
+from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
 from ronda.wire.runs import write_run, write_summary
@@ -95,14 +96,18 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
         return Response(status_code=204)
     reader = Reader(partial(server.runs.follow, events), after)
-    return EventStream([reader], Frames(after), is_open=True)
+    live = server.runs.live.get(request.places["id"])
+
+    def why_unended(sibling: int) -> Failure | None:
+        return BROKE_DOWN if live is not None and live.error is not None else None
+
+    return EventStream([reader], Frames(after), is_open=True, why_unended=why_unended)
 
 
 async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
     """End a run that is under way, and say how it stands when it has."""
-    id = request.places["id"]
-    await _under_way(server, request)
-    await server.runs.end(id, request.owner)
+    if not await server.runs.end(request.places["id"], request.owner):
+        await _under_way(server, request)  # which says why not
     return await get_run(server, request)
 
 
@@ -158,6 +163,8 @@ async def _under_way(server: Server, request: Incoming) -> LiveRun:
         return live
     if type(events[-1]) is RunFinished:
         raise Conflict(f"the run '{id}' is over already", code="run_is_over")
+    if rebuild(events).is_waiting:
+        raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
     raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
 
 
@@ -171,10 +178,6 @@ class Reader:
     @property
     def is_over(self) -> bool:
         return self._follower.is_over
-
-    @property
-    def is_broken(self) -> bool:
-        return self._follower.is_broken
 
     def pull(self) -> list[Event]:
         try:
@@ -198,19 +201,17 @@ class Frames:
     def __init__(self, after: Position | None) -> None:
         self._fact, self._preview = (-1, 0) if after is None else after
 
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         return b"".join([self._frame(event) for event in batch])
 
-    def _frame(self, event: Event) -> bytes:
+    def _frame(self, event: Event | Failure) -> bytes:
+        if isinstance(event, Failure):  # without an id: who comes back goes on from the last event that it was sent
+            return b"event: error\ndata: %b\n\n" % encode({"type": "error", "message": event.message})
         if type(event) in PREVIEWS:
             self._preview += 1
         else:
             self._fact, self._preview = self._fact + 1, 0
         return write_frame(write_position((self._fact, self._preview)), event)
-
-    def broke_down(self, sibling: int) -> bytes:
-        """Without an id: who comes back goes on from the last event that it was sent."""
-        return b'event: error\ndata: {"type":"error","message":"the stream broke off; ask for what comes after it"}\n\n'
 
 
 def _shown(run: Run, facts: int) -> Json:

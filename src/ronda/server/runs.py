@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, Literal
 
 from msgspec import Raw
@@ -43,8 +44,17 @@ def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
         journal.expect(run.start.owner, [*ids], run.id)
 
 
+def _nobody_told(run: Run) -> None:
+    """Who is told of runs that are left waiting, before a server has said so."""
+
+
 class Runs:
-    def __init__(self, journal: Journal, claims: Claims) -> None:
+    """`approval_timeout`: for how long a run that asks something is kept in this process. `left_waiting` is told of those
+    that are not any more."""
+
+    def __init__(self, journal: Journal, claims: Claims, approval_timeout: float = inf) -> None:
+        self.left_waiting: Callable[[Run], None] = _nobody_told
+        self._approval_timeout = approval_timeout
         self.journal = journal
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
         self.host = Host(claims)
@@ -101,10 +111,10 @@ class Runs:
 
     def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
         live = LiveRun(run, provider, tools, journal, self.host)
-        live.inbox = Inbox(run)
+        live.inbox = Inbox(run, self._approval_timeout)
         if run.plan.tools:
             if any(tool.approval == "ask" for tool in run.plan.tools):
-                live.approver = RemoteApprover(run, live.inbox)
+                live.approver = RemoteApprover(run, live.inbox, self.left_waiting)
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = _start_child
             live.add_tap(partial(_hand_out, run, journal))
@@ -120,6 +130,9 @@ class Runs:
 
     async def _left(self, id: str, events: list[Event]) -> list[Event]:
         """Where nobody drives it any more, a run is told with an end; the journal keeps it as it was left."""
+        run = rebuild(events)
+        if run.outlives:  # it goes on
+            return events
         try:
             events = await self.journal.resume(id)
         except JournalConflict:
@@ -128,8 +141,6 @@ class Runs:
         if not events or type(events[-1]) is RunFinished:  # pruned, or finished, meanwhile
             return events
         run = rebuild(events)
-        if run.is_waiting or run.start.outlives:  # it goes on
-            return events
         last = max([getattr(event, "at", 0.0) for event in events])
         return [*events, *run.recover(), RunFinished("interrupted", message=LEFT, at=last)]
 
@@ -150,10 +161,10 @@ class Runs:
         return live
 
     async def end(self, id: str, owner: str) -> bool:
-        """Cancel a run that is under way here, and wait until it is over; False if there is none."""
+        """Cancel a run that is under way here, and wait until it is over, or one that waits; False if there is none."""
         live = self.cancel(id, owner)
         if live is None:
-            return False
+            return await self._end_waiting(id, owner)
         follower = live.follow()
         try:
             while not follower.is_over:
@@ -162,6 +173,18 @@ class Runs:
         finally:
             follower.close()
         return True
+
+    async def _end_waiting(self, id: str, owner: str) -> bool:
+        """Cancel a run that nobody drives, since it waits for people."""
+        events = await self.read(id, owner)
+        if not events or not rebuild(events).is_waiting:
+            return False
+        run = rebuild(await self.journal.resume(id))  # a conflict if somebody answers it
+        if run.is_waiting:
+            self.journal.append(id, [RunFinished("cancelled", message="the run was cancelled", at=time.time())])
+        self.journal.release(id)
+        await self.journal.barrier(id)
+        return run.is_waiting
 
     async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> Rejoined:
         """Our half of mixed turns beside the caller's."""

@@ -29,23 +29,38 @@ class Failure(Struct, frozen=True):
 
 
 INTERRUPTED: Final = "interrupted"  # the code of what the server's own end has ended
+RUN_IS_WAITING: Final = "run_is_waiting"
+FELL_BEHIND: Final = "fell_behind"
+RUN_GOES_ON: Final = frozenset({RUN_IS_WAITING, FELL_BEHIND})  # codes of what ends an answer, and not its run
 
 # Something of ours broke before the run could end.
-BROKE_DOWN: Final = RunFinished("failed", message="the run broke down; the server's log says why")
+BROKE_DOWN: Final = Failure(500, "server_error", "the run broke down; the server's log says why")
 
 
 def failure_of_run(run: Run) -> Failure | None:
     """Why a run has no answer; None if it has one."""
-    if run.ended is None and run.start.outlives:
+    if run.is_waiting:
+        tools = ", ".join([f"'{question.tool}'" for question in run.questions])
+        message = (
+            f"run '{run.id}' waits for a person to decide about {tools}: POST /v1/runs/{run.id}/answer goes on with it, "
+            f"and GET /v1/runs/{run.id} shows its questions and, later, its result"
+        )
+        return Failure(504, "server_error", message, code=RUN_IS_WAITING)
+    if run.ended is None and run.outlives:
         message = "the server is stopping; the run goes on when it starts again"
         return Failure(503, "server_error", message, code=INTERRUPTED)
     end = run.ended or RunFinished("cancelled")  # before it was driven at all: then nobody wrote an end
     return failure_at(end, run.failure)
 
 
+def why_unended(run: Run, error: BaseException | None) -> Failure | None:
+    """What is told to whoever follows a run that comes to a stop without an end."""
+    if error is not None:
+        return BROKE_DOWN
+    return failure_of_run(run) if run.is_waiting else None
+
+
 def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
-    if end is BROKE_DOWN:
-        return Failure(500, "server_error", end.message or "")
     if end.reason == "cancelled":
         return Failure(503, "server_error", "the run was cancelled: the server is stopping", code="cancelled")
     if end.reason == "interrupted":

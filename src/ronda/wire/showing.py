@@ -198,8 +198,8 @@ class Showing:
             calls = self._calls = LiveCalls(self.run.plan, self._start, self._without)
         return calls
 
-    def take(self, event: Event) -> Shown | None:
-        """What is to be shown of an event, if anything is."""
+    def take(self, event: Event | Failure) -> Shown | None:
+        """What is to be shown of an event, if anything is. A failure: nothing more is written, although the run has no end."""
         match event:  # in the order of how often they come
             case ReasoningDelta(text=text):
                 self._reasoning += len(text)
@@ -260,6 +260,8 @@ class Showing:
                 return None
             case Asked() | Answered():  # no dialect has a word for them yet
                 return None
+            case Failure():
+                return Ended(RunFinished("failed", message=event.message), "", (), (), event)
             case _:
                 assert_never(event)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp
@@ -9,9 +10,11 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
+from ronda.host.run import LiveRun
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
 from ronda.server.responses.query import Query
+from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.listed import input_items
@@ -61,7 +64,11 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
         obfuscated=obfuscated,
         progress_type=progress,
     )
-    return EventStream([server.runs.follow(events)], writer, is_open=True)
+    return EventStream([server.runs.follow(events)], writer, is_open=True, why_unended=partial(_why_unended, run, live))
+
+
+def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None:
+    return why_unended(run, None) if live is None else why_unended(live.run, live.error)
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:

@@ -21,7 +21,7 @@ from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.turns import is_ours, kept
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions
-from ronda.wire.failures import TOO_LONG
+from ronda.wire.failures import TOO_LONG, Failure
 from ronda.wire.json import encode
 from ronda.wire.showing import (
     CallsGrew,
@@ -115,7 +115,7 @@ class MessageAnswer:
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         """Bytes for one batch of events; one ASGI message per upstream read."""
         content, showing = self._content, self._showing
         if not self._started:

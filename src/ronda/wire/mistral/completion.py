@@ -33,7 +33,7 @@ from ronda.core.parts import NO_USAGE, ToolResult, ToolTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
-from ronda.wire.failures import error_in_stream
+from ronda.wire.failures import Failure, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.chunks import thinking, write_content
@@ -154,7 +154,7 @@ class CompletionAnswer:
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
-    def feed(self, index: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, index: int, batch: Sequence[Event | Failure]) -> bytes:
         choice = self._choices[index]
         if not self._head:
             self._head = b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b' % (

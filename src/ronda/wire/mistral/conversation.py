@@ -88,7 +88,7 @@ class ConversationAnswer:
 
     # ---- both ways ---------------------------------------------------------------------------------------------------
 
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         if not self._is_watched:
             self._is_watched = True
             at = when(self._run.start.at)
@@ -97,7 +97,7 @@ class ConversationAnswer:
         out, self._out = self._out, []
         return b"".join(out)
 
-    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+    def fold(self, sibling: int, batch: Sequence[Event | Failure]) -> None:
         showing = self._showing
         for event in batch:
             if type(event) is TextDelta:

@@ -30,7 +30,7 @@ from ronda.core.parts import AssistantTurn, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire.asked import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
-from ronda.wire.failures import error_in_stream
+from ronda.wire.failures import Failure, error_in_stream
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
@@ -92,7 +92,7 @@ class ChatAnswer:
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
-    def feed(self, index: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, index: int, batch: Sequence[Event | Failure]) -> bytes:
         """Bytes for one batch of events of one run; one ASGI message per upstream read."""
         choice = self._choices[index]
         if not self._head:

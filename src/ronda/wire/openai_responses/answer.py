@@ -22,6 +22,7 @@ from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall
 from ronda.core.run import Run
 from ronda.wire.endings import extensions
+from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.items_out import Call, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.logprobs import read_logprobs
@@ -99,7 +100,7 @@ class ResponseAnswer:
 
     # ---- for the door ------------------------------------------------------------------------------------------------
 
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         """Bytes for one batch of events; one ASGI message per upstream read."""
         frames = self._frames
         frames.writing = True
@@ -129,7 +130,7 @@ class ResponseAnswer:
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event | Failure) -> None:
         showing = self._showing
         if type(event) is TextDelta:  # first, since it is nearly all there is
             if event.text and not showing.holds_text:
@@ -268,6 +269,10 @@ class ResponseAnswer:
 
     def _finish(self, ended: Ended) -> None:
         if self._end is not None:  # it broke down behind its end
+            return
+        if ended.failure is not None and ended.failure.code in RUN_GOES_ON:
+            failure = ended.failure
+            self._frames.fail({"code": failure.code, "message": failure.message, "param": failure.param})
             return
         end = self._end = ended.end
         self._break_off()

@@ -17,6 +17,7 @@ from ronda.core.parts import Text, Turn, UserTurn, user
 from ronda.core.plan import NONE
 from ronda.core.run import Run
 from ronda.errors import BadRequest
+from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.input import SUMMARY
@@ -66,7 +67,7 @@ class CompactAnswer:
         self._run = run
         self._turns = turns
 
-    def feed(self, sibling: int, batch: Sequence[Event]) -> bytes:
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         return b""
 
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:

@@ -66,6 +66,12 @@ class Frames:
         if self._sse:  # Open Responses wants this line, OpenAI has none; clients of both read it
             self._out.append(b"data: [DONE]\n\n")
 
+    def fail(self, error: dict[str, str | None]) -> None:
+        """The stream ends, and its response does not. It has the last event's number: who comes back goes on from there."""
+        self._number = max(self._number - 1, self._after)
+        self._after = self._number - 1  # it is written whatever was seen
+        self.put(b"error", encode(error)[1:-1])
+
     def taken(self) -> bytes:
         out, self._out = self._out, []
         return out[0] if len(out) == 1 else b"".join(out)
