@@ -230,8 +230,8 @@ async def test_a_server_that_stops_leaves_a_run_that_waits_as_it_is(door: Door, 
 
 async def test_a_question_that_nobody_answers_closes_by_itself_and_the_run_goes_on(door: Door) -> None:
     files, model = Deleting(), script()
-    config = {"approval_timeout": A_MOMENT, "approval_days": 10 * SAYS_NO_AT_ONCE}
-    async with soon(), door.serving(model, files.tool, **config) as served:
+    days = 10 * SAYS_NO_AT_ONCE
+    async with soon(), door.serving(model, files.tool, approval_timeout=A_MOMENT, approval_days=days) as served:
         heard, headers = await send(served, "chat", body_for("chat", False))
         journal = served.server.runs.journal
         assert isinstance(journal, Remembering)

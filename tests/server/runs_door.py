@@ -94,10 +94,8 @@ class Follower:
 
     async def read(self, most: int | None = None) -> Follower:
         """`most`: frames after which it goes away."""
-        query = "" if self.after is None else f"?after={self.after}"
         sent = {"authorization": "Bearer test"}
-        url = f"{self.served.url}/runs/{self.run}/events{query}"
-        async with self.served.http.get(url, headers=sent) as answer:
+        async with self.served.http.get(self.served.url + self.address, headers=sent) as answer:
             assert answer.status in (200, 204), await answer.text()
             self.begun.set()
             async for piece in answer.content.iter_any():
@@ -106,6 +104,10 @@ class Follower:
                     self.body = b"".join([one + b"\n\n" for one in self.body.split(b"\n\n")[:most]])
                     break
         return self
+
+    @property
+    def address(self) -> str:
+        return f"/runs/{self.run}/events" + ("" if self.after is None else f"?after={self.after}")
 
     @property
     def last(self) -> str | None:
