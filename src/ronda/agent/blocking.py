@@ -18,19 +18,23 @@ def blocking(door: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P
 
     @functools.wraps(door)
     def wait(*args: P.args, **kwargs: P.kwargs) -> T:
-        return wait_for(door(*args, **kwargs))
+        return _runner()(door(*args, **kwargs))
 
     wait.__name__ = wait.__qualname__ = name
     return wait
 
 
 def wait_for(call: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end. Works inside a running event loop too: then in a thread of its own, which is waited for."""
+    return _runner()(call)
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:
+    """What runs a coroutine to its end; inside a running event loop in a thread of its own, which is waited for."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(call)
-    return in_another_thread(call)
+        return asyncio.run
+    return in_another_thread
 
 
 def in_another_thread(call: Coroutine[Any, Any, T]) -> T:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -91,14 +92,22 @@ async def run_agent_async(
     return await _run(agent, inputs, tools, checked_options(options))
 
 
-async def _run(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
-    if not isinstance(agent, Agent):
-        from ronda.agent.pipeline import run_file
+def _run(
+    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions
+) -> Coroutine[Any, Any, Result]:
+    if isinstance(agent, Agent):
+        return _run_made(agent, inputs, tools, options)
+    from ronda.agent.pipeline import run_file
 
-        return await run_file(agent, inputs, tools, options)
+    return run_file(agent, inputs, tools, options)
+
+
+async def _run_made(agent: Agent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
+    """An agent that was made in code."""
     start = Start(agent, () if inputs is None else inputs, tools, False, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-        result = await outcome(start)
+        await start.drive()
+        result = outcome(start)
         emit("result", None if result.questions else result.output)
         return result
 
@@ -122,7 +131,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     ) -> None:
         self._args = (agent, inputs, tools, True, checked_options(options))
         self._events: deque[Event] = deque()  # pulled, and not given out
-        self._entered: tuple[Start, Follower, asyncio.Task[None]] | None = None
+        self._entered: tuple[Start, Follower, asyncio.Task[Any]] | None = None
 
     async def __aenter__(self) -> Self:
         start = await _start(*self._args)
@@ -130,7 +139,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         self._entered = start, follower, asyncio.create_task(start.drive())
         return self
 
-    def _inside(self) -> tuple[Start, Follower, asyncio.Task[None]]:
+    def _inside(self) -> tuple[Start, Follower, asyncio.Task[Any]]:
         if self._entered is None:
             raise RuntimeError("write `async with stream_agent(…) as events:` around what reads the events")
         return self._entered

@@ -215,7 +215,9 @@ async def run_file(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, 
         if job.upstream.api in _DATA:
             result = Result(await ask_for_data(job), None)
         else:
-            result = await outcome(await start_job(job, tools, False, options))
+            start = await start_job(job, tools, False, options)
+            await start.drive()
+            result = outcome(start)
         emit("result", None if result.questions else result.output)
         return result
 

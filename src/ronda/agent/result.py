@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from ronda.core.run import Run
 
 
-async def outcome(start: Start) -> Result:
-    """Drive a run until it is over, or waits."""
-    await start.drive()
+def outcome(start: Start) -> Result:
+    """Of a run that is over, or waits."""
     return Result(None if start.run.is_waiting else start.result(), start.run)
 
 

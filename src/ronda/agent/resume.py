@@ -85,7 +85,8 @@ async def resume_agent_async(
         except BaseException:
             await _let_go(run.id, journal)
             raise
-        result = await outcome(start)
+        await start.drive()
+        result = outcome(start)
         emit("result", None if result.questions else result.output)
         return result
 

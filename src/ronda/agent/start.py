@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -190,16 +190,16 @@ class Start:
             journal.append(run.id, [start], run.size)
         return run
 
-    async def drive(self) -> None:
+    def drive(self) -> Coroutine[Any, Any, object]:
         """Drive the run to its end, or until it waits."""
         if self.on_event is not None and self.live.facts == 1:
             self.on_event(self.run.start)
-        if self.cancel is None:
-            await self.live.drive()
-            return
-        stop = Stop(self.cancel)
-        if not self.cancel.is_cancelled:
-            self.cancel._stop_with(stop)
+        return self.live.drive() if self.cancel is None else self._drive_unless(self.cancel)
+
+    async def _drive_unless(self, cancel: Cancel) -> None:
+        stop = Stop(cancel)
+        if not cancel.is_cancelled:
+            cancel._stop_with(stop)
         try:
             await self.live.drive()
         except asyncio.CancelledError:
@@ -207,7 +207,7 @@ class Start:
                 raise  # else it was asked for through the token: an outcome of the run, and not of the task
         finally:
             stop.over()
-            self.cancel._forget(stop)
+            cancel._forget(stop)
 
     def result(self) -> Any:
         """The final text, or the structured value; the exception that says why there is none."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 from ronda.core.guardrails import Guardrails
 from ronda.core.request import Wait
@@ -59,7 +60,7 @@ __all__ = [
 ]
 
 
-async def drive(
+def drive(
     run: Run,
     *,
     provider: Provider,
@@ -80,7 +81,7 @@ async def drive(
     now: Callable[[], float] = time.time,
     jitter: Callable[[], float] = random.random,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """Drive a run to its end, or until it `is_waiting`: then it can be driven on when somebody has answered.
 
     Raises CancelledError after recording that the run was cancelled. What the run's plan asks for besides is given here:
@@ -102,4 +103,4 @@ async def drive(
     driver.why_stopped = why_stopped
     driver.workspace = workspace
     driver.at_once = at_once
-    await driver.drive()
+    return driver.drive()

@@ -218,28 +218,58 @@ class Driver:
         request = ModelRequest(
             turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, run.size, self.room
         )
-        try:
-            finished = await self._try(request, started)
-        except _Interrupted as broken:
-            partial, announced = fold(self.shown), announces(self.shown, plan, started)
-            self.record(ModelInterrupted(partial, broken.reason, self.now(), "upstream", announced))
-            self.record(Warned(f"the model's answer broke off: {broken.reason}", self.now()))
-            if not run.is_ending:
-                self.flush()
-                await self.sleep(plan.retry.wait(run.breaks, self.jitter()))
-                self._stop_if_cancelled()
-        except _GaveUp as failed:
-            self.record(ModelFailed(failed.reason, failed.status, failed.tries, self.now(), failed.too_long))
-        else:
-            told = [warning for warning in finished.warnings if warning not in self.warned]
-            self.warned.update(told)
-            finished, warnings = settle(finished, run)
-            if self.is_strict and finished.turn.calls:
-                finished, more = fitted(finished, run)
-                warnings += more
-            self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now(), held=finished.held))
-            for warning in (*told, *warnings):
-                self.record(Warned(warning, self.now()))
+        while True:  # as many tries as the plan allows, but none after something was shown
+            self.shown = []
+            self.call_ids = None
+            try:
+                finished = await self.provider.call(request, self.show)
+                break
+            except BadRequest as error:  # the provider cannot do what the plan asks for, and nothing changes that
+                self.record(ModelFailed(str(error), error.status_hint, request.attempt, self.now()))
+                return
+            except UpstreamError as error:
+                if was_shown(self.shown, plan, started):
+                    await self._break_answer_off(str(error), started)
+                    return
+                if (wait := self._wait_before_retry(error, request.attempt, started.at)) is None:
+                    failed = ModelFailed(str(error), error.status, request.attempt, self.now(), error.too_long)
+                    self.record(failed)
+                    return
+                retried = ModelRetried(request.attempt + 1, plan.retry.tries, str(error), wait, self.now())
+            request.attempt += 1
+            self.record(retried)
+            self.flush()
+            await self.sleep(wait)
+            self._stop_if_cancelled()
+        told = [warning for warning in finished.warnings if warning not in self.warned]
+        self.warned.update(told)
+        finished, warnings = settle(finished, run)
+        if self.is_strict and finished.turn.calls:
+            finished, more = fitted(finished, run)
+            warnings += more
+        self.record(ModelFinished(finished.turn, finished.usage, finished.logprobs, self.now(), held=finished.held))
+        for warning in (*told, *warnings):
+            self.record(Warned(warning, self.now()))
+
+    async def _break_answer_off(self, reason: str, started: ModelStarted) -> None:
+        """Something of the answer was shown before it broke off."""
+        run, plan = self.run, self.run.plan
+        partial, announced = fold(self.shown), announces(self.shown, plan, started)
+        self.record(ModelInterrupted(partial, reason, self.now(), "upstream", announced))
+        self.record(Warned(f"the model's answer broke off: {reason}", self.now()))
+        if not run.is_ending:
+            self.flush()
+            await self.sleep(plan.retry.wait(run.breaks, self.jitter()))
+            self._stop_if_cancelled()
+
+    def _wait_before_retry(self, error: UpstreamError, tries: int, began: float) -> float | None:
+        """Seconds until the model is asked again; None if it is not."""
+        retry = self.run.plan.retry
+        if not error.retryable or tries >= retry.tries or (error.connection and not retry.retry_connection_errors):
+            return None
+        wait = retry.wait(tries, self.jitter()) if error.retry_after is None else error.retry_after
+        is_late = retry.max_elapsed_time is not None and self.now() + wait - began > retry.max_elapsed_time
+        return None if is_late or wait > retry.max_interval else wait
 
     def turns_shown(self) -> Sequence[Turn]:
         """What the model is shown, every call of it answered."""
@@ -250,38 +280,6 @@ class Driver:
             # The input needed repair; what came after is ours and needs none.
             self.turns = [*repair(run.start.turns), *run.generated]
         return self.turns
-
-    async def _try(self, request: ModelRequest, started: ModelStarted) -> ModelFinished:
-        """One answer, or as many tries as the plan allows: but none after something was shown."""
-        retry = self.run.plan.retry
-        began = self.now()
-        while True:
-            self.shown = []
-            self.call_ids = None
-            try:
-                return await self.provider.call(request, self.show)
-            except BadRequest as error:  # the provider cannot do what the plan asks for, and nothing changes that
-                raise _GaveUp(str(error), error.status_hint, request.attempt) from error
-            except UpstreamError as error:
-                reason = str(error)
-                if was_shown(self.shown, self.run.plan, started):
-                    raise _Interrupted(reason) from error
-                tries = request.attempt
-                again = error.retryable and tries < retry.tries
-                if error.connection and not retry.retry_connection_errors:
-                    again = False
-                wait = retry.wait(tries, self.jitter()) if error.retry_after is None else error.retry_after
-                if wait > retry.max_interval:
-                    again = False
-                if retry.max_elapsed_time is not None and self.now() + wait - began > retry.max_elapsed_time:
-                    again = False
-                if not again:
-                    raise _GaveUp(reason, error.status, tries, error.too_long) from error
-            request.attempt += 1
-            self.record(ModelRetried(request.attempt, retry.tries, reason, wait, self.now()))
-            self.flush()
-            await self.sleep(wait)
-            self._stop_if_cancelled()
 
     # ---- tools -------------------------------------------------------------------------------------------------------
 
@@ -361,16 +359,3 @@ class Driver:
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return await questions.ask_person(self, call_id, message, schema)
-
-
-class _Interrupted(Exception):
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-class _GaveUp(Exception):
-    def __init__(self, reason: str, status: int | None, tries: int, too_long: bool = False) -> None:
-        self.reason = reason
-        self.status = status
-        self.tries = tries
-        self.too_long = too_long

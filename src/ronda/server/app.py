@@ -26,7 +26,7 @@ from ronda.server.exchange import Header, Incoming, Json
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.models import Models, Served
-from ronda.server.pages import Pages, refusal, refused_socket, refused_upgrade
+from ronda.server.pages import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.recovery import expire_later, recover_runs
 from ronda.server.responses.create import Responses
 from ronda.server.routes import ROUTES
@@ -102,8 +102,7 @@ class Server:
 
 
 def create_app(server: Server) -> ASGIApp:
-    config = server.config
-    return Pages(App(server), _refused_page, config.host, config.allow_origins, config.allow_hosts)
+    return App(server)
 
 
 class App:
@@ -112,10 +111,15 @@ class App:
     def __init__(self, server: Server, routes: Routes = ROUTES) -> None:
         self._server = server
         self._routes = routes
+        config, let_in = server.config, partial(self, is_let_in=True)
+        self._guard = BrowserGuard(let_in, _refused_page, config.host, config.allow_origins, config.allow_hosts)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, is_let_in: bool = False) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
+            return
+        if not is_let_in and (other := self._guard.instead(scope)) is not None:
+            await other(scope, receive, send)
             return
         path: str = scope["path"]
         found = self._routes.find(scope["method"] if scope["type"] == "http" else WEBSOCKET, path)

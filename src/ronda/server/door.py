@@ -86,15 +86,24 @@ class Exchange:
         # The second is what Anthropic's SDKs read, the third names all choices.
         headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
         if self._job.asked.stream:
-            return self._streamed(headers)
+            stream = self._stream(headers)
+            for live in self._lives:
+                live.start(self._finished)
+            return stream
         watch = Watch(self._request.receive, self._gone)
         try:
-            await self._drive_all()
+            if len(self._lives) == 1:  # driven right here
+                await self._lives[0].drive()
+            else:
+                await self._drive_side_by_side()
         except asyncio.CancelledError:
             if not self._client_left and not self._server.runs.stopping and not self._cancelled_by_request():
                 raise
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
+        except Exception as error:
+            broken = next((live for live in self._lives if live.error is error), self._lives[0])
+            raise self._broken(error, broken) from error
         finally:
             watch.stop()
         return self._plain(headers)
@@ -127,8 +136,8 @@ class Exchange:
         """Somebody asked for the end of these runs through another request."""
         return any(live.cancel_was_asked for live in self._lives)
 
-    def _streamed(self, headers: Sequence[Header]) -> ASGIApp:
-        stream = EventStream(
+    def _stream(self, headers: Sequence[Header]) -> ASGIApp:
+        return EventStream(
             [live.follow() for live in self._lives],
             self._writer,
             headers,
@@ -138,9 +147,6 @@ class Exchange:
             gone=self._gone,
             why_unended=self._why_unended,
         )
-        for live in self._lives:
-            live.start(self._finished)
-        return stream
 
     def _finished(self, live: LiveRun | Relay) -> None:
         if live.error is not None:
@@ -160,14 +166,7 @@ class Exchange:
             return said(failure_of(error), self._write_error, tuple(headers))
         return None
 
-    async def _drive_all(self) -> None:
-        """One run is driven right here; several side by side."""
-        if len(self._lives) == 1:
-            try:
-                await self._lives[0].drive()
-            except Exception as error:
-                raise self._broken(error, self._lives[0]) from error
-            return
+    async def _drive_side_by_side(self) -> None:
         done = asyncio.get_running_loop().create_future()
         still = len(self._lives)
 
@@ -186,7 +185,7 @@ class Exchange:
             raise
         for live in self._lives:
             if live.error is not None:
-                raise self._broken(live.error, live) from live.error
+                raise live.error
 
     def _broken(self, error: BaseException, live: LiveRun | Relay) -> RondaError:
         self._server.report(error, live.run)

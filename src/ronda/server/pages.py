@@ -20,12 +20,14 @@ from ronda.wire.failures import Failure
 _REMEMBERED: Final = 64  # names that were found to be ours
 
 
-class Pages:
+class BrowserGuard:
+    """Looks at a request first: `instead` says who answers it in the place of the server."""
+
     def __init__(
         self, app: ASGIApp, refused: ASGIApp, host: str, allowed: Sequence[str], hosts: Sequence[str] = ()
     ) -> None:
-        """`host` is where the server listens, `hosts` what else it is called, `refused` answers a page that may not."""
-        self._app = app
+        """`host` is where the server listens, `hosts` what else it is called. `app` answers a page that was let in, `refused`
+        one that was not."""
         self._refused = refused
         self._allowed = frozenset(origin.lower().rstrip("/") for origin in allowed)
         named = [name_of(origin.partition("://")[2].encode()) for origin in self._allowed]
@@ -41,23 +43,21 @@ class Pages:
             max_age=600,
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if scope["type"] != "lifespan":
-            headers: dict[bytes, bytes] = dict(scope["headers"])
-            host = headers.get(b"host", b"")
-            if host not in self._ours and not self._knows(host):
-                app = self._keep_out(scope)
-            elif (origin := headers.get(b"origin")) is not None:
-                app = self._for_page(scope, origin, host)
-        await app(scope, receive, send)
+    def instead(self, scope: Scope) -> ASGIApp | None:
+        """None: it is the server's to answer."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        host = headers.get(b"host", b"")
+        if host not in self._ours and not self._knows(host):
+            return self._keep_out(scope)
+        origin = headers.get(b"origin")
+        return None if origin is None else self._for_page(scope, origin, host)
 
-    def _for_page(self, scope: Scope, origin: bytes, host: bytes) -> ASGIApp:
+    def _for_page(self, scope: Scope, origin: bytes, host: bytes) -> ASGIApp | None:
         page = _text(origin)
         if "*" in self._allowed or page in self._allowed:
             return self._shared
         # It came from where it asks, under a name that is ours.
-        return self._app if page.partition("://")[2] == _text(host) else self._keep_out(scope)
+        return None if page.partition("://")[2] == _text(host) else self._keep_out(scope)
 
     def _keep_out(self, scope: Scope) -> ASGIApp:
         return self._refused if scope["type"] == "http" else refused_socket

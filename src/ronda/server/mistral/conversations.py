@@ -7,7 +7,8 @@ last of them leaves it to. One request at a time goes on with a conversation: an
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -117,23 +118,24 @@ async def _answer(
     wish: Wish,
     turns: tuple[Turn, ...],
     parent: Said | None,
-    kept: Keep | None,
+    keep: Keep | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
     served = await _served(server, about, request.owner)
-    job = await _job(server, request, id, about, wish, served, turns, from_run, kept, 0)
-    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=kept is not None)
+    job = await _job(server, request, id, about, wish, served, turns, from_run, keep, 0)
+    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=keep is not None)
     answer = await exchange.answer()
     exchange.when_over(partial(server.catalog.claims.release, request.owner, _claim_of(id)))
     return answer
 
 
-async def _answer_under_claim(server: Server, owner: str, id: str, answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
-    """Answer in a conversation that nobody else, here or in another process, answers in until this is over."""
+@asynccontextmanager
+async def _claimed(server: Server, owner: str, id: str) -> AsyncIterator[None]:
+    """Nobody else, here or in another process, answers in a conversation until the answer that is begun here is over."""
     if not await server.catalog.claims.claim(owner, _claim_of(id)):
         raise _busy(id)
     try:
-        return await answer()
+        yield
     except BaseException:
         server.catalog.claims.release(owner, _claim_of(id))
         raise
@@ -156,7 +158,7 @@ async def _job(
     served: Served,
     turns: tuple[Turn, ...],
     parent: tuple[str, int] | None,
-    kept: Keep | None,
+    keep: Keep | None,
     handed: int,
 ) -> Job:
     """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
@@ -187,7 +189,7 @@ async def _job(
         lingers=wish.lingers,
         session=id,
         parent=parent,
-        keep="memory" if kept is None else "stored",
+        keep="memory" if keep is None else "stored",
         about={**raws(more), "inputs": keep_inputs(wish.entries)},
         hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
         guarded=guarded(guards),
@@ -199,9 +201,9 @@ async def _job(
     async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
         now = structs.replace(about, agent_id=agent.id, agent_version=None)
         rest = structs.replace(wish, entries=[])
-        return await _job(server, request, id, now, rest, agent, without_prompt(turns), parent, kept, handed)
+        return await _job(server, request, id, now, rest, agent, without_prompt(turns), parent, keep, handed)
 
-    added = None if kept is None else _added(server, kept)
+    added = None if keep is None else _added(server, keep)
     following = next_of(server, request.owner, given, ask_next, added)
     return Job(fitted(asked, served), served, place_of, following, added)
 
@@ -233,37 +235,32 @@ async def _begin(
             await server.catalog.conversations.add_run(owner, id, count, run.id, run.start.at)
         count += 1
 
-    keep = add_row if wish.store else None
-    return await _answer_under_claim(
-        server, owner, id, partial(_answer, server, request, id, about, wish, turns, parent, keep)
-    )
+    async with _claimed(server, owner, id):
+        return await _answer(server, request, id, about, wish, turns, parent, add_row if wish.store else None)
 
 
 async def append(server: Server, request: Incoming) -> ASGIApp:
     wish = await request.read(server.config.max_body, read_append)
     row = await _row(server, request)
-    return await _answer_under_claim(server, request.owner, row.id, partial(_append, server, request, row, wish))
+    async with _claimed(server, request.owner, row.id):
+        rows = await server.catalog.conversations.runs(request.owner, row.id)
+        history = await _history(server, request, row, rows)
+        if history.busy:
+            raise _busy(row.id)
+        last = history.said[-1] if history.said else None
+        whole = last.run if last is not None and last.row.upto is None else None
+        if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
+            refuse("missing", (*BODY, "inputs"), "Field required")
+        turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
+        count = len(rows)
 
+        async def add_row(run: Run) -> None:
+            nonlocal count
+            await server.catalog.conversations.add_run(request.owner, row.id, count, run.id, run.start.at)
+            count += 1
 
-async def _append(server: Server, request: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
-    rows = await server.catalog.conversations.runs(request.owner, row.id)
-    history = await _history(server, request, row, rows)
-    if history.busy:
-        raise _busy(row.id)
-    last = history.said[-1] if history.said else None
-    whole = last.run if last is not None and last.row.upto is None else None
-    if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
-        refuse("missing", (*BODY, "inputs"), "Field required")
-    turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
-    count = len(rows)
-
-    async def add_row(run: Run) -> None:
-        nonlocal count
-        await server.catalog.conversations.add_run(request.owner, row.id, count, run.id, run.start.at)
-        count += 1
-
-    about = agent_after(read_conversation(row.body), last)
-    return await _answer(server, request, row.id, about, wish, turns, last, add_row if wish.store else None)
+        about = agent_after(read_conversation(row.body), last)
+        return await _answer(server, request, row.id, about, wish, turns, last, add_row if wish.store else None)
 
 
 async def restart(server: Server, request: Incoming) -> ASGIApp:
