@@ -60,7 +60,7 @@ def test_a_revoked_key_stays_in_the_list(capsys: Any, tmp_path: Path) -> None:
         (["revoke", "key_none"], "there is no key 'key_none'"),
         (["list", "--data-dir", ":memory:"], "':memory:' keeps nothing"),
         (["list", "--data-dir", "{file}"], "--data-dir says where"),
-        (["lst"], "invalid choice: 'lst'"),
+        (["lst"], "there is no 'ronda keys lst'; did you mean 'list'?"),
         (["list", "--ownr", "x"], "did you mean '--owner'?"),
     ],
 )

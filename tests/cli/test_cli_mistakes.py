@@ -108,7 +108,13 @@ def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str], argume
         (["zzz"], "there is no command 'zzz'; 'ronda --help' lists them"),
         (["How are you?"], "there is no command 'How are you?'; 'ronda run \"How are you?\"' asks a model"),
         (["a.prompty"], "there is no command 'a.prompty'; 'ronda run a.prompty' runs the file"),
-        (["models", "pul"], "argument action: invalid choice: 'pul' (choose from 'list', 'pull')"),
+        (["models", "pul"], "there is no 'ronda models pul'; did you mean 'pull'? choose from list, pull"),
+        (["keys", "zzz"], "there is no 'ronda keys zzz'; choose from create, list, revoke"),
+        (["schema", "event"], "there is no 'ronda schema event'; did you mean 'events'? choose from prompty, events"),
+        (
+            ["serve", "--tool-calls", "firs"],
+            "there is no 'ronda serve --tool-calls firs'; did you mean 'first'? choose from all, first",
+        ),
     ],
 )
 def test_a_misspelt_command_is_named_with_the_right_one(
