@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that `tests.…` is fou
 # without any is read at once.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+# What this process ignores (SIGHUP under nohup, SIGINT behind a shell's &) every program that a test starts would ignore too.
+# What it handles is at its default again in them; and here doing nothing is to ignore it still.
+for _which in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(_which) is signal.SIG_IGN:
+        signal.signal(_which, lambda *_: None)
 
 settings.register_profile(
     "ronda", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=60
