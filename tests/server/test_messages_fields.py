@@ -256,6 +256,31 @@ async def test_what_this_server_does_not_do_is_refused_by_name(door: Door, name:
     assert raw.json["error"]["message"] == f"'{name}' is not supported here: {REFUSED[name]}"
 
 
+@pytest.mark.parametrize("role", ["system", "user"])
+@pytest.mark.parametrize(
+    ("settings", "way_out"),
+    [
+        ({"output_config": {"effort": "high"}}, "give 'output_config' beside 'messages'"),
+        ({"clear_at": "next_user_message"}, "leave the message out once it is not to be read"),
+    ],
+)
+async def test_what_one_message_alone_asks_for_is_refused_by_name(
+    door: Door, role: str, settings: Json, way_out: str
+) -> None:
+    messages = [HI, {"role": role, "content": "Be brief.", **settings}]
+    async with door.serving(ScriptedModel()) as served:
+        raw = await post(served, {"messages": messages})
+
+    assert (raw.status, raw.json["error"]["type"]) == (400, "invalid_request_error")
+    assert f"'messages[1].{next(iter(settings))}'" in raw.json["error"]["message"]
+    assert way_out in raw.json["error"]["message"]
+
+
+async def test_a_message_that_asks_for_nothing_of_its_own_is_taken(door: Door) -> None:
+    message = {"role": "system", "content": "Be brief.", "output_config": {}, "clear_at": "never"}
+    assert await options_of(door, messages=[HI, message, {**message, "output_config": None}]) == Options()
+
+
 @pytest.mark.parametrize("name", IGNORED)
 async def test_what_makes_no_difference_is_taken(door: Door, name: str) -> None:
     assert await options_of(door, **{name: "x"}) == Options()

@@ -37,6 +37,15 @@ from ronda.wire.json import encode
 class _Message(Struct, frozen=True):
     role: str
     content: str | list[Raw]
+    output_config: dict[str, Raw] | None = None
+    clear_at: str | None = None
+
+    def refuse_settings(self, path: str) -> None:
+        """What one message alone asks for: turns of several messages are sent as one, and have no place for it."""
+        if self.output_config:
+            raise bad(f"{path}.output_config", "is not supported here; give 'output_config' beside 'messages'")
+        if self.clear_at not in (None, "never"):
+            raise bad(f"{path}.clear_at", "can only be 'never' here; leave the message out once it is not to be read")
 
 
 # Which blocks stand on which side, and what becomes of them. Those of the assistant's that have no word here stay in the
@@ -84,6 +93,7 @@ def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversati
     check_count(messages, MAX_MESSAGES, "messages")
     reader = _Reader(version)
     for at, message in enumerate(messages):
+        message.refuse_settings(f"messages[{at}]")
         reader.add(message, f"messages[{at}]")
     turns = reader.end()
     if not turns:
