@@ -27,6 +27,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import rebuild
 from ronda.core.transcript import repair
 from ronda.providers import Where, open_provider
+from ronda.wire.json import in_pieces
 
 TOOLS = (ToolSpec("look"), ToolSpec("files.read", strict=True), ToolSpec("look_up"), ToolSpec("read_file"))
 Strict = Callable[[bytes], list[str]]
@@ -93,6 +94,16 @@ def test_a_session_may_change_its_model_at_every_turn(target: str, data: st.Data
     body = send(spec, turns, data.draw(st.sampled_from([TOOLS, ()])))
 
     assert (refusals(body), kept(turns)) == ([], before)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@given(data=st.data())
+def test_texts_written_in_pieces_are_the_same_texts(target: str, data: st.DataObject) -> None:
+    spec, _ = TARGETS[target]
+    turns = data.draw(histories(*data.draw(st.permutations(list(SPOKEN)))))
+    longest = data.draw(st.integers(1, 9))
+
+    assert in_pieces(lambda: send(spec, turns), longest) == send(spec, turns)
 
 
 # ---- crashes -----------------------------------------------------------------------------------------------------------

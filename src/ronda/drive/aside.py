@@ -17,6 +17,7 @@ from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.sizes import turns_size
+from ronda.wire.json import in_pieces
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,4 +60,4 @@ async def written(request: ModelRequest, write: Callable[[], bytes]) -> bytes:
         heavy = is_heavy(turns, request.tools) if size > LIGHT_SCHEMAS else len(turns) > LIGHT_TURNS
     else:
         heavy = len(turns) - turns_before > LIGHT_TURNS or size - size_before > LIGHT_BYTES
-    return await aside(write) if heavy else write()
+    return await aside(in_pieces, write) if heavy else write()

@@ -22,7 +22,7 @@ from ronda.wire.anthropic.models import Model
 from ronda.wire.anthropic.names import Names
 from ronda.wire.anthropic.tools import is_forced, stand_ins, write_choice, write_tools
 from ronda.wire.anthropic.turns import system_blocks
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode_message
 from ronda.wire.projection import Changes, Kind, passed_on
 
 # Fields of other dialects that change nothing here. `Options.seed` is one more: the API cannot be seeded.
@@ -146,7 +146,7 @@ def write_tail(
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
     notes = (*_changes(options, unsent, instruction, grammars), *_notes(changes))
-    return Tail(b"]," + encode(rest)[1:], thinks, prefill, notes)
+    return Tail(b"]," + encode_message(rest)[1:], thinks, prefill, notes)
 
 
 def _notes(changes: Changes) -> list[tuple[Kind, str, str]]:

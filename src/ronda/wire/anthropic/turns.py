@@ -26,7 +26,7 @@ from ronda.core.parts import (
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.media import text_block, write_part
 from ronda.wire.anthropic.names import Ids, Names
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.projection import NOBODY, Changes
 
 # How the API wants to hear of arguments that were no JSON (fine-grained-tool-streaming).
@@ -75,7 +75,7 @@ def write_system(turn: SystemTurn) -> str | bytes:
 
 
 def system_blocks(said: Iterable[str | bytes]) -> Raw:
-    blocks = [one if isinstance(one, bytes) else encode(text_block(one)) for one in said]
+    blocks = [one if isinstance(one, bytes) else encode_message(text_block(one)) for one in said]
     return Raw(b"[%b]" % b",".join(blocks))
 
 
@@ -85,7 +85,7 @@ def write_user(turn: UserTurn, version: str, changes: Changes = NOBODY) -> bytes
         if version == VERSION and b'"citations"' in bytes(payload):
             payload = _without_citations(payload, changes)
         return _inside(payload)
-    return encode([block for part in turn.parts if (block := write_part(part, changes)) is not None])[1:-1]
+    return encode_message([block for part in turn.parts if (block := write_part(part, changes)) is not None])[1:-1]
 
 
 def write_assistant(
@@ -107,14 +107,14 @@ def write_assistant(
             changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", why)
     said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
     blocks = [text_block(text) for text in said] + [write_call(call, names, ids) for call in calls]
-    return encode(blocks)[1:-1]
+    return encode_message(blocks)[1:-1]
 
 
 def write_beginning(turn: AssistantTurn) -> bytes:
     """Words for the model to go on from: "final assistant content cannot end with trailing whitespace"."""
     said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
     said[-1] = said[-1].rstrip()
-    return encode([text_block(text) for text in said])[1:-1]
+    return encode_message([text_block(text) for text in said])[1:-1]
 
 
 def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:
@@ -130,10 +130,10 @@ def write_results(turn: ToolTurn, ids: Ids, changes: Changes = NOBODY) -> bytes:
         if is_ours(result.native) and id == result.call_id:
             blocks.append(bytes(result.native.payload))
             continue
-        blocks.append(encode(write_result(result, id, changes)))
+        blocks.append(encode_message(write_result(result, id, changes)))
         if result.failed:
             shown = [write_part(item, changes) for item in result.attachments]
-            attached += [encode(block) for block in shown if block is not None]
+            attached += [encode_message(block) for block in shown if block is not None]
     return b",".join([*blocks, _ATTACHED, *attached] if attached else blocks)
 
 
@@ -164,7 +164,7 @@ def _inside(content: Raw) -> bytes:
     if said[:1] == b"[":
         return said[1:-1].strip()
     text = msgspec.json.decode(said, type=str | None)
-    return encode(text_block(text)) if text and text.strip() else b""
+    return encode_message(text_block(text)) if text and text.strip() else b""
 
 
 _decode_blocks = msgspec.json.Decoder(list[dict[str, Raw]]).decode

@@ -21,7 +21,7 @@ from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
 from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.signatures import from_chat
 from ronda.wire.gemini.tools import Tools
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode_message
 from ronda.wire.projection import NOBODY, Changes
 
 ToolRole: TypeAlias = Literal["user", "tool"]
@@ -90,11 +90,11 @@ class Contents:
                     for part in parts
                     if type(part) is not Text or part.text
                 ]
-                self._add("user", encode(written or [{"text": " "}]))  # Vertex refuses a text that is empty
+                self._add("user", encode_message(written or [{"text": " "}]))  # Vertex refuses a text that is empty
             case SystemTurn(text=text):
                 if self.buffer:  # said in the middle, it stays in the middle
                     self._changes.tell("role_changed", "the instruction is told as the user's", _SYSTEM)
-                    self._add("user", encode([{"text": text or " "}]))
+                    self._add("user", encode_message([{"text": text or " "}]))
                 elif text:
                     self.system.append(text)
 
@@ -125,7 +125,7 @@ class Contents:
                 return
         self._asked = []
         if parts := self._foreign(turn):
-            self._add("model", encode(parts))
+            self._add("model", encode_message(parts))
 
     def _ask(self, call: ToolCall) -> _Asked:
         says_nothing = not call.id or call.id.startswith(f"{API}_") or any(call.id == one.ours for one in self._asked)
@@ -182,10 +182,10 @@ class Contents:
             parts.append({"functionResponse": said})
         self._asked = []
         if parts:
-            self._add(self._tool_role, encode(parts))
+            self._add(self._tool_role, encode_message(parts))
         if attached:  # beside the results they would be counted as such (gemini-cli#16135)
             self._changes.tell("message_added", "what a tool attached follows as the user's", _ATTACHMENTS)
-            self._add("user", encode([_ATTACHED, *attached]))
+            self._add("user", encode_message([_ATTACHED, *attached]))
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         read = recover(call.arguments)
@@ -217,4 +217,4 @@ def _response(result: ToolResult) -> dict[str, Any]:
 
 
 def write_system(system: list[str]) -> Raw:
-    return Raw(encode({"parts": [{"text": text} for text in system]}))
+    return Raw(encode_message({"parts": [{"text": text} for text in system]}))

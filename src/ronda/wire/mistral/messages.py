@@ -28,7 +28,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.json import encode
+from ronda.wire.json import encode_message
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.ids import wire_ids
 from ronda.wire.mistral.tools import Tools
@@ -65,7 +65,7 @@ class Messages:
         match turn:
             case AssistantTurn():
                 if message := self._assistant(turn):
-                    self._add("assistant", encode(message))
+                    self._add("assistant", encode_message(message))
             case ToolTurn():
                 self._add_results(turn)
             case UserTurn(parts=parts):
@@ -75,14 +75,14 @@ class Messages:
                     self._changes.tell("role_changed", "the instruction is told as the user's", _SYSTEM)
                     self._add_user(text)
                 elif text:
-                    self._add("system", encode({"role": "system", "content": text}))
+                    self._add("system", encode_message({"role": "system", "content": text}))
 
     def as_prefix(self, turn: AssistantTurn) -> bytes:
         """The last turn, for the model to go on from. It is not added: with another turn behind it it is no prefix."""
         asked = self._asked
         message = self._assistant(turn)
         self._asked = asked
-        return encode({**message, "prefix": True}) if message else b""
+        return encode_message({**message, "prefix": True}) if message else b""
 
     def _add(self, role: str, message: bytes) -> None:
         if self.buffer:
@@ -99,7 +99,7 @@ class Messages:
         if self.role == "tool":
             self._changes.tell("message_added", "the assistant says 'OK' in between", _BRIDGED)
             self._add("assistant", _BRIDGE)
-        self._add("user", encode({"role": "user", "content": content}))
+        self._add("user", encode_message({"role": "user", "content": content}))
 
     def _assistant(self, turn: AssistantTurn) -> dict[str, Any]:
         native = turn.native
@@ -134,7 +134,7 @@ class Messages:
                 continue  # nobody asked: histories are repaired before they come here
             self._asked.remove(asked)
             said = {"role": "tool", "tool_call_id": asked.id, "name": asked.name, "content": result.content}
-            self._add("tool", encode(said))
+            self._add("tool", encode_message(said))
             attached += result.attachments
         if attached:  # what is not text follows as the user's, as in Chat Completions
             self._changes.tell(

@@ -33,7 +33,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
@@ -97,11 +97,11 @@ class Messages:
                 message: _Message = {"role": "user", "content": self._content(turn.parts)}
                 if turn.name is not None:
                     message["name"] = turn.name
-                return encode(message)
+                return encode_message(message)
             case SystemTurn():
                 if (said := self._own(turn.native)) is not None:
                     return said
-                return encode({"role": turn.role, "content": turn.text})
+                return encode_message({"role": turn.role, "content": turn.text})
 
     # ---- as it came ------------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Messages:
             message["tool_calls"] = self._calls(calls)
         elif message["content"] is None and not refusal:
             return b""
-        return encode(message)
+        return encode_message(message)
 
     def _readable(self, message: bytes, calls: Sequence[ToolCall]) -> bytes | None:
         """The model's own message with arguments that any server can read; nearly always, as it came. None: say it anew."""
@@ -158,7 +158,7 @@ class Messages:
                 if "function" in call:
                     function = _decode_members(call["function"])
                     arguments = msgspec.json.decode(function.get("arguments", b'""'), type=str)
-                    call["function"] = Raw(encode({**function, "arguments": self._object(arguments)}))
+                    call["function"] = Raw(encode_message({**function, "arguments": self._object(arguments)}))
         except UNREADABLE:
             return None
         return encode({**members, "tool_calls": written})
@@ -212,14 +212,16 @@ class Messages:
             if own is not None:
                 said.append(own)
                 continue
-            said.append(encode({"role": "tool", "tool_call_id": id, "content": result.content}))
+            said.append(encode_message({"role": "tool", "tool_call_id": id, "content": result.content}))
             attached += result.attachments
         if attached:
             # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
             self._changes.tell(
                 "message_added", "what a tool attached follows as the user's", "a tool's message is text"
             )
-            said.append(encode({"role": "user", "content": [_ATTACHED, *[self._part(item) for item in attached]]}))
+            said.append(
+                encode_message({"role": "user", "content": [_ATTACHED, *[self._part(item) for item in attached]]})
+            )
         return b",".join(said)
 
     def _id_of(self, result: ToolResult) -> str:

@@ -40,7 +40,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.json import encode
+from ronda.wire.json import encode, encode_message
 from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
 from ronda.wire.openai_responses import API
@@ -100,11 +100,11 @@ class Items:
             case UserTurn():
                 if is_ours(turn.native):
                     return _inside(turn.native.payload)
-                return encode({"type": "message", "role": "user", "content": self._content(turn)})
+                return encode_message({"type": "message", "role": "user", "content": self._content(turn)})
             case SystemTurn():
                 if is_ours(turn.native):
                     return _inside(turn.native.payload)
-                return encode({"type": "message", "role": turn.role, "content": turn.text})
+                return encode_message({"type": "message", "role": turn.role, "content": turn.text})
 
     def _again(self, payload: Raw, is_readable: bool) -> bytes:
         """The API's own items of a turn, as they came; but for arguments that are not readable as an object."""
@@ -135,7 +135,7 @@ class Items:
             if kind.type == "function_call" and not is_readable:
                 members = _decode_members(raw)
                 arguments = msgspec.json.decode(members.get("arguments", b'""'), type=str)
-                raw = Raw(encode({**members, "arguments": self._object(arguments)}))
+                raw = Raw(encode_message({**members, "arguments": self._object(arguments)}))
                 item, changed = bytes(raw), True
             if kind.type in WAITING and (waiting := kind.call_id or kind.id):
                 self._answers[waiting] = (waiting, WAITING[kind.type].answer)
@@ -175,7 +175,7 @@ class Items:
         name = called(call.name, self._names)
         if name != call.name:
             self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
-        return encode(
+        return encode_message(
             {
                 "type": "function_call",
                 "call_id": self._claim(call.id, "function_call_output"),
@@ -210,12 +210,12 @@ class Items:
             return _inside(result.native.payload)
         id, answer = self._answers.get(result.call_id, (result.call_id, "function_call_output"))
         if answer in ANSWERS:
-            return encode(answer_of(answer, id, result))
+            return encode_message(answer_of(answer, id, result))
         output: str | list[dict[str, Any]] = result.content
         if result.attachments:
             text = [{"type": "input_text", "text": result.content}] if result.content else []
             output = [*text, *[self._part(part) for part in result.attachments]]
-        return encode({"type": answer, "call_id": id, "output": output})
+        return encode_message({"type": answer, "call_id": id, "output": output})
 
     def _content(self, turn: UserTurn) -> str | list[dict[str, Any]]:
         if len(turn.parts) == 1 and type(turn.parts[0]) is Text:
@@ -301,4 +301,4 @@ def _message(words: list[Text | Refusal]) -> bytes:
             else {"type": "refusal", "refusal": part.text}
             for part in words
         ]
-    return encode({"type": "message", "role": "assistant", "content": content})
+    return encode_message({"type": "message", "role": "assistant", "content": content})
