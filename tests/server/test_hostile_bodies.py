@@ -23,7 +23,9 @@ from typing import Any
 import pytest
 from tests.interaction.doors import PATIENCE, Door, Json, Served, Upstream, answers
 
+from ronda import Agent, run_agent_async
 from ronda.drive.aside import thread
+from ronda.errors import ExecuteError
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers import Where, open_provider
 from ronda.providers.script import ScriptedModel, says
@@ -65,8 +67,10 @@ class Heart:
     async def beat(self) -> None:
         while True:
             before = time.thread_time()
-            await asyncio.sleep(0.001)
-            self.in_loop = max(self.in_loop, time.thread_time() - before)
+            try:
+                await asyncio.sleep(0.001)
+            finally:  # the last beat is cut short, and counts
+                self.in_loop = max(self.in_loop, time.thread_time() - before)
 
     def watch_calls(self, frame: FrameType, event: str, called: Any) -> None:
         if event == "call":
@@ -92,6 +96,7 @@ async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
         yield beating
     finally:
         task.cancel()
+        await asyncio.wait([task])
         await asyncio.wrap_future(thread().submit(sys.setprofile, None))
     if max(beating.in_loop, beating.in_thread) >= MOST:
         raise HeldUp(
@@ -101,16 +106,20 @@ async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
 
 async def post(served: Served, path: str, body: bytes) -> tuple[int, bytes]:
     """From a thread of its own, so that sending is no work of the loop."""
-    return await asyncio.to_thread(_post, served.url, path, body)
+    return await asyncio.to_thread(_ask, served.url, "POST", path, body)
 
 
-def _post(url: str, path: str, body: bytes) -> tuple[int, bytes]:
+async def get(served: Served, path: str) -> tuple[int, bytes]:
+    return await asyncio.to_thread(_ask, served.url, "GET", path, b"")
+
+
+def _ask(url: str, method: str, path: str, body: bytes) -> tuple[int, bytes]:
     import http.client
 
     host = url.removeprefix("http://").removesuffix("/v1")
     connection = http.client.HTTPConnection(host, timeout=PATIENCE)
     try:
-        connection.request("POST", f"/v1{path}", body, {"content-type": "application/json"})
+        connection.request(method, f"/v1{path}", body, {"content-type": "application/json"})
         answer = connection.getresponse()
         return answer.status, answer.read()
     except ConnectionError:  # refused before all of it was sent
@@ -358,6 +367,17 @@ async def test_a_long_conversation_is_written_for_its_upstream_beside_the_loop(
     assert len(upstream.bodies[0]) > 8_000_000
 
 
+@pytest.mark.parametrize("spec", LARGE_UPSTREAMS)
+async def test_a_text_of_escapes_alone_is_written_for_its_upstream_piece_by_piece(spec: str) -> None:
+    text = "x" + "\n" * 10_000_000 + "x"
+    async with Upstream(answers(b"{}", 400)) as upstream:
+        provider = open_provider(spec, Where(upstream.url))
+        async with heart(watches_calls=True):
+            with pytest.raises(ExecuteError):
+                await run_agent_async(Agent(provider), text)
+    assert len(upstream.bodies[0]) > 20_000_000
+
+
 async def test_an_image_of_20_mb_comes_through(door: Door, tmp_path: Path) -> None:
     picture = "data:image/png;base64," + "iVBORw0KGgo+/AAA" * 1_250_000
     said = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}}]}]
@@ -371,6 +391,29 @@ async def test_an_image_of_20_mb_comes_through(door: Door, tmp_path: Path) -> No
         status, body = await post(served, "/chat/completions", asked)
     assert (status, json.loads(body)["choices"][0]["message"]["content"]) == (200, "A cat.")
     assert upstream.requests[0]["messages"] == said
+
+
+# ---- what lies on the disk -----------------------------------------------------------------------------------------------
+
+
+async def test_a_folder_of_many_agents_is_listed_beside_the_loop(door: Door, tmp_path: Path) -> None:
+    for number in range(2_000):
+        (tmp_path / f"a{number}.prompty").write_text(f"---\nname: a{number}\n---\nuser:\nHi {{{{who}}}}")
+    async with door.serving(ScriptedModel(), agents=str(tmp_path)) as served, heart():
+        status, answer = await get(served, "/models")
+    assert status == 200
+    assert len(json.loads(answer)["data"]) >= 2_000
+
+
+async def test_a_long_conversation_is_read_back_beside_the_loop(door: Door, tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    async with door.serving(ScriptedModel("ok"), journal=SqliteJournal(file)) as served:
+        _, answer = await post(served, "/responses", long_conversation("/responses"))
+    id = json.loads(answer)["id"]
+    async with door.serving(ScriptedModel("ok"), journal=SqliteJournal(file)) as served, heart():
+        found = [(await get(served, f"/responses/{id}{rest}"))[0] for rest in ("", "/input_items")]
+        status, _ = await post(served, "/responses", dump({"input": "go on", "previous_response_id": id}))
+    assert [*found, status] == [200, 200, 200]
 
 
 # ---- what is refused, and how --------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
+from ronda.drive.aside import LIGHT_BYTES, LIGHT_TURNS
 from ronda.journal import JournalConflict, RunPage, RunState, RunSummary, state_at
 from ronda.store import StoreError
 
@@ -373,6 +374,33 @@ def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
                 return Found(key, writer, is_waiting, events, torn=number)
             raise _damaged(path, run, len(events), str(error)) from error
     return Found(key, writer, is_waiting, events)
+
+
+def is_long(db: sqlite3.Connection, run: str) -> bool:
+    """Whether it takes long to read, going by the sizes of its rows: SQLite knows them without reading the rows."""
+    try:
+        (size,) = db.execute(_SIZE, {"run": run, "turns": LIGHT_TURNS, "turn": LIGHT_BYTES // LIGHT_TURNS}).fetchone()
+    except UnicodeError:  # no text, so nobody can have kept it
+        return False
+    return size is not None and size > LIGHT_BYTES
+
+
+# No more turns are counted than are light, and each for so many bytes at the least.
+_SIZE: Final = """WITH RECURSIVE
+    this(id, tip) AS (SELECT id, tip FROM run WHERE name = :run),
+    chain(before, body, value) AS (
+        SELECT before, body, value FROM turn WHERE id = (SELECT tip FROM this)
+        UNION ALL
+        SELECT turn.before, turn.body, turn.value FROM chain JOIN turn ON turn.id = chain.before
+        LIMIT :turns + 1
+    )
+    SELECT sum(size) FROM (
+        SELECT length(body) AS size FROM event WHERE run = (SELECT id FROM this)
+        UNION ALL
+        SELECT length(body) FROM value WHERE id IN (SELECT value FROM run_value WHERE run = (SELECT id FROM this))
+        UNION ALL
+        SELECT max(:turn, length(coalesce(chain.body, kept.body))) FROM chain LEFT JOIN value AS kept ON kept.id = chain.value
+    )"""
 
 
 def list_runs(

@@ -13,6 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, TypeVar
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
@@ -21,7 +22,7 @@ from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunState, Unfinished
 from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
 from ronda.journal.prune import forget
-from ronda.journal.rows import MIGRATIONS, RowWriter, find, list_runs
+from ronda.journal.rows import MIGRATIONS, Found, RowWriter, find, is_long, list_runs
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
 from ronda.store.presence import Presence
@@ -122,11 +123,15 @@ class SqliteJournal:
     async def read(self, run: str) -> list[Event]:
         await self._commits.flush()
         try:
-            with transaction(self._db, "DEFERRED"):
-                found = find(self._db, self._path, run)
+            long = is_long(self._db, run)
+            found = await self._upkeep.aside(partial(self._find, run)) if long else self._find(run, self._db)
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
         return [] if found is None else found.events
+
+    def _find(self, run: str, db: sqlite3.Connection) -> Found | None:
+        with transaction(db, "DEFERRED"):
+            return find(db, self._path, run)
 
     async def resume(self, run: str) -> list[Event]:
         return await self._patiently(lambda: self._take(run))
