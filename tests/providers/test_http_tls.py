@@ -225,6 +225,24 @@ def ends_after(certificate: Path, answer: bytes, says_so: bool) -> Iterator[int]
     assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("says_so", [True, False], ids=["with a word", "without a word"])
+def test_a_strict_client_hears_whether_the_word_was_said(certificate: Path, says_so: bool) -> None:
+    """So that the test below tests what it says, with every version of Python."""
+    context = ssl.create_default_context(cafile=certificate)
+    with (
+        ends_after(certificate, b"hello", says_so) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
+        context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as connection,
+    ):
+        connection.sendall(b"{}")
+        assert connection.recv(5) == b"hello"
+        if says_so:
+            assert connection.recv(1) == b""
+        else:
+            with pytest.raises(ssl.SSLEOFError):
+                connection.recv(1)
+
+
 @pytest.mark.usefixtures("trusted")
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("says_so", [True, False], ids=["with a word", "without a word"])
