@@ -14,14 +14,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+import anthropic
 import openai
 import pytest
 from tests.cli.serving import TOOLS, USER, Served, Started, turn
 from tests.patience import PATIENCE
 
 from ronda.cli.process import CANCEL_SECONDS, CONNECTION_SECONDS
+from ronda.cli.serve import http_settings
 from ronda.host.run import LAST_SECONDS
+from ronda.journal.memory import MemoryJournal
+from ronda.server.app import Server
 from ronda.server.config import ServerConfig
+from ronda.testing import ScriptedModel
 
 # Asked to end and did; Ctrl-C, which ends the script around us, too.
 ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGINT: 130}
@@ -313,3 +319,17 @@ def test_a_bad_flag_is_a_clear_error(start: Started, arguments: list[str], said:
     assert code == 2, err
     assert said in err
     assert "Traceback" not in err
+
+
+async def test_no_client_keeps_an_idle_connection_for_longer_than_the_server() -> None:
+    """Else a request could meet the end of its connection."""
+    server = Server(ServerConfig(model="script:x"), MemoryJournal(), provider=ScriptedModel())
+    async with aiohttp.ClientSession() as session:
+        assert session.connector is not None
+        theirs = {
+            "openai": openai.DEFAULT_CONNECTION_LIMITS.keepalive_expiry,
+            "anthropic": anthropic.DEFAULT_CONNECTION_LIMITS.keepalive_expiry,
+            "aiohttp": session.connector._keepalive_timeout,
+        }
+
+    assert all(seconds and seconds < http_settings(server).timeout_keep_alive for seconds in theirs.values()), theirs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,10 +16,10 @@ from ronda.store.conversations import ConversationRow, RunRow
 from ronda.store.keys import KeyRow, hash_key, new_key
 
 
-class _Contract:
+class _Contract(ABC):
+    @abstractmethod
     async def open(self) -> Catalog:
         """Empty at first."""
-        raise NotImplementedError
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Catalog]:

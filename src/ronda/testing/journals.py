@@ -16,6 +16,7 @@ Previews may be kept or not. Needs `asyncio_mode = "auto"`, or `pytestmark = pyt
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
@@ -55,9 +56,9 @@ def _raises(error: type[Exception]) -> Iterator[None]:
 class JournalContract(RunListContract):
     """For any journal."""
 
+    @abstractmethod
     async def open(self) -> Journal:
         """A journal on this test's own store."""
-        raise NotImplementedError
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Journal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 
 from ronda.core.events import EndReason, RunFinished, RunStarted, Warned
@@ -18,9 +19,9 @@ def _names(page: RunPage) -> list[str]:
     return [one.run for one in page.runs]
 
 
-class RunListContract:
-    def opened(self) -> AbstractAsyncContextManager[Journal]:
-        raise NotImplementedError
+class RunListContract(ABC):
+    @abstractmethod
+    def opened(self) -> AbstractAsyncContextManager[Journal]: ...
 
     async def test_29_an_owners_runs_are_listed_the_newest_first(self) -> None:
         async with self.opened() as journal:
