@@ -10,10 +10,11 @@ who may be slow follow its log. A run that nobody can follow has none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 from ronda.core.events import PREVIEWS, Asked, Event, Preview, RunFinished
@@ -120,13 +121,43 @@ class Host:
         return (await asyncio.wait(tasks, timeout=seconds))[1] if tasks and seconds > 0 else tasks
 
 
-class LiveRun:
-    """Whoever makes one sets what the run is driven with beside model and tools."""
+class Driven(ABC):
+    """A run, or several one after another, that one task drives."""
 
-    # Of most runs these stay as they are.
     task: asyncio.Task[Any] | None = None  # while it is driven
     error: BaseException | None = None  # of ours; what went wrong with a model or a tool is in the run
     cancel_was_asked = False  # through another request than its own
+
+    @abstractmethod
+    def drive(self) -> Coroutine[Any, Any, object]:
+        """Drive it in this task. Who waits for one run needs no second task for it."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Nothing more will come."""
+
+    def start(self, finished: Callable[[Self], None]) -> None:
+        """Drive it in a task of its own."""
+
+        def over(task: asyncio.Task[object]) -> None:
+            if not task.cancelled():
+                task.exception()  # it is known, and told
+            self.task = None
+            self._close()  # a task that was cancelled before its first step has not done so
+            finished(self)
+
+        self.task = asyncio.create_task(self.drive())
+        self.task.add_done_callback(over)
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class LiveRun(Driven):
+    """Whoever makes one sets what the run is driven with beside model and tools."""
+
+    # Of most runs these stay as they are.
     facts = 1  # how many there are, with RunStarted: where a child goes on from
     inbox: Inbox | None = None  # None: nobody can answer while it is driven
     approver: Approver | None = None
@@ -192,7 +223,6 @@ class LiveRun:
     # ---- driving -----------------------------------------------------------------------------------------------------
 
     async def drive(self) -> Outcome:
-        """Drive it in this task. Who waits for one run needs no second task for it."""
         run, host, journal = self.run, self._host, self.journal
         self.task = asyncio.current_task()
         if host is not None:
@@ -273,19 +303,6 @@ class LiveRun:
             raise BadRequest(f"run '{self.run.id}' takes no messages")
         self.inbox.send(message)
 
-    def start(self, finished: Callable[[LiveRun], None]) -> None:
-        """Drive it in a task of its own."""
-
-        def over(task: asyncio.Task[Outcome]) -> None:
-            if not task.cancelled():
-                task.exception()  # it is known, and told
-            self.task = None
-            self._close()  # a task that was cancelled before its first step has not done so
-            finished(self)
-
-        self.task = asyncio.create_task(self.drive())
-        self.task.add_done_callback(over)
-
     async def keep(self) -> None:
         """Return once everything that happened so far is kept."""
         if self.journal is not None:
@@ -308,10 +325,6 @@ class LiveRun:
 
     def _why_stopped(self) -> WhyStopped:
         return self._why
-
-    def cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
 
     def _close(self) -> None:
         if self.log is not None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ronda.core.events import Event
 from ronda.core.run import Run
-from ronda.host.run import Folding, LiveRun
+from ronda.host.run import Driven, Folding, LiveRun
 from ronda.server.follow import Following
 
 
@@ -39,16 +39,11 @@ class RelayWriter(Protocol):
     def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
 
 
-class Relay:
+class Relay(Driven):
     """`run` is the one under way, or the last."""
-
-    __slots__ = ("_sibling", "_waiter", "_writer", "cancel_was_asked", "error", "is_over", "legs", "task")
 
     def __init__(self, live: LiveRun, next: Next, writer: RelayWriter) -> None:
         self.legs = [Leg(live, next)]
-        self.task: asyncio.Task[Any] | None = None
-        self.error: BaseException | None = None
-        self.cancel_was_asked = False
         self.is_over = False
         self._writer = writer
         self._sibling = live.run.start.sibling
@@ -75,19 +70,6 @@ class Relay:
             self.task = None  # which knows us: a cycle would leave every request to the collector
             self._close()
 
-    def start(self, finished: Callable[[Relay], None]) -> None:
-        """Drive them in a task of their own."""
-
-        def over(task: asyncio.Task[None]) -> None:
-            if not task.cancelled():
-                task.exception()  # it is known, and told
-            self.task = None
-            self._close()  # a task that was cancelled before its first step has not done so
-            finished(self)
-
-        self.task = asyncio.create_task(self.drive())
-        self.task.add_done_callback(over)
-
     async def _drive_leg(self, leg: Leg) -> Leg | None:
         """Drive one run to its end; the leg that goes on from it."""
         live, following = leg.live, list[Leg | None]()
@@ -105,10 +87,6 @@ class Relay:
         self.legs.append(after)
         self._ring()
         return after
-
-    def cancel(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
 
     def _close(self) -> None:
         if not self.is_over:

@@ -164,7 +164,7 @@ async def test_a_grammar_that_kills_later_is_found_among_those_that_were_under_w
 
 async def test_answers_that_would_fill_the_cache_together_come_one_after_the_other(engine: Engine) -> None:
     await engine.load()
-    body = {"n_predict": SIZING.tokens - 100}
+    body: dict[str, Any] = {"n_predict": SIZING.tokens - 100}
     first = asyncio.create_task(ask(engine, SLEEP, **body))
     second = asyncio.create_task(ask(engine, ANSWER, **body))
     await asyncio.sleep(0)
