@@ -20,6 +20,7 @@ from tests.server.runs_door import (
 
 from ronda import tool
 from ronda.core.parts import user
+from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
 
@@ -171,3 +172,27 @@ async def test_a_run_is_steered(door: Door) -> None:
     assert (empty, refused["error"]["param"]) == (400, "text")
     assert (status, over) == (200, 409)
     assert model.heard[1][-1] == user("Make it short.")
+
+
+@pytest.mark.parametrize("is_left", [False, True], ids=["driven", "left"])
+async def test_a_question_takes_one_answer(door: Door, is_left: bool) -> None:
+    """Also while the run goes on waiting for another: the first answer stands."""
+    files = Deleting()
+    both = asks(Call("delete", {"path": "/a"}), Call("delete", {"path": "/b"}))
+    timeout = 0.01 if is_left else 600.0
+    async with door.serving(ScriptedModel(both, says("Well.")), files.tool, approval_timeout=timeout) as served, soon():
+        asking = asyncio.create_task(post_quietly(served, {"messages": HI}))
+        run, first = await asked_of(served)
+        if is_left:
+            await asking
+        status, _ = await post(served, f"/runs/{run}/answer", {"id": first["id"], "decision": "deny"})
+        again, refused = await post(served, f"/runs/{run}/answer", {"id": first["id"], "decision": "approve"})
+        _, waiting = await get(served, f"/runs/{run}")
+        [second] = waiting["questions"]
+        await post(served, f"/runs/{run}/answer", {"id": second["id"], "decision": "approve"})
+        await asking
+        await served.all_over()
+
+    assert (status, again) == (200, 409)
+    assert first["id"] in refused["error"]["message"]
+    assert files.deleted == ["/b"]
