@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, Heard, body_for, read_plain, read_stream
+from tests.server.responses_door import connected
 from tests.server.runs_door import Deleting, Follower, asked_of, get, post
 
 from ronda.core.events import Answered, Asked, Event, RunFinished, RunStarted
@@ -115,6 +116,20 @@ async def test_a_response_that_waits_is_in_progress_and_its_stream_goes_on_where
     assert [(event["type"], event["sequence_number"]) for _, event in sse(nothing_new)] == [("error", last)]
     assert first[:-1] + sse(rest) == sse(whole)
     assert whole.count(b"response.completed") == 1 * 2  # as its name, and as its type
+
+
+async def test_a_connection_is_told_of_a_run_that_waits_and_goes_on(door: Door) -> None:
+    model = ScriptedModel(asks("delete", path="/a"), says("Hello."))
+    async with door.serving(model, Deleting().tool, approval_timeout=A_MOMENT) as served, connected(served) as socket:
+        await socket.say(input="go")
+        events = await socket.rest()
+        second = await socket.turn(input="hi")
+
+    run = events[0]["response"]["id"].replace("resp_", "run_")
+    error = events[-1]
+    assert (error["type"], error["status"], error["error"]["code"]) == ("error", 504, "run_is_waiting")
+    assert f"/v1/runs/{run}/answer" in error["error"]["message"]
+    assert second["type"] == "response.completed"
 
 
 async def test_a_conversation_whose_answer_waits_is_busy_until_somebody_has_answered(door: Door) -> None:

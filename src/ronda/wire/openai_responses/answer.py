@@ -271,8 +271,7 @@ class ResponseAnswer:
         if self._end is not None:  # it broke down behind its end
             return
         if ended.failure is not None and ended.failure.code in RUN_GOES_ON:
-            failure = ended.failure
-            self._frames.fail({"code": failure.code, "message": failure.message, "param": failure.param})
+            self._frames.fail(ended.failure)
             return
         end = self._end = ended.end
         self._break_off()

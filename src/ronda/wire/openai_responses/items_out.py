@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ronda.wire.failures import Failure
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_responses.waiting import item_of
 from ronda.wire.partial import PartialJson
@@ -66,11 +67,16 @@ class Frames:
         if self._sse:  # Open Responses wants this line, OpenAI has none; clients of both read it
             self._out.append(b"data: [DONE]\n\n")
 
-    def fail(self, error: dict[str, str | None]) -> None:
+    def fail(self, failure: Failure) -> None:
         """The stream ends, and its response does not. It has the last event's number: who comes back goes on from there."""
-        self._number = max(self._number - 1, self._after)
-        self._after = self._number - 1  # it is written whatever was seen
-        self.put(b"error", encode(error)[1:-1])
+        error = {"code": failure.code, "message": failure.message, "param": failure.param}
+        if self._sse:
+            self._number = max(self._number - 1, self._after)
+            self._after = self._number - 1  # it is written whatever was seen
+            self.put(b"error", encode(error)[1:-1])
+        else:  # as all errors of a WebSocket are
+            told = {"type": "error", "status": failure.status, "error": {"type": failure.type, **error}}
+            self._out.append(encode(told) + b"\n")
 
     def taken(self) -> bytes:
         out, self._out = self._out, []
