@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ronda.core.events import RunFinished, RunStarted
-from ronda.journal import RunPage
+from ronda.journal import RunPage, RunQuery
 from ronda.journal.sqlite import SqliteJournal
 
 OLDER = Path(__file__).parent / "older" / "journal-1.sql"
@@ -29,12 +29,12 @@ def stands(page: RunPage) -> dict[str, str]:
 
 async def test_runs_of_an_older_journal_are_listed_with_what_their_events_say(path: Path) -> None:
     journal = SqliteJournal(path)
-    ann = await journal.list_runs("ann")
+    ann = await journal.list_runs(RunQuery("ann"))
     assert stands(ann) == {"torn": "finished", "long": "finished", "failed": "failed", "done": "finished"}
     assert [one.run for one in ann.runs] == ["torn", "long", "failed", "done"]
-    assert stands(await journal.list_runs("bob")) == {"cancelled": "cancelled"}
-    assert stands(await journal.list_runs("")) == {"open": "running"}
-    assert stands(await journal.list_runs("ann", session="s1", agent="ag_1")) == {"done": "finished"}
+    assert stands(await journal.list_runs(RunQuery("bob"))) == {"cancelled": "cancelled"}
+    assert stands(await journal.list_runs(RunQuery(""))) == {"open": "running"}
+    assert stands(await journal.list_runs(RunQuery("ann", session="s1", agent="ag_1"))) == {"done": "finished"}
     await journal.close()
 
 
@@ -48,8 +48,8 @@ async def test_runs_of_an_older_journal_are_read_and_go_on(path: Path) -> None:
     await journal.resume("open")
     journal.append("open", [RunFinished("stop", at=3.0)])
     journal.append("new", [RunStarted("new", start.plan, start.turns, owner="ann")])
-    assert stands(await journal.list_runs("ann", limit=2)) == {"new": "running", "torn": "failed"}
-    assert stands(await journal.list_runs("")) == {"open": "finished"}
+    assert stands(await journal.list_runs(RunQuery("ann", limit=2))) == {"new": "running", "torn": "failed"}
+    assert stands(await journal.list_runs(RunQuery(""))) == {"open": "finished"}
     await journal.close()
 
 
@@ -59,5 +59,5 @@ async def test_a_run_whose_beginning_cannot_be_read_is_shown_to_nobody(path: Pat
     db.close()
     journal = SqliteJournal(path)
     for owner in ("ann", "bob", ""):
-        assert "open" not in stands(await journal.list_runs(owner))
+        assert "open" not in stands(await journal.list_runs(RunQuery(owner)))
     await journal.close()

@@ -52,6 +52,17 @@ class RunSummary(Struct, frozen=True):
     ended: float | None
 
 
+class RunQuery(Struct, frozen=True):
+    """Which of an owner's runs to list. `before` is what the page before said."""
+
+    owner: str
+    state: RunState | None = None
+    session: str | None = None
+    agent: str | None = None
+    before: int | None = None
+    limit: int = 20
+
+
 class RunPage(Struct, frozen=True):
     """The newest first. `before` is where the next page begins; None where this is the last."""
 
@@ -87,17 +98,8 @@ class Journal(Protocol):
     async def unfinished(self) -> list[Unfinished]:
         """Runs without an end that nobody drives: what a crash cut off, and what was released before its end."""
 
-    async def list_runs(
-        self,
-        owner: str,
-        *,
-        state: RunState | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        before: int | None = None,
-        limit: int = 20,
-    ) -> RunPage:
-        """One page of an owner's runs, the newest first. `before` is what the page before said."""
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """One page of an owner's runs, the newest first."""
 
     def release(self, run: str, *, waiting: bool = False) -> None:
         """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.errors import ProtocolError
-from ronda.journal import JournalConflict, RunPage, RunState, RunSummary, Unfinished, state_at
+from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, Unfinished, state_at
 
 
 class _Kept:
@@ -92,25 +92,19 @@ class MemoryJournal:
                 found.append(Unfinished(name, len(kept.events), start, kept.waiting))
         return found
 
-    async def list_runs(
-        self,
-        owner: str,
-        *,
-        state: RunState | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        before: int | None = None,
-        limit: int = 20,
-    ) -> RunPage:
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        state, session, agent = query.state, query.session, query.agent
         found: list[RunSummary] = []
         last: int | None = None
         for kept in reversed(self._runs.values()):
             start = kept.events[0]
-            if type(start) is not RunStarted or start.owner != owner or (before is not None and kept.place >= before):
+            if type(start) is not RunStarted or start.owner != query.owner:
+                continue
+            if query.before is not None and kept.place >= query.before:
                 continue
             one = kept.summary
             if state in (None, one.state) and session in (None, one.session) and agent in (None, one.agent):
-                if len(found) == limit:
+                if len(found) == query.limit:
                     return RunPage(found, last)
                 found.append(one)
                 last = kept.place

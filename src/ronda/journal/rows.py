@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ronda.core.events import (
     Answered,
@@ -55,7 +55,7 @@ from ronda.core.events import (
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
 from ronda.drive.aside import LIGHT_BYTES, LIGHT_TURNS
-from ronda.journal import JournalConflict, RunPage, RunState, RunSummary, state_at
+from ronda.journal import JournalConflict, RunPage, RunQuery, RunSummary, state_at
 from ronda.store import StoreError
 
 MIGRATIONS: Final = (
@@ -403,30 +403,16 @@ _SIZE: Final = """WITH RECURSIVE
     )"""
 
 
-def list_runs(
-    db: sqlite3.Connection,
-    owner: str,
-    state: RunState | None,
-    session: str | None,
-    agent: str | None,
-    before: int | None,
-    limit: int,
-) -> RunPage:
+def list_runs(db: sqlite3.Connection, query: RunQuery) -> RunPage:
     """One page of an owner's runs, backwards by id."""
     rows = db.execute(
         """SELECT id, name, session, agent, coalesce(state, 'running'), started, ended FROM run
         WHERE id < :before AND owner = :owner AND (:state IS NULL OR coalesce(state, 'running') = :state)
             AND (:session IS NULL OR session = :session) AND (:agent IS NULL OR agent = :agent)
         ORDER BY id DESC LIMIT :limit""",
-        {
-            "before": 2**63 - 1 if before is None else before,
-            "owner": owner,
-            "state": state,
-            "session": session,
-            "agent": agent,
-            "limit": limit + 1,
-        },
+        asdict(query) | {"before": 2**63 - 1 if query.before is None else query.before, "limit": query.limit + 1},
     ).fetchall()
+    limit = query.limit
     runs = [RunSummary(*row[1:]) for row in rows[:limit]]
     return RunPage(runs, rows[limit - 1][0] if len(rows) > limit else None)
 

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError
-from ronda.journal import JournalConflict, RunPage, RunState, Unfinished
+from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
 from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
 from ronda.journal.prune import forget
 from ronda.journal.rows import MIGRATIONS, Found, RowWriter, find, is_long, list_runs
@@ -177,18 +177,9 @@ class SqliteJournal:
         await self._commits.flush()
         return await self._upkeep.aside(self._find_unfinished)
 
-    async def list_runs(
-        self,
-        owner: str,
-        *,
-        state: RunState | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        before: int | None = None,
-        limit: int = 20,
-    ) -> RunPage:
+    async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
-        return await self._upkeep.aside(lambda db: list_runs(db, owner, state, session, agent, before, limit))
+        return await self._upkeep.aside(lambda db: list_runs(db, query))
 
     def release(self, run: str, *, waiting: bool = False) -> None:
         held = self._held.pop(run, None)

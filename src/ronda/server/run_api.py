@@ -20,7 +20,7 @@ from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import FellBehind, Follower, Position, read_position, write_position
 from ronda.host.run import LiveRun
-from ronda.journal import RunState, state_at
+from ronda.journal import RunQuery, RunState, state_at
 from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
 from ronda.server.recovery import answer_waiting
@@ -70,7 +70,7 @@ class Conflict(BadRequest):
 async def list_runs(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
     state = query.word("state", "", ("", *get_args(RunState)))
-    page = await server.runs.journal.list_runs(
+    wanted = RunQuery(
         request.owner,
         state=cast("RunState", state) if state else None,
         session=query.text("session"),
@@ -78,6 +78,7 @@ async def list_runs(server: Server, request: Incoming) -> ASGIApp:
         before=query.whole("before", None, 0, None),
         limit=query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE,
     )
+    page = await server.runs.journal.list_runs(wanted)
     runs = [write_summary(one.run, one.state, one.agent, one.session, one.started, one.ended) for one in page.runs]
     after = None if page.before is None else str(page.before)
     return Json(encode({"object": "list", "data": runs, "has_more": after is not None, "next": after}))

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from ronda.core.events import EndReason, RunFinished, RunStarted, Warned
 from ronda.core.parts import user
 from ronda.core.plan import Plan
-from ronda.journal import Journal, RunPage, RunState, Unfinished
+from ronda.journal import Journal, RunPage, RunQuery, RunState, Unfinished
 
 
 def _start(run: str, owner: str = "ann", session: str = "", agent: str = "") -> RunStarted:
@@ -27,29 +27,29 @@ class RunListContract(ABC):
         async with self.opened() as journal:
             for name, owner in (("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", "")):
                 journal.append(name, [_start(name, owner)])
-            assert _names(await journal.list_runs("ann")) == ["c", "a"]
-            assert _names(await journal.list_runs("bob")) == ["b"]
-            assert _names(await journal.list_runs("")) == ["d"]
-            assert await journal.list_runs("cay") == RunPage([])
+            assert _names(await journal.list_runs(RunQuery("ann"))) == ["c", "a"]
+            assert _names(await journal.list_runs(RunQuery("bob"))) == ["b"]
+            assert _names(await journal.list_runs(RunQuery(""))) == ["d"]
+            assert await journal.list_runs(RunQuery("cay")) == RunPage([])
 
     async def test_30_a_list_comes_in_pages_that_leave_nothing_out(self) -> None:
         async with self.opened() as journal:
             for number in range(7):
                 journal.append(f"r{number}", [_start(f"r{number}")])
                 journal.append(f"x{number}", [_start(f"x{number}", "bob")])
-            pages = [await journal.list_runs("ann", limit=3)]
+            pages = [await journal.list_runs(RunQuery("ann", limit=3))]
             while (before := pages[-1].before) is not None:
                 if len(pages) == 1:
                     journal.append("new", [_start("new")])  # which is on a page that was shown already
-                pages.append(await journal.list_runs("ann", limit=3, before=before))
+                pages.append(await journal.list_runs(RunQuery("ann", limit=3, before=before)))
             assert [_names(page) for page in pages] == [["r6", "r5", "r4"], ["r3", "r2", "r1"], ["r0"]]
 
     async def test_31_a_page_that_is_just_full_is_the_last(self) -> None:
         async with self.opened() as journal:
             for name in ("a", "b"):
                 journal.append(name, [_start(name)])
-            assert (await journal.list_runs("ann", limit=2)).before is None
-            assert (await journal.list_runs("ann", limit=1)).before is not None
+            assert (await journal.list_runs(RunQuery("ann", limit=2))).before is None
+            assert (await journal.list_runs(RunQuery("ann", limit=1))).before is not None
 
     async def test_32_a_list_says_how_each_run_stands(self) -> None:
         ends: dict[EndReason, RunState] = {
@@ -70,7 +70,7 @@ class RunListContract(ABC):
                     await journal.barrier(reason)  # so that its end comes with a later commit
                 journal.append(reason, [RunFinished(reason, at=2.0)])
                 journal.release(reason)
-            page = await journal.list_runs("ann")
+            page = await journal.list_runs(RunQuery("ann"))
             expected = [
                 *reversed([(reason, state, False) for reason, state in ends.items()]),
                 ("running", "running", True),
@@ -82,23 +82,23 @@ class RunListContract(ABC):
             journal.append("a", [_start("a")])
             for _ in range(2):  # the second time it was only looked at
                 journal.release("a", waiting=True)
-                assert [one.state for one in (await journal.list_runs("ann")).runs] == ["waiting"]
+                assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["waiting"]
                 assert await journal.unfinished() == [Unfinished("a", 1, _start("a"), is_waiting=True)]
                 await journal.resume("a")
                 journal.release("a")
                 assert await journal.unfinished() == [Unfinished("a", 1, _start("a"), is_waiting=True)]
                 await journal.resume("a")
             journal.append("a", [Warned("on it goes")])
-            assert [one.state for one in (await journal.list_runs("ann")).runs] == ["running"]
+            assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["running"]
             journal.release("a")
-            assert [one.state for one in (await journal.list_runs("ann")).runs] == ["running"]
+            assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["running"]
             assert await journal.unfinished() == [Unfinished("a", 2, _start("a"))]
             await journal.resume("a")
             journal.release("a", waiting=True)
             await journal.resume("a")
             journal.append("a", [RunFinished("stop", at=2.0)])
             journal.release("a")
-            assert [one.state for one in (await journal.list_runs("ann")).runs] == ["finished"]
+            assert [one.state for one in (await journal.list_runs(RunQuery("ann"))).runs] == ["finished"]
 
     async def test_34_a_list_can_be_of_some_runs_alone(self) -> None:
         async with self.opened() as journal:
@@ -107,12 +107,12 @@ class RunListContract(ABC):
             journal.append("a", [RunFinished("failed", at=2.0)])
             journal.release("a")
             journal.append("other", [_start("other", "bob", "s1", "x")])
-            assert _names(await journal.list_runs("ann", session="s1")) == ["b", "a"]
-            assert _names(await journal.list_runs("ann", agent="x")) == ["c", "a"]
-            assert _names(await journal.list_runs("ann", state="running")) == ["d", "c", "b"]
-            assert _names(await journal.list_runs("ann", state="failed", session="s1", agent="x")) == ["a"]
-            assert _names(await journal.list_runs("ann", state="waiting")) == []
-            [one] = (await journal.list_runs("ann", state="failed")).runs
+            assert _names(await journal.list_runs(RunQuery("ann", session="s1"))) == ["b", "a"]
+            assert _names(await journal.list_runs(RunQuery("ann", agent="x"))) == ["c", "a"]
+            assert _names(await journal.list_runs(RunQuery("ann", state="running"))) == ["d", "c", "b"]
+            assert _names(await journal.list_runs(RunQuery("ann", state="failed", session="s1", agent="x"))) == ["a"]
+            assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == []
+            [one] = (await journal.list_runs(RunQuery("ann", state="failed"))).runs
             assert (one.run, one.session, one.agent, one.state) == ("a", "s1", "x", "failed")
 
     async def test_35_a_forgotten_run_is_in_no_list(self) -> None:
@@ -121,4 +121,4 @@ class RunListContract(ABC):
                 journal.append(name, [_start(name)])
                 journal.release(name)
             assert await journal.forget("b")
-            assert _names(await journal.list_runs("ann")) == ["a"]
+            assert _names(await journal.list_runs(RunQuery("ann"))) == ["a"]
