@@ -24,7 +24,7 @@ from ronda.agent.conversation import TURNS, Messages, read_turns
 from ronda.agent.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.agent.start import RunOptions, Start
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
-from ronda.core.events import Event, ModelFinished
+from ronda.core.events import AgentFile, Event, ModelFinished
 from ronda.core.output import final_text
 from ronda.core.parts import Turn, user
 from ronda.core.plan import ToolSpec
@@ -33,7 +33,7 @@ from ronda.drive import Provider, ToolContext, ToolOutput
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import SIGNATURE, load, read_file
-from ronda.prompty.model import Prompty
+from ronda.prompty.model import RICH_KINDS, Prompty, for_one_run
 from ronda.prompty.options import options_of, wants_stream
 from ronda.prompty.prepare import prepared
 from ronda.prompty.results import read_structured
@@ -126,12 +126,16 @@ class FileJob:
     """A file and its inputs. A run that goes on from a conversation brings its turns, and its inputs are the defaults."""
 
     def __init__(self, prompty: Prompty, inputs: Inputs | Conversation | None, history: Messages | None = None) -> None:
-        self.prompty = prompty
+        self.prompty = for_one_run(prompty)
         self.upstream = upstream_of(prompty)
         self.inputs, self.messages, self.turns = _begin(prompty, inputs, history)
         self.once = False
         self.overlay: Tools | None = None
         self.last: ModelFinished | None = None
+
+    def origin(self) -> tuple[AgentFile | None, dict[str, Raw]]:
+        host = self.prompty.host
+        return None if host is None else host.keep(self.prompty), kept_inputs(self.prompty, self.inputs)
 
     def take(self, batch: Sequence[Event]) -> None:
         """What must be remembered of the run to read its answer."""
@@ -172,6 +176,19 @@ def _begin(
     _refuse_text(prompty, inputs)
     messages, turns = read_conversation(inputs)
     return known, messages, [*(before or ()), *turns]
+
+
+def kept_inputs(prompty: Prompty, inputs: Mapping[str, Any]) -> dict[str, Raw]:
+    """What is kept of the inputs. Conversations, images and files are in the run's turns already."""
+    rich = {one.name for one in prompty.inputs if one.kind in RICH_KINDS}
+    kept: dict[str, Raw] = {}
+    for name, value in inputs.items():
+        if name not in rich:
+            try:
+                kept[name] = Raw(msgspec.json.encode(value))
+            except (TypeError, ValueError, RecursionError):  # an object of the caller's, which nothing could bring back
+                continue
+    return kept
 
 
 def check_inputs(prompty: Prompty, inputs: Any, history: Messages | None = None) -> None:
@@ -218,10 +235,8 @@ async def start_job(
     options: RunOptions,
     *,
     loop: bool | None = True,
-    run: Run | None = None,
 ) -> Start:
-    """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them. A `run` that was
-    started before goes on."""
+    """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
     if job.upstream.api in ("embedding", "image"):
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
     table = await tools_of(job.prompty, tools_from(tools), job.inputs)
@@ -232,7 +247,7 @@ async def start_job(
         table = {name: Declared(tool.spec, job.upstream.kind) for name, tool in table.items()}
         options = {**options, "on_unknown_tool": "tell"}
     agent = agent_of(job.prompty, job.upstream)
-    return Start(agent, job.inputs, table, stream, options, job, run)
+    return Start(agent, job.inputs, table, stream, options, job)
 
 
 class Declared:

@@ -1,7 +1,7 @@
 """A run that waits for people, or that a crash cut off → the same run, driven on: in this process or in another one.
 
-Its journal says what it was told to do, and what has happened. What no journal can hold is given again: the agent, which has
-its model and the functions of its tools.
+Its journal says what it was told to do, what has happened, and the file that its agent was read from. What no journal can hold
+is given again: an agent that was made in code, and functions that were given for the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import OnEvent, RunOptions, Start
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
 from ronda.core.events import Answered, Event, Fact, Recovered, RunFinished
 from ronda.core.guardrails import Guardrails
 from ronda.core.run import Run, rebuild
@@ -46,7 +46,7 @@ async def resume_agent_async(
     answers: Mapping[str, Decision] | None = None,
     *,
     journal: Journal,
-    agent: AnyAgent,
+    agent: AnyAgent | None = None,
     inputs: Inputs | None = None,
     tools: Tools | None = None,
     **options: Unpack[ResumeOptions],
@@ -58,9 +58,10 @@ async def resume_agent_async(
         answers: By the ids of the questions: True, False, or `question.approve(…)`, `question.deny(…)`. A question that is not
             answered here stays open: `approve` is asked, or the run waits again.
         journal: Where the run is kept.
-        agent: The agent it was started with, or the path of its file.
-        inputs: What fills the bound parameters of its tools, if it has some.
-        tools: Tools that were given for this run alone.
+        agent: The agent it was started with, where that was made in code. A file is in the journal, as it was then; one that is
+            given goes before it.
+        inputs: What fills the bound parameters of its tools. Those of a file are in the journal.
+        tools: Tools that were given for this run alone. A call of one that is not given again fails, and the model is told.
         options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`,
             `compaction`, `workspace`.
     """
@@ -113,15 +114,23 @@ async def _let_go(run_id: str, journal: Journal) -> None:
 
 
 async def _start(
-    run: Run, events: list[Event], agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions
+    run: Run,
+    events: list[Event],
+    agent: AnyAgent | None,
+    inputs: Inputs | None,
+    tools: Tools | None,
+    options: RunOptions,
 ) -> Start:
     if isinstance(agent, Agent):
         return Start(agent, () if inputs is None else inputs, tools, False, options, run=run)
-    from ronda.agent.join import FileJob, must_be_file, start_job
+    from ronda.agent.join import FileJob, must_be_file
+    from ronda.agent.reopen import file_of, job_of, reopen
 
-    job = FileJob(must_be_file(agent), run.start.turns if inputs is None else inputs)
+    prompty = file_of(run.start) if agent is None else must_be_file(agent)
+    job = job_of(prompty, run.start) if inputs is None else FileJob(prompty, inputs)
     job.take(events)
-    return await start_job(job, tools, False, options, run=run)
+    model, table = await reopen(job, tools_from(tools))
+    return Start(model, job.inputs, table, False, options, job, run)
 
 
 def _recovered(run: Run) -> list[Fact]:

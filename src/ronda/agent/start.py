@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda.agent.approve import Approve, Approver, waiting
@@ -16,7 +17,7 @@ from ronda.agent.cancel import Cancel, Stop
 from ronda.agent.conversation import Messages, read_turns, without_instructions
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_from, tool_table
-from ronda.core.events import Event, RunStarted
+from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
 from ronda.core.output import final_text
@@ -99,6 +100,9 @@ class FileRun(Protocol):
     @property
     def turns(self) -> Sequence[Turn]: ...
 
+    def origin(self) -> tuple[AgentFile | None, dict[str, Raw]]:
+        """What the run is opened again with: its file, and its inputs."""
+
     def take(self, batch: Sequence[Event]) -> None: ...
 
     def answer(self, run: Run) -> Any: ...
@@ -176,6 +180,8 @@ class Start:
             guards=tuple([stage for stage in _STAGES if getattr(guardrails, stage, None) is not None]),
         )
         check_plan(agent._provider, plan)
+        journal = options.get("journal")
+        origin, kept = (None, {}) if file is None or journal is None else file.origin()
         start = RunStarted(
             f"run_{os.urandom(12).hex()}",
             plan,
@@ -184,9 +190,12 @@ class Start:
             parent=options.get("parent"),
             session=options.get("session", ""),
             owner=options.get("owner", ""),
+            agent=agent.name,
+            inputs=kept,
+            file=origin,
         )
         run = Run(start)
-        if (journal := options.get("journal")) is not None:
+        if journal is not None:
             journal.append(run.id, [start], run.size)
         return run
 

@@ -63,6 +63,16 @@ class ToolProgressed(Struct, frozen=True, gc=False, tag="tool_progressed"):
 # ---- facts ------------------------------------------------------------------------------------------------------------
 
 
+class AgentFile(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A prompt file, and all that it brings in, as they were: their texts by their paths. A journal keeps those once, by their
+    hash. `links` says where a path led that was no plain one."""
+
+    path: str
+    hash: str
+    files: dict[str, str] = {}
+    links: dict[str, str] = {}
+
+
 class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults=True):
     """The input is the first event. `parent` is the run, and the number of its event, that this one goes on from."""
 
@@ -78,6 +88,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     agent: str = ""  # the name of the agent that runs; none for a model by itself
     inputs: dict[str, Raw] = {}  # what the agent was asked with
     outlives: bool = False  # it goes on when its client, or the process that drives it, is gone
+    file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
 
 
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):

@@ -103,6 +103,8 @@ def start_size(start: RunStarted, most: int) -> int:
     size = turns_size(start.turns, most)
     for tool in start.plan.tools:
         size += memoryview(tool.parameters).nbytes
+    if start.file is not None:
+        size += sum(map(len, start.file.files.values()))
     return size
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger("ronda.tools")
 async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
     tool = driver.tools.get(call.name)
     if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
-        return failed(call, "it is not available any more")
+        return failed(call, "it cannot be called any more: nobody here runs it")
     spec = tool.spec
     context = _context(driver, call, spec)
     try:

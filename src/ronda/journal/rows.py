@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ronda.core.events import (
+    AgentFile,
     Answered,
     Asked,
     CallDelta,
@@ -126,6 +127,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_row = msgspec.json.Decoder(list[Kept]).decode
 _decode_turn = msgspec.json.Decoder(Turn).decode
 _decode_tools = msgspec.json.Decoder(tuple[ToolSpec, ...]).decode
+_decode_file = msgspec.json.Decoder(tuple[dict[str, str], dict[str, str]]).decode
 _decode_result = msgspec.json.Decoder(ToolResult).decode
 _decode_answer = msgspec.json.Decoder(AssistantTurn).decode
 
@@ -231,14 +233,28 @@ class RowWriter:
         if sum(map(len, turns)) > LARGE_TRANSCRIPT:
             tip = self._put_turns(turns)
             start = replace(start, turns=())
+        file = start.file
+        if file is not None:
+            content = self._put_file(file)
+            start = replace(start, file=AgentFile(file.path, file.hash))
         ended, state = (now, state_at(end)) if end is not None else (None, None)
         inserted = self._execute(
             "INSERT INTO run (name, started, ended, writer, tip, tools, owner, session, agent, state) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (run, now, ended, self._writer, tip, tools, start.owner, start.session, start.agent, state),
         )
-        assert inserted.lastrowid is not None
-        return inserted.lastrowid, [start, *events[1:]]
+        key = inserted.lastrowid
+        assert key is not None
+        if file is not None:
+            self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, content))
+        return key, [start, *events[1:]]
+
+    def _put_file(self, file: AgentFile) -> int:
+        """What is known is not encoded again: many runs have the same one."""
+        hash = _hash_value(file.hash.encode())
+        self._check_known()
+        known = self._known.get(hash)
+        return self._put(hash, _encode((file.files, file.links))) if known is None else known
 
     def _put_tools(self, tools: tuple[ToolSpec, ...]) -> int | None:
         """The id of this tool table, or None if it is small. A server has few, made of the same objects for many runs."""
@@ -439,6 +455,12 @@ def _whole_start(db: sqlite3.Connection, start: Event, tip: int | None, tools: i
         start = replace(start, plan=replace(start.plan, tools=_decode_tools(_value(db, tools))))
     if tip is not None:
         start = replace(start, turns=_transcript(db, tip))
+    if start.file is not None:
+        row = db.execute("SELECT body FROM value WHERE hash = ?", (_hash_value(start.file.hash.encode()),)).fetchone()
+        if row is None:
+            raise LookupError("the file of its agent is not there")
+        files, links = _decode_file(bytes(row[0]))
+        start = replace(start, file=replace(start.file, files=files, links=links))
     return start
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ronda.prompty.errors import BadPrompty
+from ronda.prompty.files import Disk
 from ronda.prompty.load import AnyPath, examine, read_text
 from ronda.prompty.model import OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.references import Roots
@@ -33,8 +34,9 @@ def look(
     path: AnyPath, allowed_file_roots: Sequence[AnyPath], env: Mapping[str, str] | None
 ) -> tuple[Prompty | None, Report]:
     """A file as far as it can be read, and what there is to say about it. Raises `BadPrompty` where there is no text."""
-    found, text = read_text(path)
-    roots = Roots(found.parent, allowed_file_roots)
+    files = Disk()
+    found, text = read_text(path, files)
+    roots = Roots(found.parent, allowed_file_roots, files)
     prompty, report = examine(text, Report(str(found)), roots, env)
     if prompty is not None and not report.errors:
         _check_files(prompty, report, roots)

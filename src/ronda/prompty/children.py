@@ -7,7 +7,6 @@ looked at when it starts: one that would start itself, at any distance, is refus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +15,8 @@ from msgspec import Raw, Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
-from ronda.prompty.load import AnyPath, load
-from ronda.prompty.model import Prompty, PromptyTool, Property
+from ronda.prompty.load import load
+from ronda.prompty.model import Host, Prompty, PromptyTool, Property
 from ronda.prompty.parameters import parameters_of
 from ronda.prompty.references import Roots
 from ronda.prompty.registry import Lent
@@ -37,9 +36,8 @@ class Child(Struct, frozen=True):
 class Children:
     """The files below one file. What is loaded stays for as long as this does: a run."""
 
-    def __init__(self, allowed: Sequence[AnyPath], env: Mapping[str, str] | None, lent: Lent) -> None:
-        self._allowed = list(allowed)
-        self._env = env
+    def __init__(self, host: Host, lent: Lent) -> None:
+        self._host = host
         self._lent = lent
         self._loaded: dict[Path, Prompty] = {}
         self._sound: set[Path] = set()
@@ -49,8 +47,7 @@ class Children:
         return AgentTool(_spec(declared, child), Child(child, self._lent), declared.mode)
 
     def _checked(self, declared: PromptyTool, parent: Prompty) -> Prompty:
-        own = Path(parent.path).resolve() if parent.path is not None else None
-        return self._walk(declared, parent, [own] if own is not None else [])
+        return self._walk(declared, parent, [Path(parent.path)] if parent.path is not None else [])
 
     def _walk(self, declared: PromptyTool, parent: Prompty, chain: list[Path]) -> Prompty:
         path = self._find(declared, parent)
@@ -71,7 +68,7 @@ class Children:
     def _find(self, declared: PromptyTool, parent: Prompty) -> Path:
         folder = Path(parent.path).parent if parent.path is not None else None
         try:
-            return Roots(folder, self._allowed).find(declared.path)
+            return Roots(folder, self._host.roots, self._host.files).find(declared.path)
         except BadPrompty as error:
             kind = PromptyNotFound if isinstance(error, PromptyNotFound) else BadPrompty
             raise _bad(str(error), declared, parent, kind) from error
@@ -80,7 +77,8 @@ class Children:
         if path not in self._loaded:
             if len(self._loaded) >= MAX_FILES:
                 raise _bad(f"more than {MAX_FILES} files are tools of each other", declared, parent)
-            self._loaded[path] = load(path, allowed_file_roots=self._allowed, env=self._env)
+            host = self._host
+            self._loaded[path] = load(path, allowed_file_roots=host.roots, env=host.env, files=host.files)
         return self._loaded[path]
 
 

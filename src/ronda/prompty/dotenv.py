@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ronda.prompty.references import decode_text, read_bytes
+from ronda.prompty.files import read_bytes
+from ronda.prompty.references import decode_text
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.-]*)\s*=\s*(?P<value>.*?)\s*")
 _QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>.*?)(?P=quote)\s*(?:#.*)?""")

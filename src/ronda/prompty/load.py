@@ -16,14 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from ronda.prompty.at import At
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
+from ronda.prompty.files import Disk, Files
 from ronda.prompty.frontmatter import Split, split
-from ronda.prompty.model import Host, Prompty
+from ronda.prompty.model import Prompty, hosted
 from ronda.prompty.read import read_prompty
-from ronda.prompty.references import Resolver, Roots, decode_text, read_bytes
+from ronda.prompty.references import Resolver, Roots, decode_text
 from ronda.prompty.report import Report
 from ronda.prompty.tree import BadYaml, Tree, parse_yaml
 from ronda.trace.spans import span
@@ -35,25 +34,36 @@ MAX_KEPT: Final = 32_000  # characters of front matter that are remembered
 AnyPath: TypeAlias = str | os.PathLike[str]
 
 
-def load(path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None) -> Prompty:
+def load(
+    path: AnyPath,
+    *,
+    allowed_file_roots: Sequence[AnyPath] = (),
+    env: Mapping[str, str] | None = None,
+    files: Files | None = None,
+) -> Prompty:
     """Load a prompty file.
 
     `allowed_file_roots` are folders that `${file:…}` may read from beside the file's own; `env` stands in for the
-    process's environment.
+    process's environment, `files` for the disk.
     """
     with span("load", signature=SIGNATURE, inputs={"path": str(path)}) as emit:
-        prompty = read_file(path, allowed_file_roots=allowed_file_roots, env=env)
+        prompty = read_file(path, allowed_file_roots=allowed_file_roots, env=env, files=files)
         emit("result", prompty)
         return prompty
 
 
 def read_file(
-    path: AnyPath, *, allowed_file_roots: Sequence[AnyPath] = (), env: Mapping[str, str] | None = None
+    path: AnyPath,
+    *,
+    allowed_file_roots: Sequence[AnyPath] = (),
+    env: Mapping[str, str] | None = None,
+    files: Files | None = None,
 ) -> Prompty:
     """`load`, untraced."""
-    found, text = read_text(path)
-    read = examine(text, Report(str(found), quiet=True), Roots(found.parent, allowed_file_roots), env)
-    return _hosted(_or_raise(*read), allowed_file_roots, env)
+    files = Disk() if files is None else files
+    found, text = read_text(path, files)
+    read = examine(text, Report(str(found), quiet=True), Roots(found.parent, allowed_file_roots, files), env)
+    return hosted(_or_raise(*read), _resolved(allowed_file_roots), env, files)
 
 
 async def load_async(
@@ -74,27 +84,26 @@ def loads(
     """Load the text of a prompty file. Paths in it start at `folder`; without one, it can bring in no files."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     roots = Roots(Path(folder) if folder is not None else None, allowed_file_roots)
-    return _hosted(_or_raise(*examine(text, Report(None, quiet=True), roots, env)), allowed_file_roots, env)
+    read = examine(text, Report(None, quiet=True), roots, env)
+    return hosted(_or_raise(*read), _resolved(allowed_file_roots), env, roots.files)
 
 
-def _hosted(prompty: Prompty, roots: Sequence[AnyPath], env: Mapping[str, str] | None) -> Prompty:
-    if not roots and env is None:
-        return prompty
-    return msgspec.structs.replace(prompty, host=Host([str(Path(root).resolve()) for root in roots], env))
+def _resolved(roots: Sequence[AnyPath]) -> list[str]:
+    return [str(Path(root).resolve()) for root in roots]
 
 
-def read_text(path: AnyPath) -> tuple[Path, str]:
+def read_text(path: AnyPath, files: Files) -> tuple[Path, str]:
     """Where a prompty file really is, and its text."""
     said = Path(path)
     try:
-        found = said.resolve()
-        there = found.exists()
+        found = files.find(said)
+        there = files.exists(found)
     except (OSError, RuntimeError, ValueError) as error:
         raise BadPrompty(f"{said} is not a path: {error}") from error
     if not there:
         raise PromptyNotFound(f"Prompty file not found: {found}", path=str(found))
     try:
-        return found, decode_text(read_bytes(found, MAX_SIZE, str(found)), str(found))
+        return found, decode_text(files.read(found, MAX_SIZE, str(found)), str(found))
     except BadPrompty as error:
         error.path = str(found)
         raise

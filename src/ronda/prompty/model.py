@@ -8,11 +8,16 @@ files, and nothing here knows how a model is called.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+
+from ronda.core.events import AgentFile
+from ronda.prompty.files import Files
 
 RICH_KINDS = ("thread", "image", "file", "audio")
 KINDS = ("string", "integer", "float", "boolean", "array", "object", "union", *RICH_KINDS)
@@ -242,11 +247,25 @@ class Host:
     process's. It is no part of the file: two files that say the same are equal whoever loaded them. And it is never shown:
     there are keys in an environment."""
 
-    __slots__ = ("env", "roots")
+    __slots__ = ("_parts", "env", "files", "roots")
 
-    def __init__(self, roots: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        roots: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        files: Files | None = None,
+        parts: tuple[object, ...] = (),
+    ) -> None:
         self.roots = tuple(roots)
         self.env = env
+        self.files = files  # what the files are read with
+        self._parts = parts
+
+    def keep(self, prompty: Prompty) -> AgentFile | None:
+        """What a file was read from; none if it was changed since, in code."""
+        if self.files is None or prompty.path is None or any(map(operator.is_not, self._parts, _parts(prompty))):
+            return None
+        return self.files.keep(Path(prompty.path))
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, Host)
@@ -277,6 +296,24 @@ class Prompty(Struct, frozen=True, rename="camel", kw_only=True):
     path: str | None = None
     body_line: int = 1
     host: Host | None = None
+
+
+def _parts(prompty: Prompty) -> tuple[object, ...]:
+    """What decides how it runs."""
+    return prompty.model, prompty.inputs, prompty.outputs, prompty.tools, prompty.template, prompty.instructions
+
+
+def hosted(prompty: Prompty, roots: Sequence[str], env: Mapping[str, str] | None, files: Files) -> Prompty:
+    """A file as it was read: what it was read with is known, and what it reads later is read in the same way."""
+    return msgspec.structs.replace(prompty, host=Host(roots, env, files, _parts(prompty)))
+
+
+def for_one_run(prompty: Prompty) -> Prompty:
+    """The same, whose run is opened again with what that run has read."""
+    host = prompty.host
+    if host is None or host.files is None:
+        return prompty
+    return msgspec.structs.replace(prompty, host=Host(host.roots, host.env, host.files.branch(), host._parts))
 
 
 def to_dict(value: Prompty) -> dict[str, Any]:

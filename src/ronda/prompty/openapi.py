@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -22,9 +22,8 @@ import yarl
 from ronda.drive import Tool
 from ronda.prompty.connections import resolve_connection
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.load import AnyPath
-from ronda.prompty.model import Connection, OAuthConnection, OpenApiTool, Prompty
-from ronda.prompty.references import MAX_FILE, Roots, decode_text, read_bytes
+from ronda.prompty.model import Connection, Host, OAuthConnection, OpenApiTool, Prompty
+from ronda.prompty.references import MAX_FILE, Roots, decode_text
 from ronda.prompty.tree import BadYaml, parse_yaml
 from ronda.providers.grants import Grant
 from ronda.tools.openapi.auth import Key, check_key, schemes_for
@@ -39,12 +38,10 @@ KEPT: Final = 16  # documents, so that the next run need not read them again
 KEPT_SECONDS: Final = 300.0  # of one that was fetched: nobody says when it changes
 
 
-async def operations_of(
-    declared: OpenApiTool, prompty: Prompty, allowed: Sequence[AnyPath], taken: set[str]
-) -> list[Tool]:
+async def operations_of(declared: OpenApiTool, prompty: Prompty, taken: set[str]) -> list[Tool]:
     """The operations of one tool, under names that are not `taken`. Raises `BadPrompty`."""
     try:
-        document, operations = await _found(declared, prompty, allowed)
+        document, operations = await _found(declared, prompty)
         return _tools(declared, document, _chosen(declared, operations), taken)
     except BadDocument as error:
         raise BadPrompty(
@@ -60,11 +57,9 @@ _Kept = tuple[float, Document, list[Operation]]
 _kept: dict[tuple[Any, ...], _Kept] = {}
 
 
-async def _found(
-    declared: OpenApiTool, prompty: Prompty, allowed: Sequence[AnyPath]
-) -> tuple[Document, list[Operation]]:
-    said = declared.specification
-    roots = Roots(Path(prompty.path).parent if prompty.path is not None else None, allowed)
+async def _found(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, list[Operation]]:
+    said, host = declared.specification, prompty.host or Host()
+    roots = Roots(Path(prompty.path).parent if prompty.path is not None else None, host.roots, host.files)
     if isinstance(said, dict):
         document = Document(said, read=_Files(roots).read)
         return document, read_operations(document)
@@ -94,12 +89,12 @@ def _read_fetched(data: bytes, url: str) -> tuple[Document, list[Operation]]:
 
 def _read_file(said: str, roots: Roots) -> tuple[Document, list[Operation]]:
     path = roots.find(said)
-    about = path.stat()
-    key = (path, about.st_mtime_ns, about.st_size, tuple(roots.allowed))
+    data = roots.files.read(path, MAX_FILE, said)
+    key = (path, blake2b(data, digest_size=20).digest(), tuple(roots.allowed))
     if (kept := _kept.get(key)) is not None:
         return kept[1:]
     files = _Files(roots, path)
-    document = Document(_parse(read_bytes(path, MAX_FILE, said), said), read=files.read)
+    document = Document(_parse(data, said), read=files.read)
     made = document, read_operations(document)
     if not files.opened:  # what it refers to may change while it does not
         _keep(key, 0.0, *made)
@@ -125,7 +120,7 @@ class _Files:
         if str(path) not in self.opened:
             if len(self.opened) >= MAX_FILES:
                 raise BadDocument(f"it refers to more than {MAX_FILES} files")
-            self.opened[str(path)] = _parse(read_bytes(path, MAX_FILE, reference), reference)
+            self.opened[str(path)] = _parse(self._roots.files.read(path, MAX_FILE, reference), reference)
         return str(path), self.opened[str(path)]
 
 

@@ -10,10 +10,8 @@ leads is known once every link and `..` in it is followed; what a file says abou
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -21,6 +19,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
+from ronda.prompty.files import Disk, Files
 from ronda.prompty.report import Report, field
 from ronda.prompty.tree import MAX_DEPTH, BadYaml, Place, parse_yaml
 
@@ -34,50 +33,34 @@ _REFERENCE: Final = re.compile(r"\$\{([^:{}]+):(.*)\}", re.DOTALL)
 
 
 class Roots:
-    """The folders that files may be read from. `folder` is where relative paths start; without it there are none."""
+    """The folders that files may be read from, and what they are read with. `folder` is where relative paths start; without it
+    there are none."""
 
-    def __init__(self, folder: Path | None, allowed: Sequence[str | os.PathLike[str]] = ()) -> None:
-        self.folder = folder.resolve() if folder is not None else None
+    def __init__(
+        self, folder: Path | None, allowed: Sequence[str | os.PathLike[str]] = (), files: Files | None = None
+    ) -> None:
+        self.files = Disk() if files is None else files
+        self.folder = self.files.find(folder) if folder is not None else None
         own = [self.folder] if self.folder is not None else []
-        self.allowed = [*own, *(Path(root).resolve() for root in allowed)]
+        self.allowed = [*own, *(self.files.find(Path(root)) for root in allowed)]
 
     def find(self, path: str) -> Path:
         """Where a path really leads. Raises `BadPrompty` outside the roots, `PromptyNotFound` where there is no file."""
         if not self.allowed:
             raise BadPrompty(f"{path} resolves outside allowed roots: text without a file of its own may read none")
         try:
-            found = ((self.folder or self.allowed[0]) / path).resolve()
+            found = self.files.find((self.folder or self.allowed[0]) / path)
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a zero byte
             raise BadPrompty(f"{path!r} is not a path: {error}") from error
         if not any(found.is_relative_to(root) for root in self.allowed):
             raise BadPrompty(f"{path} resolves outside allowed roots")
         try:
-            there = found.exists()
+            there = self.files.exists(found)
         except OSError as error:  # a name that is too long
             raise BadPrompty(f"{path[:200]!r} is not a path: {error.strerror}") from error
         if not there:
             raise PromptyNotFound(f"Referenced file not found: {path}")
         return found
-
-
-def read_bytes(path: Path, limit: int, called: str) -> bytes:
-    """A file's bytes: a plain file, not too large, and no link put in its place since it was resolved."""
-    try:
-        # Not blocking: a named pipe would be waited for.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError as error:
-        if error.errno == errno.ENOENT:
-            raise PromptyNotFound(f"Referenced file not found: {called}") from error
-        raise BadPrompty(f"{called} cannot be read: {error.strerror}") from error
-    about = os.fstat(handle)
-    if not stat.S_ISREG(about.st_mode):
-        os.close(handle)
-        raise BadPrompty(f"{called} is not a plain file")
-    with open(handle, "rb") as file:
-        data = file.read(limit + 1) if about.st_size <= limit else b""
-    if about.st_size > limit or len(data) > limit:
-        raise BadPrompty(f"{called} is larger than {limit} bytes")
-    return data
 
 
 def decode_text(data: bytes, called: str) -> str:
@@ -161,7 +144,7 @@ class Resolver:
         self._files += 1
         if self._files > MAX_FILES:
             self._stop(place, f"more than {MAX_FILES} files are brought in")
-        data = read_bytes(path, min(MAX_FILE, MAX_ALL - self._bytes), reference)
+        data = self._roots.files.read(path, min(MAX_FILE, MAX_ALL - self._bytes), reference)
         self._bytes += len(data)
         text = decode_text(data, reference)
         match path.suffix.lower():

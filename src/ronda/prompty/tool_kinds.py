@@ -13,6 +13,7 @@ with a `ToolMissing`. Neither the file nor a registry is changed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ from msgspec import Raw
 
 from ronda.core.plan import ANY_OBJECT, ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
-from ronda.errors import BadConfig
+from ronda.errors import BadConfig, RondaError
 from ronda.prompty.children import Children
 from ronda.prompty.handlers import (
     BoundTool,
@@ -40,6 +41,8 @@ from ronda.tools.function import FunctionTool as Function
 
 Overlay: TypeAlias = Sequence[Handler] | Mapping[str, Handler]
 
+log = logging.getLogger("ronda.tools")
+
 _BUILT_IN = (FunctionTool, PromptyTool, OpenApiTool, McpTool)
 
 
@@ -47,6 +50,8 @@ async def tools_of(
     prompty: Prompty,
     overlay: Overlay | None = None,
     inputs: Mapping[str, Any] | None = None,
+    *,
+    leave_out: bool = False,
 ) -> dict[str, Tool]:
     """The tools of one run, by the name the model calls them by.
 
@@ -55,6 +60,7 @@ async def tools_of(
         overlay: Functions, or name → handler, for this run alone. One that the file does not declare is a tool as its own
             signature describes it.
         inputs: The run's inputs, after `validate_inputs`: bound parameters are filled in from them.
+        leave_out: A tool that cannot be made is left out, instead of raising what is wrong with it.
     """
     given = _by_name(overlay)
     if not prompty.tools and not isinstance(overlay, Lent):
@@ -63,8 +69,14 @@ async def tools_of(
     making = _Making(prompty, Lent(given, otherwise), dict(inputs or {}))
     table: dict[str, Tool] = {}
     for declared in prompty.tools:
-        for tool in await making.tools(declared):
-            table[tool.spec.name] = tool
+        try:
+            made = await making.tools(declared)
+        except RondaError as error:
+            if not leave_out:
+                raise
+            log.warning("the tool '%s' cannot be called any more: %s", declared.name, error)
+            continue
+        table |= {tool.spec.name: tool for tool in made}
     for name, handler in given.items():
         if name not in table and not isinstance(overlay, Lent):
             table[name] = as_tool(handler, name)
@@ -98,8 +110,7 @@ class _Making:
         self._prompty = prompty
         self._given = given
         self._inputs = inputs
-        self._roots = host.roots
-        self._children = Children(host.roots, host.env, given)
+        self._children = Children(host, given)
         self._taken = {tool.name for tool in prompty.tools} | set(given)
 
     async def tools(self, declared: Declared) -> list[Tool]:
@@ -152,7 +163,7 @@ class _Making:
         from ronda.prompty.openapi import operations_of  # with aiohttp behind it: only for who has such a tool
 
         made: list[Tool] = []
-        for operation in await operations_of(declared, self._prompty, self._roots, self._taken - {declared.name}):
+        for operation in await operations_of(declared, self._prompty, self._taken - {declared.name}):
             name = operation.spec.name
             self._taken.add(name)
             handler = self._handler(name)

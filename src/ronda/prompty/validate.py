@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
@@ -19,7 +20,7 @@ from ronda.prompty.children import Children
 from ronda.prompty.components import get_parser, get_renderer
 from ronda.prompty.errors import BadPrompty, ConnectionMissing, InvokerError
 from ronda.prompty.load import AnyPath
-from ronda.prompty.model import FunctionTool, OpenApiTool, Prompty, PromptyTool, Tool
+from ronda.prompty.model import FunctionTool, Host, OpenApiTool, Prompty, PromptyTool, Tool
 from ronda.prompty.openapi import operations_of
 from ronda.prompty.registry import Lent
 from ronda.prompty.report import Problem, Report, field
@@ -39,7 +40,8 @@ def validate(
         return [Problem(error.line, "", str(error))]
     found: list[Problem] = []
     if prompty is not None:
-        found += _Validation(prompty, report, allowed_file_roots, env).problems()
+        host = Host([os.fspath(root) for root in allowed_file_roots], env)
+        found += _Validation(replace(prompty, host=host), report).problems()
     errors = {problem.field for problem in found if problem.field}
     # A file that a tool names and that is not there is only a warning to whoever loads; here it is an error, and said once.
     found += [one for one in report.problems() if one.severity == "error" or one.field not in errors]
@@ -47,13 +49,9 @@ def validate(
 
 
 class _Validation:
-    def __init__(
-        self, prompty: Prompty, report: Report, roots: Sequence[AnyPath], env: Mapping[str, str] | None
-    ) -> None:
+    def __init__(self, prompty: Prompty, report: Report) -> None:
         self._prompty = prompty
         self._report = report
-        self._roots = roots
-        self._env = env
 
     def problems(self) -> list[Problem]:
         found = [*self._template(), *self._components(), *self._prompt()]
@@ -141,7 +139,7 @@ class _Validation:
 
     async def _tools(self) -> list[Problem]:
         problems: list[Problem] = []
-        children = Children(self._roots, self._env, Lent())
+        children = Children(self._prompty.host or Host(), Lent())
         for tool in self._prompty.tools:
             place = place_of(tool.name, self._report)
             try:
@@ -163,7 +161,7 @@ class _Validation:
             case OpenApiTool(specification=str(path)) if "://" in path:
                 pass  # nobody is called
             case OpenApiTool():
-                await operations_of(tool, self._prompty, self._roots, set())
+                await operations_of(tool, self._prompty, set())
             case _:
                 pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from ronda.core.events import (
+    AgentFile,
     Answered,
     Asked,
     Checked,
@@ -46,6 +47,9 @@ STRANGE = "NUL \x00, ESC \x1b, a newline\n, \"quotes\", \\, 𝄞, \u2028, \ufffe
 SCHEMA = Raw(b'{"type": "object", "properties": {"q": {"type": "string"}}}')
 
 
+FILE = AgentFile("/agents/a.prompty", "2a", {"/agents/a.prompty": STRANGE}, {"/link": "/agents/a.prompty"})
+
+
 def start(run: str, *said: str, owner: str = "") -> RunStarted:
     """How a run begins in these tests."""
     return RunStarted(run, Plan("model"), tuple([user(text) for text in said or ("hello",)]), at=1.0, owner=owner)
@@ -82,7 +86,7 @@ def every_fact(run: str) -> list[Event]:
         ToolTurn((ToolResult("call_1", STRANGE, failed=True, attachments=(Image("https://example.org/a.png"),)),)),
     )
     return [
-        RunStarted(run, plan, turns, 1.5, ("another", 7), "session", STRANGE, 2),
+        RunStarted(run, plan, turns, 1.5, ("another", 7), "session", STRANGE, 2, file=FILE),
         ModelStarted(0, at=1.25),
         ModelRetried(2, 3, STRANGE, 0.5, at=1e-300),
         ModelFinished(turns[2], Usage(10**30, 2, 3, 4), Raw(b'[ {"token":"a"} ]'), at=1e300),

@@ -20,6 +20,8 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
+from msgspec.structs import replace
+
 from ronda.core.events import (
     PREVIEWS,
     Event,
@@ -35,7 +37,7 @@ from ronda.core.parts import AssistantTurn, Image, Text, ToolCall, ToolResult, U
 from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
 from ronda.journal import Journal, JournalConflict, Unfinished
-from ronda.testing.facts import SCHEMA, STRANGE, every_fact, finish, start
+from ronda.testing.facts import FILE, SCHEMA, STRANGE, every_fact, finish, start
 from ronda.testing.run_lists import RunListContract
 
 
@@ -294,6 +296,18 @@ class JournalContract(RunListContract):
             assert await journal.forget("a")
             assert not await journal.forget("a")
             assert await journal.unfinished() == []
+
+    async def test_29_a_file_that_runs_share_is_there_for_as_long_as_one_of_them(self) -> None:
+        async with self.opened() as journal:
+            begun = {name: replace(start(name), file=FILE) for name in ("a", "b")}
+            for name, first in begun.items():
+                journal.append(name, [first, *finish()])
+                journal.release(name)
+            assert await journal.forget("a")
+            assert _facts(await journal.read("b")) == [begun["b"], *finish()]
+            journal.append("a", [begun["a"]])
+            await journal.barrier("a")
+            assert _facts(await journal.read("a")) == [begun["a"]]
 
 
 class DurableJournalContract(JournalContract):
