@@ -86,9 +86,10 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     sibling: int = 0  # which of several choices this is
     about: dict[str, Raw] = {}  # what a door wants to know again when it writes the answer anew
     agent: str = ""  # the name of the agent that runs; none for a model by itself
-    inputs: dict[str, Raw] = {}  # what the agent was asked with
+    inputs: Mapping[str, Raw] = {}  # what the agent was asked with
     outlives: bool = False  # it goes on when its client, or the process that drives it, is gone
     file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
+    version: int = 0  # of the agent, where it has several
 
 
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):

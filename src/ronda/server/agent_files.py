@@ -20,14 +20,14 @@ from typing import Any
 from msgspec import Struct
 
 from ronda.agent.history import PLACE_OF_THREAD, place_in, thread_of
-from ronda.agent.join import agent_of
+from ronda.agent.join import agent_of, kept_inputs
 from ronda.core.parts import SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import load
-from ronda.prompty.model import Prompty
+from ronda.prompty.model import Prompty, for_one_run
 from ronda.prompty.prepare import prepared
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
@@ -121,7 +121,7 @@ class AgentFiles:
             if known is None:
                 continue
             path = self._folder / f"{name}{ENDING}"
-            found = [(_line(one), one.severity == "error") for one in validate(path, env=self._environment(path))]
+            found = [(_line(one), one.severity == "error") for one in validate(path, env=self.environment(path))]
             errors = [line for line, is_error in found if is_error]
             if known.problem or errors:
                 lines.append(f"the agent '{name}' cannot be used: {'; '.join(errors) or known.problem}")
@@ -134,7 +134,7 @@ class AgentFiles:
                 )
         return lines
 
-    def _environment(self, path: Path) -> dict[str, str] | None:
+    def environment(self, path: Path) -> dict[str, str] | None:
         files = [file for file in (path.parent / ".env", self._folder / ".env") if file.is_file()]
         return with_dotenv(os.environ, *files) if files else None
 
@@ -150,7 +150,7 @@ class AgentFiles:
         except (OSError, ValueError):  # no name of a file
             return None
         try:
-            prompty = load(path, env=self._environment(path))
+            prompty = load(path, env=self.environment(path))
             known = self._known.get(name)
             if known is None or known.prompty != prompty:
                 known = self._known[name] = self._made(name, prompty)
@@ -180,11 +180,13 @@ class AgentFiles:
             raise BadRequest(
                 f"the agent makes one request of the API type '{api}': it has no conversation", param="model"
             )
+        prompty = for_one_run(prompty)
         known, begun = begin(prompty, turns, inputs)
         table = await tools_of(prompty, self._toolbox.lent, known)  # lent to its children, too
         here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
-        return Opened(begun, here, theirs, alone=True)
+        file = None if prompty.host is None else prompty.host.keep(prompty)
+        return Opened(begun, here, theirs, alone=True, file=file, inputs=kept_inputs(prompty, known))
 
 
 def _line(problem: Problem) -> str:

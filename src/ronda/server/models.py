@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from ronda.core.events import AgentFile
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.drive import Provider, Tool
@@ -31,6 +32,8 @@ class Opened(Struct, frozen=True):
     tools: tuple[Tool, ...] = ()
     declared: tuple[ToolSpec, ...] = ()
     alone: bool = False
+    file: AgentFile | None = None  # what a run of it is opened again with, and …
+    inputs: Mapping[str, Raw] = {}  # … what it was asked with
 
 
 # A request's conversation and inputs → what the agent makes of them.
@@ -56,6 +59,7 @@ class Served(Struct, frozen=True):
     opener: Opener | None = None  # of an agent whose turns and tools depend on the request
     max_tokens: int | None = None  # of one answer; a request may ask for less
     format_is_wish: bool = False  # the format of its own options; that of a request is not
+    version: int = 0  # of an agent that has several
 
     @property
     def is_agent(self) -> bool:

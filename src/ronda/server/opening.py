@@ -30,7 +30,6 @@ from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
-from ronda.wire.json import encode
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -103,12 +102,12 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
     session = asked.session or new_id("sess")
     warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
     answer = replace(asked.answer, model=served.name, warnings=warnings)
-    about = {**asked.about, **about_ids(ids), **job.about(turns, opened, answer)}
+    about = {**asked.about, **about_ids(ids), **job.about(turns, opened.turns, answer)}
     lives: list[LiveRun] = []
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
         live = server.runs.new(
             plan,
-            opened,
+            opened.turns,
             provider=provider,
             offer=offer,
             owner=owner,
@@ -120,7 +119,8 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
             id=name,
             outlives=asked.lingers > 0,
             agent=asked.model if served.is_agent else "",
-            inputs={name: Raw(encode(value)) for name, value in asked.inputs.items()} if asked.inputs else None,
+            version=served.version,
+            opened=opened,
         )
         lives.append(live)
     return lives
@@ -128,7 +128,7 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
 
 async def open_for(
     server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...], rounds: int
-) -> tuple[tuple[Turn, ...], Offer]:
+) -> tuple[Opened, Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
     if served.opener is None and not asked.inputs:
         opened = Opened(served.begin(turns), served.tools, served.declared)
@@ -136,7 +136,7 @@ async def open_for(
         opened = await served.open(turns, asked.inputs)
     declared = (*beside(opened.declared, asked.tools), *asked.tools)
     needs = (*served.needs, *asked.needs)
-    return opened.turns, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone, needs=needs)
+    return opened, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone, needs=needs)
 
 
 async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...]) -> int:
@@ -148,8 +148,8 @@ async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn,
     rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
     opened, offer = await open_for(server, served, asked, turns, rounds)
     options = served.options_under(asked.options)
-    heavy = is_heavy(opened, offer.specs)
-    repaired = await aside(repair, opened) if heavy else repair(opened)
+    heavy = is_heavy(opened.turns, offer.specs)
+    repaired = await aside(repair, opened.turns) if heavy else repair(opened.turns)
     first = ModelRequest(
         repaired, offer.specs, renamed(_choice(asked, served), offer.stand_ins), options, False, "", 0, 1, {}
     )

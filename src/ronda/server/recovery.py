@@ -2,8 +2,8 @@
 
     read, `Run.recover`, drive on: with the model and the tools that the run's first event names
 
-What cannot be opened again (a tool that is gone) is a call that fails; an agent that is gone ends the run. A run that waits for
-people stays as it is, until one of them answers or a question's time is up.
+What cannot be opened again (a tool that is gone) is a call that fails; a stored agent that is gone ends the run. A file is opened
+as it was when the run began. A run that waits for people stays as it is, until one of them answers or a question's time is up.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from ronda.agent.reopen import job_of, kept_file
+from ronda.agent.reopen import reopen as reopen_file
 from ronda.core.events import Answered, Fact, Recovered, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, check_answer
@@ -26,6 +29,7 @@ from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
 from ronda.server.approvals import seconds_left
 from ronda.server.runs import LEFT
+from ronda.server.toolbox import DECLARED
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -123,10 +127,19 @@ def _over(server: Server, live: LiveRun) -> None:
 
 async def reopen(server: Server, start: RunStarted) -> tuple[Provider, Mapping[str, Tool]]:
     """What a run is driven with, from what its first event says."""
-    served = await server.models.find(start.agent or "default", start.owner)
-    inputs: dict[str, Any] = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
-    opened = await served.open(start.turns, inputs)
-    known = {*server.toolbox.names, *[tool.spec.name for tool in opened.tools]}
-    theirs = tuple([spec for spec in start.plan.tools if spec.name not in known])
-    offer = server.toolbox.offer(theirs, start.plan.limits.rounds, opened.tools, alone=opened.alone)
-    return served.provider, offer.handlers
+    own = server.toolbox.handlers_for(start.plan.tools)
+    if start.file is not None:
+        files, path = server.agent_files, Path(start.file.path)
+        prompty = kept_file(start.file, None if files is None else files.environment(path))
+        agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent)
+        declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED}
+        return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
+    name = start.agent or "default"
+    if start.version:  # the one that it began with, whatever it was called then
+        name = f"{name.partition('@')[0]}@{start.version}"
+    served = await server.models.find(name, start.owner)
+    brought = served.tools
+    if served.opener is not None:  # of a journal that keeps no files yet
+        inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
+        brought = (await served.open(start.turns, inputs)).tools
+    return served.provider, {**{tool.spec.name: tool for tool in brought}, **own}

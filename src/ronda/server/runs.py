@@ -22,6 +22,7 @@ from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.approvals import RemoteApprover
+from ronda.server.models import Opened
 from ronda.server.rejoin import Rejoined, rejoin
 from ronda.server.toolbox import Offer
 from ronda.store.claims import Claims
@@ -81,7 +82,8 @@ class Runs:
         id: str = "",
         outlives: bool = False,
         agent: str = "",
-        inputs: dict[str, Raw] | None = None,
+        version: int = 0,
+        opened: Opened | None = None,
     ) -> LiveRun:
         """A run whose input is journaled, and which nobody drives yet."""
         started = RunStarted(
@@ -95,8 +97,10 @@ class Runs:
             sibling,
             about or {},
             agent,
-            inputs or {},
+            {} if opened is None else opened.inputs,
             outlives,
+            None if opened is None else opened.file,
+            version,
         )
         journal = self.journal if keep == "stored" else self.memory
         run = Run(started)

@@ -29,6 +29,9 @@ class Offer(msgspec.Struct, frozen=True):
     ] = {}  # what a request calls something of a service's → the tools that do it here
 
 
+DECLARED = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
+
+
 class Toolbox:
     def __init__(
         self,
@@ -103,6 +106,22 @@ class Toolbox:
                 found |= {tool.spec.name: tool for tool in self._capabilities.get(need.hosted.capability, ())}
         return found
 
+    def handlers_for(self, specs: Sequence[ToolSpec]) -> dict[str, Tool]:
+        """Who runs the tools of a run that was begun before, as far as they are this server's."""
+        capable = {tool.spec.name: tool for tools in self._capabilities.values() for tool in tools}
+        found: dict[str, Tool] = {}
+        for spec in specs:
+            tool = self._runs_declared(spec) if spec.kind in DECLARED else self._tools.get(spec.name)
+            if (tool := tool or capable.get(spec.name)) is not None:
+                found[spec.name] = tool
+        return found
+
+    def _runs_declared(self, spec: ToolSpec) -> Tool | None:
+        """Who runs a tool that a request declares, if anybody here does."""
+        if (callback := self._callbacks.get(spec.name)) is not None:
+            return self._called_back(spec, callback)
+        return None if self._dispatch_url is None else self._dispatched(spec, self._dispatch_url)
+
     def offer(
         self,
         declared: tuple[ToolSpec, ...],
@@ -136,14 +155,9 @@ class Toolbox:
                 specs.append(tool.spec)
                 handlers[tool.spec.name] = tool
         for spec in declared:
-            if (callback := self._callbacks.get(spec.name)) is not None:
-                tool = handlers[spec.name] = self._called_back(spec, callback)
-                specs.append(tool.spec)
-            elif self._dispatch_url is not None:
-                tool = handlers[spec.name] = self._dispatched(spec, self._dispatch_url)
-                specs.append(tool.spec)
-            else:
-                specs.append(spec)
+            if (runs := self._runs_declared(spec)) is not None:
+                handlers[spec.name], spec = runs, runs.spec
+            specs.append(spec)
         # The server's first, always in the same order, so that prompt caches hold.
         stand_ins = {need.called: found for need in needs if (found := self.tools_for(need, agents))}
         return Offer((*(() if alone else self._specs), *specs), handlers, stand_ins)
