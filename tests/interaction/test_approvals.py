@@ -320,17 +320,6 @@ def test_a_child_asks_whom_its_parent_asks() -> None:
     assert (asked, box.sent) == (["send_mail"], ["ada"])
 
 
-def test_a_child_that_can_ask_nobody_is_told_no() -> None:
-    box = Mailbox()
-    inner = ScriptedModel(mail("ada"), says("could not"))
-    child = Agent(inner, tools=[box.tool()], name="mailer")
-
-    answer = invoke_agent(Agent(ScriptedModel(calls("mailer", input="mail"), says("done")), tools=[child]), "go")
-
-    assert (answer, box.sent) == ("done", [])
-    assert "nobody can be asked" in results(inner)[0]
-
-
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 FILE = """---

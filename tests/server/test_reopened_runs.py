@@ -7,10 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.server.runs_door import HI, Deleting, Follower, asked_of, get, post
 
-from ronda.core.events import Event
+from ronda import tool
+from ronda.core.events import Asked, Event, RunFinished, RunStarted, ToolFinished, ToolStarted
+from ronda.server.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 
 FILE = """---
@@ -87,3 +91,123 @@ async def test_a_tool_that_is_gone_is_a_call_that_fails(door: Door, tmp_path: Pa
     assert (ended["state"], ended["result"]["text"], files.deleted) == ("finished", "Could not.", [])
     assert b"cannot be called any more" in body
     assert b"tools.json" not in body  # what the operator wrote is not for whoever asks
+
+
+# ---- agents that are tools of others ----------------------------------------------------------------------------------
+
+PARENT = """---
+model: script:boss.json
+tools: [{name: helper, kind: prompty, path: deleter.prompty, mode: agentic}]
+---
+system:
+Ask your helper.
+"""
+
+
+def family(folder: Path) -> None:
+    calls = [{"name": "delete", "arguments": {"path": "/a"}}]
+    (folder / "deleter.json").write_text(json.dumps([{"calls": calls}, "It is gone."]))
+    (folder / "tools.json").write_text(json.dumps(TOOLS))
+    (folder / "deleter.prompty").write_text(FILE)
+    (folder / "boss.json").write_text(json.dumps([{"calls": [{"name": "helper", "arguments": {}}]}, "Done."]))
+    (folder / "boss.prompty").write_text(PARENT)
+
+
+async def asked_in_parent(served: Served) -> tuple[str, Json]:
+    """The parent that waits, and the question that is its child's."""
+    journal = served.server.runs.journal
+    assert isinstance(journal, Remembering)
+    await journal.until(Asked)
+    run = journal.runs[0]
+    while not (found := (await get(served, f"/runs/{run}"))[1])["questions"]:
+        pass
+    return run, found["questions"][0]
+
+
+async def test_a_childs_question_is_its_parents_and_is_answered_there(door: Door, tmp_path: Path) -> None:
+    family(tmp_path)
+    files, model = Deleting(), ScriptedModel(says("never"))
+    async with door.serving(model, files.tool, agents=str(tmp_path)) as served, soon():
+        asking = asyncio.create_task(ask_quietly(served, "boss"))
+        run, question = await asked_in_parent(served)
+        child = question["child"]
+        _, shown = await get(served, f"/runs/{run}")
+        answer = {"id": question["id"], "decision": "approve", "arguments": {"path": "/b"}}
+        elsewhere, said = await post(served, f"/runs/{child}/answer", answer)
+        unfit, _ = await post(served, f"/runs/{run}/answer", {**answer, "arguments": {"path": 1}})
+        status, _ = await post(served, f"/runs/{run}/answer", answer)
+        await asking
+        again, _ = await post(served, f"/runs/{run}/answer", answer)
+        _, ended = await get(served, f"/runs/{run}")
+        _, childs = await get(served, f"/runs/{child}")
+
+    assert (shown["state"], question["tool"], question["arguments"]) == ("waiting", "delete", '{"path":"/a"}')
+    assert (elsewhere, unfit, status, again) == (409, 400, 200, 409)
+    assert "answer there" in said["error"]["message"]
+    assert (ended["state"], ended["result"]["text"], files.deleted) == ("finished", "Done.", ["/b"])
+    assert (childs["state"], childs["result"]["text"]) == ("finished", "It is gone.")
+
+
+async def test_a_childs_question_is_answered_in_another_process(door: Door, tmp_path: Path) -> None:
+    family(tmp_path)
+    files, model = Deleting(), ScriptedModel(says("never"))
+    async with door.serving(model, files.tool, agents=str(tmp_path)) as served, soon():
+        asking = asyncio.create_task(ask_quietly(served, "boss"))
+        run, question = await asked_in_parent(served)
+        events = await served.events
+        await post(served, f"/runs/{run}/cancel")
+        await asking
+    for name in ("boss.prompty", "deleter.prompty"):
+        (tmp_path / name).unlink()
+    left = Remembering()
+    for one in events:
+        assert isinstance(one[0], RunStarted)
+        left.append(one[0].run, one)
+        left.release(one[0].run, waiting=True)
+
+    async with door.serving(model, files.tool, agents=str(tmp_path), journal=left) as served, soon():
+        await recover_runs(served.server)  # which leaves both as they are
+        ended = await go_on(served, run, question)
+
+    assert (ended["state"], ended["result"]["text"], files.deleted) == ("finished", "Done.", ["/a"])
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+async def test_a_child_goes_on_with_its_parent_or_ends_with_it(door: Door, tmp_path: Path, outlives: bool) -> None:
+    family(tmp_path)
+    (tmp_path / "boss.prompty").write_text(PARENT.replace("path: deleter", "path: counter"))
+    (tmp_path / "counter.prompty").write_text(FILE.replace("deleter.json", "counter.json"))
+    calls = [{"name": "delete", "arguments": {"path": "/a"}}]
+    (tmp_path / "counter.json").write_text(json.dumps([{"calls": calls}, "Counted."]))
+    deleted: list[str] = []
+
+    @tool
+    async def delete(path: str) -> str:
+        """Delete a file."""
+        deleted.append(path)
+        return "gone"
+
+    model = ScriptedModel(says("never"))
+    async with door.serving(model, delete, agents=str(tmp_path)) as served, soon():
+        await ask_quietly(served, "boss")
+        parent, child = await served.events
+    left, start = Remembering(), parent[0]
+    assert isinstance(start, RunStarted)
+    at = next(n for n, event in enumerate(parent) if isinstance(event, ToolStarted))
+    left.append(start.run, [replace(start, outlives=outlives), *parent[1 : at + 1]])
+    left.append(child[0].run, child[:-3])  # type: ignore[union-attr]  # its last answer is missing
+    left.release(start.run)
+    left.release(child[0].run)  # type: ignore[union-attr]
+    deleted.clear()
+
+    async with door.serving(model, delete, agents=str(tmp_path), journal=left) as served, soon():
+        await recover_runs(served.server)
+        await served.all_over()
+        parents, childs = await served.events
+
+    assert deleted == []  # it had run
+    ends = [one[-1].reason for one in (parents, childs) if isinstance(one[-1], RunFinished)]
+    assert ends == (["stop", "stop"] if outlives else ["interrupted", "interrupted"])
+    if outlives:
+        [finished] = [event for event in parents if isinstance(event, ToolFinished)]
+        assert finished.result.content == "Counted."

@@ -7,6 +7,10 @@ A child is a run with `parent = (run, n)`, in the parent's journal and session. 
 time than its parent has left, and children that run side by side share that; what it used counts as the parent's. It is
 driven in the task of the tool call, so whoever cancels the parent cancels it. What people say to the parent it never hears;
 who approves the parent's calls approves its calls, too.
+
+Its id follows from the call. So whoever goes on with a parent finds the child where it was left, and goes on with that, or has
+its result. A child that waits for people ends its tool call for now: the parent asks what the child asks, waits with it, and
+makes the call again when there is an answer.
 """
 
 from __future__ import annotations
@@ -16,22 +20,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ronda.agent.join import FileJob, start_job
-from ronda.agent.start import RunOptions, Start
+from ronda.agent.reopen import job_of, reopen
+from ronda.agent.resume import expired, recovered
+from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.value import Agent
-from ronda.core.events import Answered, Asked
+from ronda.core.events import Answered, Asked, Event, Fact
 from ronda.core.limits import LIBRARY_ROUNDS
-from ronda.drive import ToolContext, ToolOutput
-from ronda.errors import BadConfig, RunCancelled, RunEnded
+from ronda.core.run import Run, rebuild
+from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
+from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded
 from ronda.prompty.children import Child
 from ronda.prompty.model import Prompty
-from ronda.tools.agent import STARTED
+from ronda.prompty.registry import Lent
 from ronda.tools.function import to_output
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
-    from ronda.core.run import Run
     from ronda.host.run import LiveRun
 
 MAX_DEPTH: Final = 8  # runs, one the child of another
@@ -63,14 +70,16 @@ async def start_child(
         family = parent.family = Family()
     if family.depth + 1 >= MAX_DEPTH:
         raise BadConfig(f"agents may start each other {MAX_DEPTH} deep at the most")
+    id = child_id(context.run, context.round, context.call_id)
     share = _share(parent.run, family, context.call_id)
-    if share.tokens == 0 or share.tool_calls == 0:
+    begun = await _begun(parent, context.call_id, id)
+    if begun is None and (share.tokens == 0 or share.tool_calls == 0):
         what = "tokens" if share.tokens == 0 else "tool calls"
         return ToolOutput(f"Error: not started: the run has no {what} left for another agent", failed=True)
     family.tokens += share.tokens or 0
     family.tool_calls += share.tool_calls or 0
     try:
-        return await _run(parent, family, share, agent, inputs, mode)
+        return await _run(parent, family, share, agent, inputs, mode, Link(id, context.call_id), begun)
     finally:
         # Given back: what the child did use comes to the parent with the result of the call.
         family.tokens -= share.tokens or 0
@@ -81,9 +90,7 @@ def _share(run: Run, family: Family, call_id: str) -> Share:
     """What the parent has left, shared among the agents of this turn that have not begun: side by side, each has its part."""
     limits = run.plan.limits
     family.started.add(call_id)
-    waiting = [
-        call for call in run.open_calls if call.id not in family.started and run.tools[call.name].declared == STARTED
-    ]
+    waiting = [call for call in run.open_calls if call.id not in family.started and run.tools[call.name].is_agent]
     parts = len(waiting) + 1 if run.plan.parallel else 1
     tokens = None if limits.tokens is None else max(0, limits.tokens - run.usage.total - family.tokens) // parts
     calls = (
@@ -93,8 +100,52 @@ def _share(run: Run, family: Family, call_id: str) -> Share:
     return Share(min(LIBRARY_ROUNDS, limits.rounds - run.tool_rounds), calls, tokens, seconds)
 
 
+class Begun(Struct, frozen=True):
+    """A child that was begun before: by a process that is gone, or until it had to wait."""
+
+    run: Run
+    events: list[Event]
+
+
+async def _begun(parent: LiveRun, call: str, id: str) -> Begun | None:
+    journal = parent.journal
+    if journal is None or not (parent.goes_on or parent.run.answers_for(call)):
+        return None
+    events = await journal.resume(id)
+    if not events:
+        return None
+    run = rebuild(events)
+    if run.ended is None:
+        facts = [*recovered(run), *_told(run, parent.run.answers_for(call)), *expired(run)]
+        journal.append(id, facts)
+        events += facts
+    return Begun(run, events)
+
+
+def _told(run: Run, answers: list[Answered]) -> list[Fact]:
+    """What people answered at the parent: facts of the child, unless it has them."""
+    told: list[Fact] = []
+    for answer in answers:
+        if answer.decision == "expired" or answer.id not in [question.id for question in run.questions]:
+            continue
+        try:
+            check_answer(run, answer)
+        except BadRequest as error:
+            answer = Answered(answer.id, "deny", message=str(error), by=answer.by)
+        told.append(replace(answer, at=time.time()))
+        run.apply(told[-1])
+    return told
+
+
 async def _run(
-    parent: LiveRun, family: Family, share: Share, agent: Any, inputs: dict[str, Any], mode: str
+    parent: LiveRun,
+    family: Family,
+    share: Share,
+    agent: Any,
+    inputs: dict[str, Any],
+    mode: str,
+    link: Link,
+    begun: Begun | None,
 ) -> ToolOutput:
     options: RunOptions = {
         "max_iterations": share.rounds,
@@ -104,7 +155,7 @@ async def _run(
         "retry": parent.run.plan.retry,
         "parallel_tool_calls": parent.run.plan.parallel,
         "guardrails": parent.guardrails,
-        "approve": _nobody if parent.approver is None else parent.approver.approve,
+        "approve": None if parent.approver is None else parent.approver.approve,
         "workspace": parent.workspace,
         "approval_timeout": parent.run.plan.limits.approval_seconds,
         "session": parent.run.start.session,
@@ -112,10 +163,18 @@ async def _run(
         "journal": parent.journal,
         "parent": (parent.run.id, parent.facts),
     }
-    if mode == "agentic":
+    if mode == "agentic" or begun is not None:
         with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-            start = await _start(agent, inputs, options, loop=True)
-            output = await _outcome(start, family)
+            if begun is None:
+                start = await _start(agent, inputs, options, link)
+            else:
+                try:
+                    start = await _go_on(agent, inputs, options, begun)
+                except BaseException:
+                    if parent.journal is not None:
+                        parent.journal.release(link.run)
+                    raise
+            output = await _outcome(start, parent, family)
             emit("result", output.content)
             return output
     job = _job(agent, inputs)
@@ -124,35 +183,55 @@ async def _run(
             from ronda.agent.pipeline import ask_for_data
 
             return to_output(await ask_for_data(job))
-        start = await start_job(job, None, False, options, loop=False)
-        output = await _outcome(start, family)
+        start = await start_job(job, None, False, options, loop=False, link=link)
+        output = await _outcome(start, parent, family)
         emit("result", output.content)
         return output
 
 
-def _nobody(question: Asked) -> Answered:
-    """A child is part of a tool call, which cannot wait until its process is gone: who could answer must be there now."""
-    return question.deny("nobody can be asked while an agent runs as a tool; give approve=… to the run that started it")
-
-
-async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, *, loop: bool) -> Start:
+async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link) -> Start:
     if isinstance(agent, Agent):
-        return Start(agent, inputs, None, False, options)
-    lent = agent.tools if isinstance(agent, Child) else None
-    return await start_job(_job(agent, inputs), lent, False, options, loop=loop)
+        return Start(agent, inputs, None, False, options, link=link)
+    return await start_job(_job(agent, inputs), _lent(agent), False, options, link=link)
+
+
+async def _go_on(agent: Any, inputs: dict[str, Any], options: RunOptions, begun: Begun) -> Start:
+    if isinstance(agent, Agent):
+        start = Start(agent, inputs, None, False, options, run=begun.run)
+    else:
+        job = job_of(_prompty(agent), begun.run.start)
+        job.take(begun.events)
+        model, table = await reopen(job, _lent(agent))
+        start = Start(model, job.inputs, table, False, options, job, begun.run)
+    start.live.happened(begun.events)
+    return start
+
+
+def _lent(agent: Any) -> Lent | None:
+    return agent.tools if isinstance(agent, Child) else None
 
 
 def _job(agent: Any, inputs: dict[str, Any]) -> FileJob:
+    return FileJob(_prompty(agent), inputs)
+
+
+def _prompty(agent: Any) -> Prompty:
     prompty = agent.prompty if isinstance(agent, Child) else agent
     if not isinstance(prompty, Prompty):
         raise BadConfig(f"{agent!r} cannot be started with one model call; only a prompty file can")
-    return FileJob(prompty, inputs)
+    return prompty
 
 
-async def _outcome(start: Start, family: Family) -> ToolOutput:
-    start.live.family = Family(depth=family.depth + 1)
-    await start.drive()
-    run = start.run
+async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
+    run, live = start.run, start.live
+    live.family = Family(depth=family.depth + 1)
+    live.parent = parent
+    if run.ended is None:
+        await start.drive()
+    elif live.journal is not None:  # it had ended when its parent was cut off
+        live.journal.release(run.id)
+    if run.is_waiting:
+        return ToolOutput("", questions=tuple([_asked_by(run, question) for question in run.questions]))
     try:
         result = start.result()
     except RunCancelled:
@@ -166,4 +245,10 @@ async def _outcome(start: Start, family: Family) -> ToolOutput:
             output = ToolOutput(said, failed=True)
         else:
             output = to_output(result)
-    return msgspec.structs.replace(output, usage=run.usage, tool_calls=run.tool_calls)
+    return replace(output, usage=run.usage, tool_calls=run.tool_calls)
+
+
+def _asked_by(run: Run, question: Asked) -> Asked:
+    """A child's question as its parent asks it: with what an answer is checked against, since the parent has no such tool."""
+    schema = question.schema if question.child else run.tools[question.tool].parameters
+    return replace(question, schema=schema, child=run.id)

@@ -22,7 +22,7 @@ from msgspec import Raw
 
 from ronda.agent.conversation import TURNS, Messages, read_turns
 from ronda.agent.history import PLACE_OF_THREAD, thread_of, with_history
-from ronda.agent.start import RunOptions, Start
+from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
 from ronda.core.events import AgentFile, Event, ModelFinished
 from ronda.core.output import final_text
@@ -235,6 +235,7 @@ async def start_job(
     options: RunOptions,
     *,
     loop: bool | None = True,
+    link: Link | None = None,
 ) -> Start:
     """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
     if job.upstream.api in ("embedding", "image"):
@@ -247,7 +248,7 @@ async def start_job(
         table = {name: Declared(tool.spec, job.upstream.kind) for name, tool in table.items()}
         options = {**options, "on_unknown_tool": "tell"}
     agent = agent_of(job.prompty, job.upstream)
-    return Start(agent, job.inputs, table, stream, options, job)
+    return Start(agent, job.inputs, table, stream, options, job, link=link)
 
 
 class Declared:

@@ -78,9 +78,9 @@ async def resume_agent_async(
             start = await _start(run, events, agent, inputs, tools, driven_with)
             if (inbox := start.live.inbox) is None:
                 inbox = start.live.inbox = Inbox(run)
-            if closed := [*_recovered(run), *_expired(run)]:
+            if closed := [*recovered(run), *expired(run)]:
                 journal.append(run.id, closed)
-            start.live.facts = len(events) + len(closed)
+            start.live.happened([*events, *closed])
             for id, decision in (answers or {}).items():
                 inbox.send(_answer(run, id, decision))
         except BaseException:
@@ -133,7 +133,7 @@ async def _start(
     return Start(model, job.inputs, table, False, options, job, run)
 
 
-def _recovered(run: Run) -> list[Fact]:
+def recovered(run: Run) -> list[Fact]:
     """What is to be said of a run that was cut off; of one that waits, nothing."""
     if run.is_waiting:
         return []
@@ -142,7 +142,7 @@ def _recovered(run: Run) -> list[Fact]:
     return facts
 
 
-def _expired(run: Run) -> list[Fact]:
+def expired(run: Run) -> list[Fact]:
     """Questions whose time ran out while nobody drove the run: an answer comes too late for them."""
     now = time.time()
     late: list[Fact] = [Answered(one.id, "expired", at=now) for one in run.questions if 0 < one.expires_at <= now]

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.agent.approve import Approve, Approver, waiting
@@ -108,6 +108,13 @@ class FileRun(Protocol):
     def answer(self, run: Run) -> Any: ...
 
 
+class Link(Struct, frozen=True):
+    """Of a run that is a call of another: its id, and the call's."""
+
+    run: str
+    call: str
+
+
 class Start:
     """A run that is about to be driven, and what it is driven with."""
 
@@ -122,6 +129,7 @@ class Start:
         options: RunOptions,
         file: FileRun | None = None,
         run: Run | None = None,
+        link: Link | None = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise BadConfig(f"{agent!r} is not an agent; make one with Agent(model=…, instructions=…, tools=[…])")
@@ -132,7 +140,7 @@ class Start:
         guardrails, journal = _guardrails(options.get("guardrails")), options.get("journal")
         table = _bound(_laid_over(agent._tools, tools), inputs)
         # One that was started before goes on as it was planned then.
-        self.run = self._new(inputs, table, stream, guardrails, options) if run is None else run
+        self.run = self._new(inputs, table, stream, guardrails, options, link) if run is None else run
         live = self.live = LiveRun(self.run, agent._provider, table, journal)
         live.steering = options.get("steering")
         live.guardrails = guardrails
@@ -157,6 +165,7 @@ class Start:
         stream: bool,
         guardrails: Guardrails | None,
         options: RunOptions,
+        link: Link | None,
     ) -> Run:
         agent, file = self.agent, self.file
         sampling, given = agent._options, options.get("options")
@@ -183,7 +192,7 @@ class Start:
         journal = options.get("journal")
         origin, kept = (None, {}) if file is None or journal is None else file.origin()
         start = RunStarted(
-            f"run_{os.urandom(12).hex()}",
+            f"run_{os.urandom(12).hex()}" if link is None else link.run,
             plan,
             tuple(file.turns) if file is not None else _turns(agent, inputs, options.get("history")),
             time.time(),
@@ -193,6 +202,7 @@ class Start:
             agent=agent.name,
             inputs=kept,
             file=origin,
+            call="" if link is None else link.call,
         )
         run = Run(start)
         if journal is not None:

@@ -104,6 +104,7 @@ class Agent:
             parameters=_QUESTION,
             timeout=None,  # it has what its caller has left
             declared=STARTED,
+            is_agent=True,
         )
         return AgentTool(spec, self)
 

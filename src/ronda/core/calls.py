@@ -36,16 +36,19 @@ class OpenCalls(Struct, gc=False):
     allowed: dict[str, str | None] = {}  # by a guardrail: calls that may run, and the arguments they are to run with
     approved: dict[str, str | None] = {}  # by a person: the same
     questions: dict[str, Asked] = {}  # that are open, by their ids
+    asleep: frozenset[str] = frozenset()  # calls whose own runs wait for people; each goes on with the first answer
+    answered: tuple[tuple[str, Answered], ...] = ()  # a call whose own run had asked, and what it is to be told
 
     # ---- what happened to a call -------------------------------------------------------------------------------------
 
     def start(self, id: str, tools: Mapping[str, ToolSpec]) -> bool:
-        """False when it was started before: a repeatable one may be."""
+        """False when it was started before: a repeatable one may be, and one whose run goes on."""
         call = self.asked.get(id)
         if call is None or id in self.results:
             raise ProtocolError(f"no open call {id!r} to start")
         if id in self.started:
-            if not tools[call.name].repeatable:
+            spec = tools[call.name]
+            if not spec.repeatable and not spec.is_agent:
                 raise ProtocolError(f"call {id!r} was started twice and is not repeatable")
             return False
         self.started.add(id)
@@ -73,6 +76,17 @@ class OpenCalls(Struct, gc=False):
             reason = f": {verdict.problem}" if verdict.problem else ""
             self.results[id] = ToolResult(id, f"Tool denied by guardrail{reason}", failed=True)
 
+    def sleep(self, question: Asked) -> bool:
+        """The run of a call that is running waits. False if that was known: of several questions, this is not the first."""
+        id = question.call_id
+        is_news = id in self.started and id not in self.results
+        if not is_news and id not in self.asleep:
+            raise ProtocolError(f"no call {id!r} that is running, and could wait")
+        self.questions[question.id] = question
+        self.started.discard(id)
+        self.asleep |= {id}
+        return is_news
+
     def ask(self, question: Asked) -> None:
         """About a call that would run if somebody let it; or for one that is running."""
         id = question.call_id
@@ -87,7 +101,10 @@ class OpenCalls(Struct, gc=False):
         question = self.questions.pop(answer.id, None)
         if question is None:
             raise ProtocolError(f"no open question {answer.id!r} to answer")
-        if question.kind == "approval":
+        if question.child:
+            self.asleep -= {question.call_id}
+            self.answered += ((question.call_id, answer),)
+        elif question.kind == "approval":
             self._decide(question.call_id, answer, answer.arguments)
             if answer.remember:
                 others = self._undecided(question.tool)
@@ -108,7 +125,7 @@ class OpenCalls(Struct, gc=False):
         for id, call in self.asked.items():
             if id in self.results or (reason in HANDED_OVER and tools[call.name].kind == "caller"):
                 continue
-            if id not in self.started:
+            if id not in self.started and id not in self.asleep:
                 text = f"Error: not run: the run was {why} first."
             elif reason == "cancelled":
                 text = "Error: cancelled while it was running; it may have taken effect."
@@ -168,6 +185,8 @@ class OpenCalls(Struct, gc=False):
         asks: list[Action] = []
         calls: list[Action] = []
         for call in start:
+            if call.id in self.asleep:
+                continue
             if tools[call.name].approval == "auto" or call.id in self.approved:
                 calls.append(CallTool(call))
             elif not self.questions or call.id not in self._in_question:

@@ -90,6 +90,7 @@ class RunStarted(Struct, frozen=True, gc=False, tag="run_started", omit_defaults
     outlives: bool = False  # it goes on when its client, or the process that drives it, is gone
     file: AgentFile | None = None  # what the agent was read from: to open the run again, wherever that is
     version: int = 0  # of the agent, where it has several
+    call: str = ""  # the call of its parent that this run answers: whoever drives the parent drives it
 
 
 class ModelStarted(Struct, frozen=True, gc=False, tag="model_started", omit_defaults=True):
@@ -157,6 +158,7 @@ class ToolStarted(Struct, frozen=True, gc=False, tag="tool_started", omit_defaul
     call_id: str
     at: float = 0.0
     name: str = ""  # of the tool; runs that were journaled before it was recorded have none
+    child: str = ""  # the run that the call is, where its tool is an agent: it goes on with its parent
 
 
 class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defaults=True):
@@ -178,7 +180,8 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
     """A person has to decide. Of `kind` "approval": whether a call may run, with the `arguments` (JSON text) that it would run
     with. Of `kind` "input": a tool that is running wants to know something; `schema` says what the answer must look like.
 
-    Nobody has to answer soon: a run that has nothing else to do waits, and needs no process for that.
+    Nobody has to answer soon: a run that has nothing else to do waits, and needs no process for that. What the run of an agent
+    that is a tool waits for, its parent asks, under the same `id`, and waits for, too: `child` is that run.
     """
 
     id: str
@@ -190,6 +193,7 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
     message: str = ""  # what a tool wants to know, in words
     expires_at: float = 0.0  # 0: never
     at: float = 0.0
+    child: str = ""
 
     @property
     def values(self) -> dict[str, Any]:

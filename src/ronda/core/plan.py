@@ -39,6 +39,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     native: Raw = NULL  # a caller's own declaration, where ours would not say it the same way
     native_api: str = ""  # whose dialect that is; no other wire is sent it
     approval: Approval = "auto"
+    is_agent: bool = False  # a call of it is a run of its own
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):

@@ -128,9 +128,13 @@ class Run(RunState):
                 self._was_checked(event)
                 if self._steering:
                     self._take_steering()
-            case Asked():
+            case Asked(child=""):
                 self._calls.ask(event)
                 self.questions_asked += 1
+            case Asked():
+                if self._calls.sleep(event):
+                    self.tool_calls -= 1  # until it goes on
+                self.children_asked |= {event.id}
             case Answered():
                 self._answered(event)
             case Steered():
@@ -292,6 +296,8 @@ class Run(RunState):
 
     def _answered(self, event: Answered) -> None:
         question = self._calls.decide(event)
+        if question.child:
+            return
         if event.remember and question.kind == "approval":
             spec = self.tools[question.tool]
             self.tools[spec.name] = replace(spec, approval="auto" if event.decision == "approve" else "deny")
@@ -372,7 +378,8 @@ class Run(RunState):
         gone = [question.id for question in self._calls.questions.values() if question.kind == "input"]
         said += [Answered(id, "expired", message="the process ended") for id in gone]
         for call in self._calls.running:
-            if self.tools[call.name].repeatable:
+            spec = self.tools[call.name]
+            if spec.repeatable or spec.is_agent:  # the run of an agent is there, and goes on
                 self._calls.started.discard(call.id)
                 self.tool_calls -= 1
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ronda.core.actions import Finish
 from ronda.core.calls import NO_CALLS, OpenCalls
 from ronda.core.conversation import Conversation
-from ronda.core.events import Asked, Checked, Event, ModelFailed, Recovered, RunFinished, RunStarted
+from ronda.core.events import Answered, Asked, Checked, Event, ModelFailed, Recovered, RunFinished, RunStarted
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
@@ -37,6 +37,7 @@ class RunState:
         "_said_unseen",
         "_steering",
         "_talk",
+        "children_asked",
         "denied",
         "driven",
         "ended",
@@ -77,6 +78,7 @@ class RunState:
         self.failure: ModelFailed | None = None
         self.denied: Checked | None = None  # the guardrail's no that ends the run
         self.questions_asked = 0
+        self.children_asked: frozenset[str] = frozenset()  # the ids of what they asked
         self._recoveries = 0  # since something was finished
         self.steered = 0  # messages of people that the model has been told
         self.model_is_running = False
@@ -119,11 +121,17 @@ class RunState:
     @property
     def outlives(self) -> bool:
         """Whether it goes on when its client, or the process that drives it, is gone: it was to, or it has asked people."""
-        return self.start.outlives or (self.questions_asked > 0 and self.plan.limits.approval_seconds != 0.0)
+        has_asked = self.questions_asked > 0 or bool(self.children_asked)
+        return self.start.outlives or (has_asked and self.plan.limits.approval_seconds != 0.0)
 
     def was_asked(self, question: str) -> bool:
         """Whether there was such a question, open or not."""
-        return question in [question_id(self.id, number) for number in range(self.questions_asked)]
+        own = [question_id(self.id, number) for number in range(self.questions_asked)]
+        return question in own or question in self.children_asked
+
+    def answers_for(self, call: str) -> list[Answered]:
+        """What people said to the run that this call is."""
+        return [answer for id, answer in self._calls.answered if id == call]
 
     @property
     def next_question(self) -> str:

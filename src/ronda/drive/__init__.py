@@ -34,6 +34,7 @@ from ronda.drive.contracts import (
     ToolOutput,
     WhyStopped,
     check_plan,
+    child_id,
     enforces_format,
 )
 from ronda.drive.driver import Driver
@@ -55,6 +56,7 @@ __all__ = [
     "WhyStopped",
     "check_answer",
     "check_plan",
+    "child_id",
     "drive",
     "enforces_format",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from hashlib import blake2b
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ronda.core.events import Event, ModelFinished, Preview
+from ronda.core.events import Asked, Event, ModelFinished, Preview
 from ronda.core.parts import NO_USAGE, Attachment, File, Turn, Usage
 from ronda.core.plan import Options, Plan, ToolSpec
 from ronda.core.request import ModelRequest
@@ -97,6 +98,11 @@ class ToolContext(Struct, frozen=True):
         return await self.channel.ask(self.call_id, message, schema)
 
 
+def child_id(run: str, round: int, call: str) -> str:
+    """The run that a call of an agent is: derived, so that whoever goes on with the parent finds it."""
+    return f"run_{blake2b(f'{run} {round} {call}'.encode(), digest_size=12).hexdigest()}"
+
+
 class ToolOutput(Struct, frozen=True, gc=False):
     """What a tool gave. One that is an agent says what that used; it counts as the run's own.
 
@@ -111,6 +117,7 @@ class ToolOutput(Struct, frozen=True, gc=False):
     tool_calls: int = 0
     details: Mapping[str, Any] | None = None
     files: tuple[File, ...] = ()
+    questions: tuple[Asked, ...] = ()  # of an agent whose run waits for people: there is nothing else to say yet
 
 
 class Tool(Protocol):

@@ -42,10 +42,20 @@ from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle
 from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
-from ronda.drive.contracts import Barrier, Emit, Exclusive, Provider, StartChild, Summarize, Tool, WhyStopped
+from ronda.drive.contracts import (
+    Barrier,
+    Emit,
+    Exclusive,
+    Provider,
+    StartChild,
+    Summarize,
+    Tool,
+    WhyStopped,
+    child_id,
+)
 from ronda.drive.inbox import Inbox
 from ronda.drive.progress import show_progress
-from ronda.drive.tools import as_text, call_tool
+from ronda.drive.tools import Waiting, as_text, call_tool
 from ronda.errors import BadRequest, ProtocolError, UpstreamError
 
 
@@ -320,13 +330,15 @@ class Driver:
         for action in actions:
             if type(action) is CallTool:
                 call = action.call
-                self.record(ToolStarted(call.id, self.now(), call.name))
+                run = self.run
+                child = child_id(run.id, run.round - 1, call.id) if run.tools[call.name].is_agent else ""
+                self.record(ToolStarted(call.id, self.now(), call.name, child))
                 started.append(call)
             elif type(action) is Ask:
                 questions.ask(self, action.call)
         return started
 
-    async def _next_of(self, tasks: list[asyncio.Task[ToolFinished]]) -> None:
+    async def _next_of(self, tasks: list[asyncio.Task[ToolFinished | Waiting]]) -> None:
         """Until one of them is done, or somebody has answered a question that keeps another from starting."""
         waits: list[asyncio.Future[Any]] = [*tasks]
         if self.inbox is not None and self.run.questions:
@@ -344,8 +356,12 @@ class Driver:
             actions = self.run.todo()
         return actions
 
-    def finished(self, done: ToolFinished) -> None:
-        self.record(msgspec.structs.replace(done, at=self.now()))
+    def finished(self, done: ToolFinished | Waiting) -> None:
+        if isinstance(done, ToolFinished):
+            self.record(msgspec.structs.replace(done, at=self.now()))
+        else:
+            for question in done.questions:
+                self.record(msgspec.structs.replace(question, at=self.now()))
 
     # ---- what tools may ask of us --------------------------------------------------------------------------------------
 

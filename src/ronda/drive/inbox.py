@@ -103,6 +103,8 @@ def _problem_with(run: Run, question: Asked, arguments: str | None) -> str | Non
         return "they are no JSON object"
     if question.kind == "input":
         return validator_for(bytes(question.schema)).explain(values) if question.schema != NULL else None
+    if question.child:  # whose tool it is; its schema came along
+        return validator_for(bytes(question.schema)).explain(values)
     spec = run.tools[question.tool]
     bound = [name for name in spec.bound if name in values]
     if bound:

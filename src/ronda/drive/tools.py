@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from ronda.core.events import ToolFinished
+from ronda.core.events import Asked, ToolFinished
 from ronda.core.parts import NULL, ToolCall, ToolResult
 from ronda.core.plan import ToolSpec
 from ronda.drive.contracts import Tool, ToolContext, ToolOutput
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("ronda.tools")
 
 
-async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
+class Waiting(Struct, frozen=True):
+    """A call whose own run waits for people."""
+
+    questions: list[Asked]
+
+
+async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     tool = driver.tools.get(call.name)
     if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
         return failed(call, "it cannot be called any more: nobody here runs it")
@@ -51,6 +58,8 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished:
     except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
         log.warning("the tool '%s' raised", call.name, exc_info=error)
         return failed(call, raised(error))
+    if output.questions:
+        return Waiting([replace(question, call_id=call.id) for question in output.questions])
     result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments)
     details = NULL if output.details is None else _encoded(output.details, call)
     return ToolFinished(

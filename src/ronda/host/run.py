@@ -51,7 +51,9 @@ StartChildOf: TypeAlias = "Callable[[LiveRun, ToolContext, Any, dict[str, Any], 
 class Approver(Protocol):
     """Who answers the run's questions while it is driven, and drives it on when it has."""
 
-    approve: Callable[[Asked], Any]
+    @property
+    def approve(self) -> Callable[[Asked], Any] | None:
+        """Who is asked about the calls of children; None: nobody who is here."""
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
 
@@ -168,6 +170,8 @@ class LiveRun(Driven):
     is_cancelled: Callable[[], bool] | None = None
     start_child_of: StartChildOf | None = None
     workspace: str | None = None  # a folder for its tools
+    goes_on = False  # it was begun before: what it has started may be there
+    parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
     family: Any = None  # what its children share; theirs to know
     before_end: Callable[[LiveRun], Awaitable[None]] | None = None  # what is to be kept with its end, or not at all
     _end: Sequence[Event] | None = None  # what is shown once it is kept
@@ -197,6 +201,7 @@ class LiveRun(Driven):
     def happened(self, events: Sequence[Event]) -> None:
         """What happened before somebody else drives it on: facts alone, from its RunStarted on."""
         self.facts = len(events)
+        self.goes_on = True
         if self.log is not None:
             self.log.append(events[1:])
 
@@ -324,7 +329,7 @@ class LiveRun(Driven):
         self.cancel()
 
     def _why_stopped(self) -> WhyStopped:
-        return self._why
+        return self._why if self.parent is None else self.parent._why_stopped()
 
     def _close(self) -> None:
         if self.log is not None:

@@ -97,6 +97,7 @@ def _spec(declared: PromptyTool, child: Prompty) -> ToolSpec:
         timeout=None,  # it has what its parent has left
         bound=tuple(declared.bindings),
         declared=STARTED,
+        is_agent=True,
         no_arguments_needed=not schema.get("required"),
     )
 

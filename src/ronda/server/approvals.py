@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from math import inf
 
-from ronda.core.events import Answered, Asked
 from ronda.core.run import Run
 from ronda.drive import Inbox
 from ronda.host.run import drive_on
@@ -18,7 +17,7 @@ class RemoteApprover:
     not for longer than the inbox says: then the run stays as it is, and needs no process until it is answered. `left` is told."""
 
     def __init__(self, run: Run, inbox: Inbox, left: Callable[[Run], None]) -> None:
-        self.approve: Callable[[Asked], Answered] = _deny_child
+        self.approve = None  # children wait, and this run with them
         self._run = run
         self._inbox = inbox
         self._left = left
@@ -38,8 +37,3 @@ def seconds_left(run: Run) -> float:
     """Until the first of a run's questions closes by itself."""
     ends = [question.expires_at for question in run.questions if question.expires_at]
     return max(0.0, min(ends) - time.time()) if ends else inf
-
-
-def _deny_child(question: Asked) -> Answered:
-    """Of an agent that runs as a tool of another: nobody could find its question."""
-    return question.deny("an agent that runs as a tool of another cannot ask for approvals on this server")

@@ -40,11 +40,18 @@ log = logging.getLogger("ronda.server")
 async def recover_runs(server: Server) -> None:
     """Once, when a server starts."""
     try:
-        for left in await server.runs.journal.unfinished():
-            await _recover(server, left.run)
+        for left in await server.runs.journal.unfinished():  # parents come before their children
+            if not left.start.call or await _is_orphan(server, left.start):
+                await _recover(server, left.run)
             await asyncio.sleep(0)  # others have their turn
     except RondaError as error:
         log.error("runs that were left without an end could not be looked at: %s", error)
+
+
+async def _is_orphan(server: Server, start: RunStarted) -> bool:
+    """Of a run that is a call of another: whoever drives the parent drives it, unless the parent is over."""
+    parent = [] if start.parent is None else await server.runs.journal.read(start.parent[0])
+    return not parent or type(parent[-1]) is RunFinished
 
 
 async def _recover(server: Server, id: str) -> None:
@@ -54,13 +61,13 @@ async def _recover(server: Server, id: str) -> None:
     except JournalConflict:
         return  # somebody else was faster
     run = rebuild(events) if events else None
-    if run is None or run.ended is not None or (run.is_waiting and seconds_left(run)):
+    if run is None or run.ended is not None or (run.is_waiting and seconds_left(run) and not run.start.call):
         journal.release(id, waiting=run is not None and run.is_waiting)
         if run is not None and run.is_waiting:
             expire_later(server, run)
         return
     facts: list[Fact] = run.recover()
-    if not run.outlives:
+    if not run.outlives or run.start.call:
         _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
         return
     if not run.is_waiting:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from ronda.core.events import PREVIEWS, Answered, Event, RunFinished, Steered
+from ronda.core.events import PREVIEWS, Answered, Event, RunFinished, RunStarted, Steered
 from ronda.core.parts import user
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
@@ -125,6 +125,9 @@ async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     events = await _found(server, request)
     answer = replace(await request.read(server.config.max_body, _read_answer), by=request.owner)
     id = request.places["id"]
+    start = events[0]
+    if type(start) is RunStarted and start.call and start.parent is not None:
+        raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
     if id not in server.runs.live and type(events[-1]) is not RunFinished and rebuild(events).is_waiting:
         live = await answer_waiting(server, id, answer)
     else:

@@ -117,7 +117,7 @@ class Runs:
         live = LiveRun(run, provider, tools, journal, self.host)
         live.inbox = Inbox(run, self._approval_timeout)
         if run.plan.tools:
-            if any(tool.approval == "ask" for tool in run.plan.tools):
+            if any(tool.approval == "ask" or tool.is_agent for tool in run.plan.tools):
                 live.approver = RemoteApprover(run, live.inbox, self.left_waiting)
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = _start_child
@@ -135,7 +135,7 @@ class Runs:
     async def _left(self, id: str, events: list[Event]) -> list[Event]:
         """Where nobody drives it any more, a run is told with an end; the journal keeps it as it was left."""
         run = rebuild(events)
-        if run.outlives:  # it goes on
+        if run.outlives or run.start.call:  # it goes on, or its parent does with it
             return events
         try:
             events = await self.journal.resume(id)

@@ -98,6 +98,7 @@ class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
     message: str = ""
     expires_at: float = 0.0
     at: float = 0.0
+    child: str = ""  # the run that asked, where that is an agent which the call started
 
 
 class Unknown(Struct, frozen=True):
@@ -164,6 +165,7 @@ def shown(event: Event) -> WireEvent | None:
                 event.message,
                 event.expires_at,
                 event.at,
+                event.child,
             )
         case Checked():
             return event if event.rewrite is None else replace(event, rewrite=None)

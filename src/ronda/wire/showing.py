@@ -119,6 +119,7 @@ Shown: TypeAlias = (
 _ANSWERED: Final = frozenset({"stop", "length", "content_filter", "limit"})  # what the model said last is the answer
 _NO_PIECES: Final = CallsGrew()
 _WITHDRAWN: Final = Withdrawn()
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class Showing:
@@ -131,7 +132,7 @@ class Showing:
 
     __slots__ = (
         "_announces", "_broken", "_calls", "_has_logprobs", "_id_prefix", "_ids", "_reasoning", "_refusal", "_refusal_is_text",
-        "_start", "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings",
+        "_slept", "_start", "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings",
     )  # fmt: skip
 
     def __init__(
@@ -170,6 +171,7 @@ class Showing:
         self.text = self._reasoning = self._refusal = 0  # characters of this turn that were shown
         self._has_logprobs = False
         self._ids: dict[str, str] = {}
+        self._slept: frozenset[str] = _NONE  # calls that were told of, and wait for people: they are not told of again
 
     def given_id(self, id: str) -> str:
         """The id under which a call of this turn goes out."""
@@ -222,7 +224,7 @@ class Showing:
                 pieces = self._live_calls().rest(turn) if calls and self._announces else ()
                 return TurnClosed(turn, at, self._unseen(turn, event.logprobs), pieces)
             case ToolStarted(call_id=id, at=at):
-                return ToolBegan(self.tools.calls[id], at)
+                return None if id in self._slept else ToolBegan(self.tools.calls[id], at)
             case ToolFinished(result=result, at=at):
                 self.tools.record(result, event.details, event.files)
                 return ToolEnded(self.tools.calls[result.call_id], result, at)
@@ -258,7 +260,11 @@ class Showing:
                 return None
             case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed() | Recovered():
                 return None
-            case Asked() | Answered():  # no dialect has a word for them yet
+            case Asked(child=child):  # no dialect has a word for it yet
+                if child:
+                    self._slept |= {event.call_id}
+                return None
+            case Answered():
                 return None
             case Failure():
                 return Ended(RunFinished("failed", message=event.message), "", (), (), event)
