@@ -211,3 +211,27 @@ async def test_a_child_goes_on_with_its_parent_or_ends_with_it(door: Door, tmp_p
     if outlives:
         [finished] = [event for event in parents if isinstance(event, ToolFinished)]
         assert finished.result.content == "Counted."
+
+
+@pytest.mark.parametrize("is_driven", [True, False])
+async def test_a_child_that_waits_ends_with_its_parent(door: Door, tmp_path: Path, is_driven: bool) -> None:
+    family(tmp_path)
+    files, model = Deleting(), ScriptedModel(says("never"))
+    async with door.serving(model, files.tool, agents=str(tmp_path)) as served, soon():
+        asking = asyncio.create_task(ask_quietly(served, "boss"))
+        run, question = await asked_in_parent(served)
+        events = await served.events
+        _, cancelled = await post(served, f"/runs/{run}/cancel")
+        await asking
+        _, child = await get(served, f"/runs/{question['child']}")
+    if not is_driven:
+        left = Remembering()
+        for one in events:
+            assert isinstance(one[0], RunStarted)
+            left.append(one[0].run, one)
+            left.release(one[0].run, waiting=True)
+        async with door.serving(model, files.tool, agents=str(tmp_path), journal=left) as served, soon():
+            _, cancelled = await post(served, f"/runs/{run}/cancel")
+            _, child = await get(served, f"/runs/{question['child']}")
+
+    assert (cancelled["state"], child["state"], files.deleted) == ("cancelled", "cancelled", [])

@@ -231,6 +231,7 @@ async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
     elif live.journal is not None:  # it had ended when its parent was cut off
         live.journal.release(run.id)
     if run.is_waiting:
+        parent.sleeping |= {run.id}
         return ToolOutput("", questions=tuple([_asked_by(run, question) for question in run.questions]))
     try:
         result = start.result()

@@ -32,6 +32,7 @@ from ronda.drive import (
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
 from ronda.host.log import START, Follower, Log, Logs, Position, SoleFollower
+from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
 from ronda.trace.spans import span
 
@@ -172,6 +173,7 @@ class LiveRun(Driven):
     workspace: str | None = None  # a folder for its tools
     goes_on = False  # it was begun before: what it has started may be there
     parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
+    sleeping: frozenset[str] = frozenset()  # children that wait for people, or did
     family: Any = None  # what its children share; theirs to know
     before_end: Callable[[LiveRun], Awaitable[None]] | None = None  # what is to be kept with its end, or not at all
     _end: Sequence[Event] | None = None  # what is shown once it is kept
@@ -202,6 +204,7 @@ class LiveRun(Driven):
         """What happened before somebody else drives it on: facts alone, from its RunStarted on."""
         self.facts = len(events)
         self.goes_on = True
+        self.sleeping = waiting_children(self.run)
         if self.log is not None:
             self.log.append(events[1:])
 
@@ -263,6 +266,8 @@ class LiveRun(Driven):
                         await journal.barrier(run.id)
                 finally:
                     journal.release(run.id, waiting=run.is_waiting)
+                if self.sleeping and run.ended is not None:
+                    await end_children(journal, self.sleeping)
                 if run.is_waiting:  # whoever answers may go on with it at once, in another process
                     await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"

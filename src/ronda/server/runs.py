@@ -18,6 +18,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Tool, ToolContext, ToolOutput
 from ronda.host.log import START, Follower, Log, Position
+from ronda.host.orphans import end_children, waiting_children
 from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
@@ -186,6 +187,7 @@ class Runs:
         run = rebuild(await self.journal.resume(id))  # a conflict if somebody answers it
         if run.is_waiting:
             self.journal.append(id, [RunFinished("cancelled", message="the run was cancelled", at=time.time())])
+            await end_children(self.journal, waiting_children(run))
         self.journal.release(id)
         await self.journal.barrier(id)
         return run.is_waiting
