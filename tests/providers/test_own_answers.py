@@ -14,7 +14,7 @@ from ronda.agent import where_is
 from ronda.core.parts import user
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolSpec
 from ronda.core.request import ModelRequest
-from ronda.drive import enforces_format
+from ronda.drive import capabilities_of
 from ronda.errors import UpstreamError
 from ronda.providers import Where, open_provider
 
@@ -118,7 +118,7 @@ OTHERWISE = {**CITY, "properties": {"city": {"type": "string", "examples": ["x"]
 def test_a_form_is_shown_as_it_comes_only_from_who_cannot_but_keep_it(
     spec: str, where: Where, options: Options, enforced: bool
 ) -> None:
-    assert enforces_format(open_provider(spec, where), options) is enforced
+    assert capabilities_of(open_provider(spec, where)).enforces_format(options) is enforced
 
 
 # ---- ids ---------------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_a_declaration_goes_out_as_it_came_on_its_own_wire_alone(spec: str, api:
     tool = ToolSpec("look", kind="caller", native=Raw(json.dumps(native).encode()), native_api=api)
     provider: Any = open_provider(spec, Where())
 
-    body = json.loads(provider.project(asking(tools=(tool,))).body)
+    body = json.loads(provider.capabilities.project(asking(tools=(tool,))).body)
 
     own = {"openai-chat:gpt-5": "openai-chat", "openai:gpt-5": "openai-responses", CLAUDE: "anthropic"}.get(spec)
     assert (native in body["tools"]) is (own == api)

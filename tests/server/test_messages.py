@@ -45,7 +45,7 @@ from ronda.core.parts import (
     user,
 )
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.providers.script import Call, Line, ScriptedModel, calls
 from ronda.providers.script import says as line
 
@@ -406,7 +406,11 @@ class Counting:
     def __init__(self) -> None:
         self.counted: list[ModelRequest] = []
 
-    async def count_tokens(self, request: ModelRequest) -> int:
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(count_tokens=self.count)
+
+    async def count(self, request: ModelRequest) -> int:
         self.counted.append(request)
         return 42
 

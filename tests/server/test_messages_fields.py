@@ -11,6 +11,7 @@ from tests.server.messages_door import CLAUDE, HI, PICK, claude_says, events, he
 
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
+from ronda.drive import Capabilities
 from ronda.errors import BadRequest
 from ronda.providers.script import ScriptedModel
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED
@@ -78,6 +79,10 @@ async def test_thinking_is_an_effort_to_reason(door: Door, fields: Json, effort:
 
 class Thoughtless(ScriptedModel):
     """A model that cannot be told to think, and says so."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(check=self.check)
 
     def check(self, plan: Plan) -> None:
         if plan.options.reasoning_effort is not None:

@@ -38,7 +38,7 @@ OPENAI, ELSEWHERE = Where(), Where("https://models.example/v1")
 
 def sent(spec: str, *turns: Turn, where: Where = OPENAI, **more: Any) -> Any:
     provider: Any = open_provider(spec, where)
-    return json.loads(provider.project(request(*turns, **more)).body)
+    return json.loads(provider.capabilities.project(request(*turns, **more)).body)
 
 
 def chat(*turns: Turn, **more: Any) -> Any:

@@ -47,7 +47,7 @@ def request_of(*turns: Turn, tools: tuple[ToolSpec, ...] = (LOOK,), **more: Any)
 
 def sent(spec: str, *turns: Turn, **more: Any) -> Any:
     provider: Any = open_provider(spec, Where())
-    return json.loads(provider.project(request_of(*turns, **more)).body)
+    return json.loads(provider.capabilities.project(request_of(*turns, **more)).body)
 
 
 def raw(value: Any) -> Raw:
@@ -170,9 +170,9 @@ def test_the_next_round_says_what_the_last_one_said_and_more_so_that_caches_hold
     tools = tuple([ToolSpec(name, f"Does {name}.") for name in ("zeta", "alpha", "files.read", "beta")])
     turns: list[Turn] = [SystemTurn("Be brief."), user("a")]
     asked = request(*turns, tools=tools)
-    first: bytes = provider.project(asked).body
+    first: bytes = provider.capabilities.project(asked).body
     asked.turns = [*turns, call("abcdefghi"), ToolTurn((ToolResult("abcdefghi", "ok"),))]
-    second: bytes = provider.project(asked).body
+    second: bytes = provider.capabilities.project(asked).body
 
     said = first[: first.index(b'"a"') + 3]
     assert second.startswith(said)
@@ -189,7 +189,9 @@ def test_tools_in_another_form_are_the_same_bytes_every_time(spec: str) -> None:
     bodies = set()
     for _ in range(3):
         provider: Any = open_provider(spec, Where())
-        bodies.add(provider.project(request_of(user("a"), tools=(ToolSpec("look", parameters=raw(schema)),))).body)
+        bodies.add(
+            provider.capabilities.project(request_of(user("a"), tools=(ToolSpec("look", parameters=raw(schema)),))).body
+        )
 
     assert len(bodies) == 1
 

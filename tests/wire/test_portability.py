@@ -62,7 +62,7 @@ def request_of(turns: tuple[Turn, ...], tools: tuple[ToolSpec, ...], choice: Too
 
 def send(spec: str, turns: tuple[Turn, ...], tools: tuple[ToolSpec, ...] = TOOLS) -> bytes:
     provider: Any = open_provider(spec, Where())
-    body: bytes = provider.project(request_of(turns, tools)).body
+    body: bytes = provider.capabilities.project(request_of(turns, tools)).body
     return body
 
 
@@ -164,7 +164,7 @@ def test_what_a_provider_said_goes_back_to_it_byte_for_byte(source: str, data: s
     provider: Any = open_provider(OWN[source], where)
     turns: tuple[Turn, ...] = (user("Go."), turn, *([results] if turn.calls else []), user("Go on."))
 
-    body = provider.project(request_of(turns, TOOLS)).body
+    body = provider.capabilities.project(request_of(turns, TOOLS)).body
 
     if turn.native is not None and turn.native.api.partition(":")[2] in ("", GEMINI, MISTRAL, "models.example"):
         said = bytes(turn.native.payload)

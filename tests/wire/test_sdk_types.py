@@ -32,7 +32,7 @@ OPTIONS = Options(max_tokens=100, temperature=0.5, top_p=0.9)
 
 def written(spec: str, turns: tuple[Turn, ...], options: Options = OPTIONS) -> Json:
     provider: Any = open_provider(spec, Where())
-    return json.loads(provider.project(request(*repair(turns), tools=TOOLS, options=options)).body)
+    return json.loads(provider.capabilities.project(request(*repair(turns), tools=TOOLS, options=options)).body)
 
 
 anything = histories(*SPOKEN)

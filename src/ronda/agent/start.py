@@ -26,7 +26,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.core.summary import written_out
-from ronda.drive import Inbox, Summarize, Tool, ToolContext, ToolOutput, check_plan, enforces_format
+from ronda.drive import Inbox, Summarize, Tool, ToolContext, ToolOutput, capabilities_of
 from ronda.errors import (
     BadConfig,
     BadRequest,
@@ -172,6 +172,7 @@ class Start:
         if given is not None:
             sampling = read_options(given, sampling)
         parallel = options.get("parallel_tool_calls", True) and sampling.parallel_tool_calls is not False
+        able = capabilities_of(agent._provider)
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
             tools=tuple([tool.spec for tool in table.values()]),
@@ -181,14 +182,14 @@ class Start:
             retry=options.get("retry") or agent.retry or Retry(),
             parallel=parallel,
             stream=stream or self.on_event is not None,
-            format_is_enforced=enforces_format(agent._provider, sampling),
+            format_is_enforced=able.enforces_format(sampling),
             format_is_wish=file is not None,  # as the specification has it: what is no JSON is text
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
             context_budget=_budget(options.get("context_budget")),
             guards=tuple([stage for stage in _STAGES if getattr(guardrails, stage, None) is not None]),
         )
-        check_plan(agent._provider, plan)
+        able.check(plan)
         journal = options.get("journal")
         origin, kept = (None, {}) if file is None or journal is None else file.origin()
         start = RunStarted(

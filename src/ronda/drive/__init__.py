@@ -23,6 +23,7 @@ from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.drive.contracts import (
     Barrier,
+    Capabilities,
     Emit,
     Exclusive,
     Provider,
@@ -33,15 +34,15 @@ from ronda.drive.contracts import (
     ToolContext,
     ToolOutput,
     WhyStopped,
-    check_plan,
+    capabilities_of,
     child_id,
-    enforces_format,
 )
 from ronda.drive.driver import Driver
 from ronda.drive.inbox import Inbox, Message, check_answer
 
 __all__ = [
     "Barrier",
+    "Capabilities",
     "Emit",
     "Exclusive",
     "Inbox",
@@ -54,11 +55,10 @@ __all__ = [
     "ToolContext",
     "ToolOutput",
     "WhyStopped",
+    "capabilities_of",
     "check_answer",
-    "check_plan",
     "child_id",
     "drive",
-    "enforces_format",
 ]
 
 

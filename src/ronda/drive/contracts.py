@@ -14,6 +14,7 @@ from ronda.core.parts import NO_USAGE, Attachment, File, Turn, Usage
 from ronda.core.plan import Options, Plan, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.errors import ToolFailed
+from ronda.wire.projection import Projection
 
 NOBODY_TO_ASK: Final = "there is nobody to ask"
 
@@ -29,23 +30,49 @@ Summarize: TypeAlias = Callable[[Sequence[Turn]], str | Awaitable[str]]
 StartChild: TypeAlias = "Callable[[ToolContext, Any, dict[str, Any], str], Awaitable[ToolOutput]]"
 
 
+CallMany: TypeAlias = Callable[[ModelRequest, list[Show]], Awaitable[list[ModelFinished]]]
+Project: TypeAlias = Callable[[ModelRequest], Projection]
+
+
 class Provider(Protocol):
     """A model somewhere. Raises UpstreamError; once it has shown something it is not asked to repeat it."""
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished: ...
 
 
-def check_plan(provider: Provider, plan: Plan) -> None:
-    """Let a provider that can tell refuse what it cannot do, by name and before a run starts."""
-    check = getattr(provider, "check", None)
-    if check is not None:
-        check(plan)
+def _takes_any(plan: Plan) -> None:
+    return
 
 
-def enforces_format(provider: Provider, options: Options) -> bool:
-    """Whether the provider cannot but answer in the form that was asked for: always, or in forms it can tell."""
-    enforces = getattr(provider, "enforces_format", False)
-    return bool(enforces(options) if callable(enforces) else enforces)
+def _enforces_none(options: Options) -> bool:
+    return False
+
+
+class Capabilities(Struct, frozen=True):
+    """What a provider can do beside answering. None: it cannot."""
+
+    # Refuses what the provider cannot do, by name and before a run starts: raises BadRequest.
+    check: Callable[[Plan], None] = _takes_any
+    # Whether the provider cannot but answer in the form that these options ask for.
+    enforces_format: Callable[[Options], bool] = _enforces_none
+    # Several answers to one request; they are in the order of those they are shown to.
+    call_many: CallMany | None = None
+    # How many tokens a request takes. No model is called; raises UpstreamError where nobody can say.
+    count_tokens: Callable[[ModelRequest], Awaitable[int]] | None = None
+    # What would be sent for a request, and what was changed for it.
+    project: Project | None = None
+    # Loads the model ahead of its first use; a line that says what was chosen for this machine.
+    load: Callable[[], Awaitable[str]] | None = None
+    thinks: bool = False  # a model whose name does not tell: it thinks if it is told to
+
+
+_ANSWERS: Final = Capabilities()
+
+
+def capabilities_of(provider: Provider) -> Capabilities:
+    """What a provider says of itself, as `capabilities`. One that says nothing can answer, and no more."""
+    capabilities: Capabilities = getattr(provider, "capabilities", _ANSWERS)
+    return capabilities
 
 
 class Channel(Protocol):

@@ -11,7 +11,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.parts import ToolCall
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
@@ -57,6 +57,10 @@ class Anthropic:
         self._key = key
         self._timeouts = timeouts or Timeouts()
         self._http: dict[str, Http] = {}  # by the betas asked for, which are a header
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(enforces_format=self.enforces_format, count_tokens=self.count_tokens, project=self.project)
 
     def enforces_format(self, options: Options) -> bool:
         """A schema that the API takes without a change is decoded under; others are looked at at the end."""

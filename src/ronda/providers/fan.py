@@ -8,25 +8,18 @@ their share of it. No run knows of this; each sees an ordinary provider.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, runtime_checkable
 
 from msgspec import structs
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.core.request import ModelRequest, Wait
 from ronda.drive import Show
-
-
-@runtime_checkable
-class ManyProvider(Protocol):
-    """A provider that can give several answers to one request; `shows` and the answers are in the choices' order."""
-
-    async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]: ...
+from ronda.drive.contracts import CallMany
 
 
 class Fan:
-    def __init__(self, provider: ManyProvider, n: int) -> None:
-        self._provider = provider
+    def __init__(self, call_many: CallMany, n: int) -> None:
+        self._call_many = call_many
         self._shows: dict[int, Show] = {}
         self._rooms: dict[int, Wait | None] = {}
         self._n = n
@@ -39,11 +32,7 @@ class Fan:
     async def call(self, index: int, request: ModelRequest, show: Show) -> ModelFinished:
         self._shows[index], self._rooms[index] = show, request.room
         if self._call is None or (self._call.done() and _failed(self._call)):  # a retry: again for everybody
-            self._call = asyncio.create_task(
-                self._provider.call_many(
-                    structs.replace(request, room=self._room), [self._shower(i) for i in range(self._n)]
-                )
-            )
+            self._call = asyncio.create_task(self._ask(request))
         self._waiting.add(index)
         try:
             finished = await asyncio.shield(self._call)
@@ -55,6 +44,10 @@ class Fan:
             raise
         finally:
             self._waiting.discard(index)
+
+    async def _ask(self, request: ModelRequest) -> list[ModelFinished]:
+        shows = [self._shower(index) for index in range(self._n)]
+        return await self._call_many(structs.replace(request, room=self._room), shows)
 
     def _shower(self, index: int) -> Show:
         def show(batch: list[Preview]) -> bool | None:

@@ -10,7 +10,7 @@ from msgspec import Raw
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http
@@ -43,6 +43,10 @@ class Gemini:
         base, headers, timeouts = base_url or DEFAULT_URL, _headers(key), timeouts or Timeouts()
         self._plain = Http(endpoint(base, model, "generateContent"), headers, timeouts)
         self._stream = Http(endpoint(base, model, "streamGenerateContent", "alt=sse"), headers, timeouts)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(call_many=self.call_many, project=self.project)
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

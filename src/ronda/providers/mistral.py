@@ -10,7 +10,7 @@ from msgspec import Raw
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.providers.http import Http
 from ronda.wire.errors import error_of
@@ -37,6 +37,10 @@ class Mistral:
         self._agent = agent
         headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
         self._http = Http(endpoint(base_url or DEFAULT_URL, agent), headers, timeouts or Timeouts())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(call_many=self.call_many, project=self.project)
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

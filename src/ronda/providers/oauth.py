@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ronda.core.events import ModelFinished
-from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
-from ronda.drive import Provider, Show, check_plan
+from ronda.drive import Capabilities, Provider, Show, capabilities_of
 from ronda.errors import UpstreamError, UpstreamUnreachable
 from ronda.providers.grants import Grant
 from ronda.providers.http.address import without_secrets
@@ -78,8 +77,9 @@ class OAuthProvider:
         self._open = open
         self._closed = open(None)
 
-    def check(self, plan: Plan) -> None:
-        check_plan(self._closed, plan)
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(check=capabilities_of(self._closed).check)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:

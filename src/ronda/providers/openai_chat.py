@@ -10,7 +10,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
@@ -33,6 +33,10 @@ class OpenAIChat:
         self._http = Http(
             endpoint(base_url or DEFAULT_URL, "/chat/completions"), bearer(base_url or "", key), timeouts or Timeouts()
         )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(enforces_format=self.enforces_format, call_many=self.call_many, project=self.project)
 
     def enforces_format(self, options: Options) -> bool:
         """A strict schema goes out as it is, and OpenAI's own servers decode under it."""

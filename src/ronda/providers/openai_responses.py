@@ -8,7 +8,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
@@ -38,6 +38,10 @@ class OpenAIResponses:
         )
         self._speaker = speaker_at(base_url)
         self._encrypted = True  # until the model says that it has no thoughts to encrypt
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(check=self.check, enforces_format=self.enforces_format, project=self.project)
 
     def check(self, plan: Plan) -> None:
         """Raises BadRequest for what this API has no words for: to be asked before a run starts."""

@@ -7,14 +7,15 @@ any other. A model that nobody knows anything of gets the image, and says so its
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from msgspec import structs
 
 from ronda.core.events import ModelFinished
 from ronda.core.request import ModelRequest
-from ronda.drive import Provider, Show
+from ronda.drive import Capabilities, Provider, Show, capabilities_of
+from ronda.drive.contracts import CallMany, Project
 from ronda.wire.projection import Projection
 from ronda.wire.vision import Unseen
 
@@ -43,34 +44,31 @@ class Sightless:
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        if (many := getattr(provider, "call_many", None)) is not None:
-            self.call_many = self._many(many)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
+    @property
+    def capabilities(self) -> Capabilities:
+        able = capabilities_of(self._provider)
+        call_many = able.call_many and partial(_call_many, able.call_many)
+        return structs.replace(able, call_many=call_many, project=partial(_project, able.project))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         unseen = _unseen(request)
         shown = structs.replace(request, turns=unseen.turns(request.turns))
         return _warned(await self._provider.call(shown, show), unseen)
 
-    def _many(
-        self, call_many: Callable[[ModelRequest, list[Show]], Awaitable[list[ModelFinished]]]
-    ) -> Callable[[ModelRequest, list[Show]], Awaitable[list[ModelFinished]]]:
-        async def many(request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
-            unseen = _unseen(request)
-            finished = await call_many(structs.replace(request, turns=unseen.turns(request.turns)), shows)
-            return [_warned(finished[0], unseen), *finished[1:]]
 
-        return many
+async def _call_many(call_many: CallMany, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
+    unseen = _unseen(request)
+    finished = await call_many(structs.replace(request, turns=unseen.turns(request.turns)), shows)
+    return [_warned(finished[0], unseen), *finished[1:]]
 
-    def project(self, request: ModelRequest) -> Projection:
-        """What would be sent, and what was changed for it. A model without a wire is sent nothing."""
-        unseen = _unseen(request)
-        shown = structs.replace(request, turns=unseen.turns(request.turns))
-        project = getattr(self._provider, "project", None)
-        made: Projection = Projection(b"null") if project is None else project(shown)
-        return Projection(made.body, (*unseen.changes.found, *made.changes))
+
+def _project(project: Project | None, request: ModelRequest) -> Projection:
+    """A model without a wire is sent nothing."""
+    unseen = _unseen(request)
+    shown = structs.replace(request, turns=unseen.turns(request.turns))
+    made = Projection(b"null") if project is None else project(shown)
+    return Projection(made.body, (*unseen.changes.found, *made.changes))
 
 
 def _unseen(request: ModelRequest) -> Unseen:

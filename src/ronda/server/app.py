@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ronda.agent import where_is
 from ronda.core.plan import Plan
 from ronda.core.run import Run
-from ronda.drive import Provider, Tool
+from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import RondaError
 from ronda.journal import Journal
 from ronda.providers import open_provider
-from ronda.providers.fan import Fan, ManyProvider
+from ronda.providers.fan import Fan
 from ronda.server.agent_files import AgentFiles
 from ronda.server.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.config import ServerConfig
@@ -88,8 +88,8 @@ class Server:
 
     def providers_for(self, served: Served, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
-        if n > 1 and not plan.runs_tools and isinstance(served.provider, ManyProvider):
-            return Fan(served.provider, n).choices()
+        if n > 1 and not plan.runs_tools and (call_many := capabilities_of(served.provider).call_many) is not None:
+            return Fan(call_many, n).choices()
         return [served.provider] * n
 
     def report(self, error: BaseException, run: Run) -> None:

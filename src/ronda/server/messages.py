@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
-from ronda.drive import check_plan
+from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
 from ronda.server.door import Exchange
 from ronda.server.exchange import Incoming, Json
@@ -101,7 +101,7 @@ def _can_think(served: Served, asked: MessagesRequest) -> bool:
     if asked.effort is None:
         return True
     try:
-        check_plan(served.provider, Plan(served.spec, options=Options(reasoning_effort=asked.effort)))
+        capabilities_of(served.provider).check(Plan(served.spec, options=Options(reasoning_effort=asked.effort)))
     except BadRequest:
         return False
     return True

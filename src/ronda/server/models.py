@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from ronda.core.events import AgentFile
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
-from ronda.drive import Provider, Tool
+from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
 from ronda.wire.capabilities import Need
@@ -151,7 +151,7 @@ class Models:
 
     async def load(self) -> list[str]:
         """Load what runs on this machine ahead of its first request; lines that say what was chosen for it."""
-        load = getattr(self._default.provider, "load", None)
+        load = capabilities_of(self._default.provider).load
         return [] if load is None else [await load()]
 
     @property

@@ -18,7 +18,7 @@ from ronda.core.plan import Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair
-from ronda.drive import check_plan, enforces_format
+from ronda.drive import capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
@@ -75,6 +75,7 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
     choice = renamed(_choice(asked, served), offer.stand_ins)
     check_choice(choice, offer.specs)
     options = served.options_under(asked.options)
+    able = capabilities_of(served.provider)
     plan = Plan(
         model=served.spec,
         tools=offer.specs,
@@ -93,12 +94,12 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
         parallel=options.parallel_tool_calls is not False,
         stream=asked.stream or asked.lingers > 0,  # somebody may come to follow it
         # A provider that decodes under the format says so; others are checked when they are done.
-        format_is_enforced=enforces_format(served.provider, options),
+        format_is_enforced=able.enforces_format(options),
         format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
         tool_calls=server.config.tool_calls,
         truncates=asked.truncates,
     )
-    check_plan(served.provider, plan)
+    able.check(plan)
     session = asked.session or new_id("sess")
     warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
     answer = replace(asked.answer, model=served.name, warnings=warnings)
@@ -153,10 +154,10 @@ async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn,
     first = ModelRequest(
         repaired, offer.specs, renamed(_choice(asked, served), offer.stand_ins), options, False, "", 0, 1, {}
     )
-    ask: Callable[[ModelRequest], Awaitable[int]] | None = getattr(served.provider, "count_tokens", None)
-    if ask is not None:
+    count_tokens = capabilities_of(served.provider).count_tokens
+    if count_tokens is not None:
         try:
-            return await ask(first)
+            return await count_tokens(first)
         except UpstreamError:  # it cannot say today, or its address knows no counting
             pass
     return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)

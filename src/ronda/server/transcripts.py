@@ -16,7 +16,7 @@ from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
-from ronda.drive import check_plan
+from ronda.drive import capabilities_of
 from ronda.drive.aside import aside, is_heavy
 from ronda.errors import BadRequest
 from ronda.providers import Where, open_provider
@@ -61,9 +61,10 @@ def _checked(served: Served, asked: Asked) -> bytes:
     refusal: BadRequest | None = None
     made = Projection(b"null")
     try:
-        check_plan(served.provider, Plan(served.spec, tools, asked.choice, options))
-        if (project := getattr(served.provider, "project", None)) is not None:
-            made = project(request)
+        able = capabilities_of(served.provider)
+        able.check(Plan(served.spec, tools, asked.choice, options))
+        if able.project is not None:
+            made = able.project(request)
     except BadRequest as error:
         refusal = error
     places = _Places(turns, asked.turns)

@@ -13,7 +13,7 @@ from tests.providers.local.conftest import Asking
 from ronda.core.events import CallDelta, TextDelta
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.core.plan import NONE, Options, ResponseFormat, ToolChoice, ToolSpec
-from ronda.drive import enforces_format
+from ronda.drive import capabilities_of
 from ronda.errors import BadRequest
 from ronda.providers.local.engine import Engine
 
@@ -164,7 +164,7 @@ async def test_an_answer_is_shown_as_it_comes_only_where_its_schema_is_kept_to_t
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], **more}
     format = ResponseFormat("json_schema", schema=Raw(msgspec.json.encode(schema)))
 
-    assert enforces_format(ask.model, Options(response_format=format)) is shown
+    assert capabilities_of(ask.model).enforces_format(Options(response_format=format)) is shown
 
 
 async def test_a_grammar_that_would_only_be_approached_is_refused_with_the_way_out(ask: Asking) -> None:

@@ -20,7 +20,7 @@ from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, 
 from ronda.core.parts import NULL, AssistantTurn, ToolCall, ToolTurn, Usage
 from ronda.core.plan import ANY_OBJECT, Options, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.errors import BadConfig, BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece, TokenLogprob
 from ronda.providers.local.engine import Engine, engine_for
@@ -92,6 +92,16 @@ class LocalModel:
     @property
     def _default_budget(self) -> int:
         return SMALL_MAX_TOKENS if self._engine.header.size < SMALL else DEFAULT_MAX_TOKENS
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            check=self.check,
+            enforces_format=self.enforces_format,
+            count_tokens=self.count_tokens,
+            load=self.load,
+            thinks=self.thinks,
+        )
 
     def enforces_format(self, options: Options) -> bool:
         """Whether the answer can be shown as it comes: a grammar keeps to the letter of most schemas; the end is checked."""

@@ -11,6 +11,7 @@ from msgspec import Raw, structs
 
 from ronda.core.parts import AssistantTurn, SystemTurn, Turn
 from ronda.core.plan import Options
+from ronda.drive import capabilities_of
 from ronda.errors import BadRequest
 from ronda.providers import split_spec
 from ronda.server.models import Served
@@ -65,7 +66,7 @@ def fitted(asked: CompletionAsked, served: Served) -> CompletionAsked:
     options = with_hints(without_hints(asked.options, provider), asked.hints, provider)
     if "prompt_mode" in asked.hints and provider not in _MISTRAL:
         turns = (SystemTurn(REASONING_PROMPT), *turns)
-        can_think = provider in _SWITCHED or getattr(served.provider, "thinks", False)
+        can_think = provider in _SWITCHED or capabilities_of(served.provider).thinks
         if can_think and options.reasoning_effort is None and served.options.reasoning_effort is None:
             options = structs.replace(options, reasoning_effort=_EFFORT)
     if provider in _MISTRAL:
