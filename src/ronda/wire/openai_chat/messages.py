@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -11,7 +11,6 @@ from msgspec import Raw, Struct
 from ronda.core.parts import (
     AssistantPart,
     AssistantTurn,
-    Audio,
     File,
     Image,
     Native,
@@ -25,40 +24,13 @@ from ronda.core.parts import (
     Turn,
     UserPart,
     UserTurn,
-    Video,
 )
 from ronda.errors import BadRequest
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import text_of
+from ronda.wire.message_parts import FileData, Part, PartReader, Sound, Url, read_sound, read_text, read_video
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID
-
-
-class _Url(Struct, frozen=True):
-    url: str
-    detail: str | None = None
-
-
-class _AudioData(Struct, frozen=True):
-    data: str
-    format: str
-
-
-class _FileData(Struct, frozen=True):
-    file_data: str | None = None
-    filename: str | None = None
-    file_id: str | None = None
-    file_url: str | None = None
-
-
-class _Part(Struct, frozen=True):
-    type: str | None = None
-    text: str | None = None
-    refusal: str | None = None
-    image_url: _Url | str | None = None
-    video_url: _Url | str | None = None
-    input_audio: _AudioData | None = None
-    file: _FileData | None = None
 
 
 class _CallFunction(Struct, frozen=True):
@@ -75,7 +47,7 @@ class _Call(Struct, frozen=True):
 
 class _Message(Struct, frozen=True):
     role: str
-    content: str | list[_Part] | None = None
+    content: str | list[Part] | None = None
     name: str | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
@@ -87,19 +59,19 @@ class _Message(Struct, frozen=True):
 # The same without room for anything else: the quick way to see that nothing would be lost.
 
 
-class _KnownUrl(_Url, frozen=True, forbid_unknown_fields=True):
+class _KnownUrl(Url, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class _KnownAudio(_AudioData, frozen=True, forbid_unknown_fields=True):
+class _KnownAudio(Sound, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class _KnownFile(_FileData, frozen=True, forbid_unknown_fields=True):
+class _KnownFile(FileData, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class _KnownPart(_Part, frozen=True, forbid_unknown_fields=True):
+class _KnownPart(Part, frozen=True, forbid_unknown_fields=True):
     image_url: _KnownUrl | str | None = None
     video_url: _KnownUrl | str | None = None
     input_audio: _KnownAudio | None = None
@@ -183,13 +155,13 @@ def _read_message(message: _Message, at: int, native: Native | None) -> Turn:
     path = f"messages[{at}]"
     match message.role:
         case "user":
-            return UserTurn(_user_parts(message, path), message.name, native)
+            return UserTurn(_PARTS.user_parts(message.content, f"{path}.content"), message.name, native)
         case "assistant":
             return AssistantTurn(*_assistant_parts(message, path), native)
         case "system":
-            return SystemTurn(_text_only(message, path), "system", native)
+            return SystemTurn(_PARTS.plain_text(message.content, f"{path}.content"), "system", native)
         case "developer":
-            return SystemTurn(_text_only(message, path), "developer", native)
+            return SystemTurn(_PARTS.plain_text(message.content, f"{path}.content"), "developer", native)
         case "function":
             reason = 'is "function", which is deprecated; use "tool" with a \'tool_call_id\''
         case role:
@@ -197,87 +169,43 @@ def _read_message(message: _Message, at: int, native: Native | None) -> Turn:
     raise bad(f"{path}.role", reason)
 
 
-def _text_only(message: _Message, path: str) -> str:
-    if message.content is None:
-        raise bad(f"{path}.content", "is missing")
-    if isinstance(message.content, str):
-        return message.content
-    return "".join(_text_part(part, f"{path}.content[{n}]") for n, part in enumerate(message.content))
+def _read_image(part: Part, path: str) -> UserPart:
+    image = part.image_url
+    if image is None:
+        raise bad(f"{path}.image_url", "is missing")
+    return Image(image) if isinstance(image, str) else Image(image.url, image.detail)
 
 
-def _text_part(part: _Part, path: str) -> str:
-    if part.text is None or part.type not in (None, "text", "input_text"):
-        raise bad(path, f"is of type {part.type!r}; only text can stand here")
-    return part.text
-
-
-def _user_parts(message: _Message, path: str) -> tuple[UserPart, ...]:
-    if message.content is None:
-        raise bad(f"{path}.content", "is missing")
-    if isinstance(message.content, str):
-        return (Text(message.content),)
-    if not message.content:
-        raise bad(f"{path}.content", "is an empty list")
-    return tuple([_user_part(part, f"{path}.content[{n}]") for n, part in enumerate(message.content)])
-
-
-def _user_part(part: _Part, path: str) -> UserPart:
-    kind = part.type or "text"
-    read = _USER_PARTS.get(kind)
-    if read is None:
-        raise bad(f"{path}.type", f"is {kind[:40]!r}; it can be {', '.join(_USER_PARTS)}")
-    made = read(part)
-    if made is None:
-        raise bad(f"{path}.{kind}", "is missing")
-    if isinstance(made, File) and part.file is not None and part.file.file_url is not None:
+def _read_file(part: Part, path: str) -> UserPart:
+    file = part.file
+    if file is None:
+        raise bad(f"{path}.file", "is missing")
+    if file.file_url is not None:
         raise bad(
             f"{path}.file.file_url",
             "is not supported by Chat Completions; send 'file_data', or use Responses 'input_file'",
         )
-    return made
+    return File(file.file_data, file.filename, file.file_id)
 
 
-def _image(part: _Part) -> UserPart | None:
-    said = part.image_url
-    return None if said is None else Image(said) if isinstance(said, str) else Image(said.url, said.detail)
-
-
-def _video(part: _Part) -> UserPart | None:
-    said = part.video_url
-    return None if said is None else Video(said if isinstance(said, str) else said.url)
-
-
-def _audio(part: _Part) -> UserPart | None:
-    return None if part.input_audio is None else Audio(part.input_audio.data, part.input_audio.format)
-
-
-def _file(part: _Part) -> UserPart | None:
-    said = part.file
-    return None if said is None else File(said.file_data, said.filename, said.file_id)
-
-
-_USER_PARTS: dict[str, Callable[[_Part], UserPart | None]] = {
-    "text": lambda part: None if part.text is None else Text(part.text),
-    "image_url": _image,
-    "input_audio": _audio,
-    "video_url": _video,
-    "file": _file,
-}
+_PARTS: Final[PartReader[Part]] = PartReader(
+    {
+        "text": read_text,
+        "image_url": _read_image,
+        "input_audio": read_sound,
+        "video_url": read_video,
+        "file": _read_file,
+    },
+    texts=frozenset({"text", "input_text"}),
+)
 
 
 def _assistant_parts(message: _Message, path: str) -> tuple[tuple[AssistantPart, ...], Literal["stop", "tool_calls"]]:
     parts: list[AssistantPart] = []
     if thought := message.reasoning_content or message.reasoning:
         parts.append(Reasoning(thought))
-    if isinstance(message.content, str):
-        if message.content:
-            parts.append(Text(message.content))
-    elif message.content is not None:
-        for n, part in enumerate(message.content):
-            if part.type == "refusal" and part.refusal is not None:
-                parts.append(Refusal(part.refusal))
-            else:
-                parts.append(Text(_text_part(part, f"{path}.content[{n}]")))
+    if message.content is not None:
+        parts += _PARTS.assistant_parts(message.content, f"{path}.content")
     if message.refusal:
         parts.append(Refusal(message.refusal))
     calls = message.tool_calls or []
@@ -298,17 +226,5 @@ def _read_result(message: _Message, at: int, native: Native | None) -> ToolResul
     path = f"messages[{at}]"
     if message.tool_call_id is None:
         raise bad(f"{path}.tool_call_id", "is missing")
-    content = message.content
-    if content is None:
-        raise bad(f"{path}.content", "is missing")
-    if isinstance(content, str):
-        return ToolResult(message.tool_call_id, content, native=native)
-    texts: list[str] = []
-    attachments: list[Image | Audio | Video | File] = []
-    for n, part in enumerate(content):
-        made = _user_part(part, f"{path}.content[{n}]")
-        if isinstance(made, Text):
-            texts.append(made.text)
-        else:
-            attachments.append(made)
-    return ToolResult(message.tool_call_id, "".join(texts), attachments=tuple(attachments), native=native)
+    text, attachments = _PARTS.tool_output(message.content, f"{path}.content")
+    return ToolResult(message.tool_call_id, text, attachments=attachments, native=native)

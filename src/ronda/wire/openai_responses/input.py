@@ -31,7 +31,7 @@ from ronda.wire.call_ids import with_ids
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses.answers import BREAK, Kind
-from ronda.wire.openai_responses.content import Part, assistant_parts, plain_text, tool_output, user_parts
+from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
 from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
@@ -244,10 +244,10 @@ class _Turns:
         match role:
             case "user":
                 self._turns.append(
-                    UserTurn(user_parts(item.content, f"{path}.content"), native=message_as_it_came(raw))
+                    UserTurn(PARTS.user_parts(item.content, f"{path}.content"), native=message_as_it_came(raw))
                 )
             case "system" | "developer":
-                text = plain_text(item.content, f"{path}.content")
+                text = PARTS.plain_text(item.content, f"{path}.content")
                 self._turns.append(SystemTurn(text, "system" if role == "system" else "developer"))
             case _:
                 raise bad(f"{path}.role", f"is {role[:40]!r}; it can be {', '.join(_ROLES)}")
@@ -265,7 +265,9 @@ class _Turns:
     # ---- models ------------------------------------------------------------------------------------------------------
 
     def _assistant(self, item: _Item, raw: Raw, path: str) -> None:
-        said = assistant_parts(item.content, f"{path}.content")
+        if item.content is None:
+            raise bad(f"{path}.content", "is missing")
+        said = PARTS.assistant_parts(item.content, f"{path}.content")
         self._end_results()
         # Two messages are two turns; but calls and what is said around them belong together until they are answered.
         if self._said and not self._calls:
@@ -348,7 +350,7 @@ class _Turns:
     def _result(self, item: _Item, path: str) -> None:
         if not item.call_id:
             raise bad(f"{path}.call_id", "is missing")
-        text, attachments = tool_output(item.output, f"{path}.output")
+        text, attachments = PARTS.tool_output(item.output, f"{path}.output")
         self._end_assistant()
         self._results.append(ToolResult(item.call_id, text, attachments=attachments))
 
