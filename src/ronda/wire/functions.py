@@ -1,15 +1,18 @@
-"""A function as OpenAI's APIs declare it: nested as Chat Completions has it, or flat as Responses does. Both take both."""
+"""Functions and the choice of one, as OpenAI's APIs have them: nested in Chat Completions, flat in Responses. Both take both."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Literal
 
+import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.parts import NULL
-from ronda.core.plan import ANY_OBJECT, ToolSpec
-from ronda.wire.fields import bad, must_be_schema
+from ronda.core.plan import ANY_OBJECT, ToolChoice, ToolSpec
+from ronda.errors import BadRequest
+from ronda.wire.fields import bad, decode_field, must_be_schema
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -25,6 +28,28 @@ class Function(Struct, frozen=True):
 class FunctionTool(Function, frozen=True):
     type: str = "function"
     function: Function | None = None
+
+
+class _KnownFunction(Function, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class _KnownTool(FunctionTool, frozen=True, forbid_unknown_fields=True):
+    """Without room for anything else: the quick way to see that nothing would be lost."""
+
+    function: _KnownFunction | None = None
+
+
+_decode_known = msgspec.json.Decoder(_KnownTool).decode
+
+
+def is_known(raw: Raw) -> bool:
+    """Whether a declaration says nothing but what is read of it."""
+    try:
+        _decode_known(raw)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def spec_of(said: FunctionTool, path: str, native: Raw, api: str, namespace: str = "") -> ToolSpec:
@@ -59,3 +84,43 @@ def must_be_name(name: str | None, path: str) -> str:
     if not _NAME.fullmatch(name):
         raise bad(path, f"is {name[:80]!r}; it must be 1 to 64 letters, digits, '_', '-' or '.'")
     return name
+
+
+# ---- tool_choice ------------------------------------------------------------------------------------------------------
+
+
+class NamedTool(Struct, frozen=True):
+    type: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    function: NamedTool | None = None
+
+
+class _Allowed(Struct, frozen=True):
+    mode: Literal["auto", "required", "none"] = "auto"
+    tools: list[NamedTool] = []
+
+
+class Choice(NamedTool, frozen=True, kw_only=True):
+    type: str
+    mode: Literal["auto", "required", "none"] = "auto"
+    tools: list[NamedTool] | None = None
+    allowed_tools: _Allowed | None = None
+
+
+def decode_choice(raw: Raw) -> ToolChoice | Choice:
+    """A word is read; what an object means is the dialect's to say."""
+    choice: str | Choice = decode_field(raw, str | Choice, "tool_choice")
+    match choice:
+        case "none" | "auto" | "required":
+            return ToolChoice(choice)
+        case str():
+            raise bad("tool_choice", f'is {choice[:60]!r}; it can be "none", "auto", "required" or an object')
+    return choice
+
+
+def allowed_tools(choice: Choice, name_of: Callable[[NamedTool], str]) -> ToolChoice:
+    allowed = choice.allowed_tools or _Allowed(choice.mode, choice.tools or [])
+    if not allowed.tools:
+        raise BadRequest("tool_choice.allowed_tools requires at least one tool.", param="tool_choice")
+    return ToolChoice(allowed.mode, tuple(dict.fromkeys([name_of(tool) for tool in allowed.tools])))

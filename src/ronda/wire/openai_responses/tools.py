@@ -7,7 +7,7 @@ server knows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,7 +18,15 @@ from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.capabilities import Need, hosted_by, lack
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
-from ronda.wire.functions import FunctionTool, must_be_name, spec_of
+from ronda.wire.functions import (
+    FunctionTool,
+    NamedTool,
+    allowed_tools,
+    decode_choice,
+    is_known,
+    must_be_name,
+    spec_of,
+)
 from ronda.wire.openai_responses import API, waiting
 
 # Hosted tools, by the type that declares them.
@@ -78,21 +86,6 @@ class Declared(Struct, frozen=True):
     customs: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()  # whose calls are items of their own
     needs: tuple[Need, ...] = ()
-
-
-class _KnownTool(Struct, frozen=True, forbid_unknown_fields=True):
-    """Without room for anything else: the quick way to see that nothing would be lost."""
-
-    type: str = "function"
-    name: str | None = None
-    description: str | None = None
-    parameters: Raw = NULL
-    arguments: Raw = NULL
-    strict: bool | None = None
-    function: Raw = NULL
-
-
-_decode_known = msgspec.json.Decoder(_KnownTool).decode
 
 
 def read_tools(raws: Sequence[Raw]) -> Declared:
@@ -161,7 +154,7 @@ def _custom(said: _Tool, path: str) -> ToolSpec:
 
 def _function(said: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Need:
     if said.type == "function":
-        return spec_of(said, path, NULL if namespace or _is_known(raw) else raw.copy(), API, namespace)
+        return spec_of(said, path, NULL if namespace or is_known(raw) else raw.copy(), API, namespace)
     if (need := _need(said.type, f"{path}.type", is_optional=said.type in OFFERED and not namespace)) is not None:
         return need
     raise bad(f"{path}.type", f'is {said.type[:60]!r}; it can be "function", "custom" or "namespace"')
@@ -172,37 +165,7 @@ def _need(type: str | None, path: str, *, is_optional: bool = False) -> Need | N
     return None if hosted is None or type is None else Need(type, path, hosted, is_optional, called=_OF_SERVICE + type)
 
 
-def _is_known(raw: Raw) -> bool:
-    try:
-        _decode_known(raw)
-    except msgspec.ValidationError:
-        return False
-    return True
-
-
 # ---- tool_choice ------------------------------------------------------------------------------------------------------
-
-
-class _Named(Struct, frozen=True):
-    type: str | None = None
-    name: str | None = None
-    namespace: str | None = None
-    function: _Named | None = None
-
-
-class _Allowed(Struct, frozen=True):
-    mode: Literal["auto", "required"] = "auto"
-    tools: list[_Named] = []
-
-
-class _Choice(Struct, frozen=True):
-    type: str
-    name: str | None = None
-    namespace: str | None = None
-    function: _Named | None = None
-    mode: Literal["auto", "required", "none"] = "auto"
-    tools: list[_Named] | None = None
-    allowed_tools: _Allowed | None = None
 
 
 _OF_SERVICE: Final = "hosted:"  # before the type of a tool that is chosen: no function has such a name
@@ -216,27 +179,17 @@ def needs_of(choice: ToolChoice) -> list[Need]:
 
 def read_choice(raw: Raw) -> ToolChoice:
     """All forms in use: a word, a named function flat or nested, and `allowed_tools` flat or nested."""
-    said: str | _Choice = decode_field(raw, str | _Choice, "tool_choice")
-    if isinstance(said, str):
-        if said not in ("none", "auto", "required"):
-            raise bad("tool_choice", f'is {said[:60]!r}; it can be "none", "auto", "required" or an object')
-        return ToolChoice(said)  # type: ignore[arg-type]  # one of the three, as just seen
-    if said.type in waiting.OFFERED:
-        return ToolChoice("required", (said.type,), named=True)
-    if said.type in ("function", "custom"):
-        return ToolChoice("required", (_chosen(_Named(None, said.name, said.namespace, said.function)),), named=True)
-    if said.type == "allowed_tools":
-        tools = said.allowed_tools.tools if said.allowed_tools is not None else said.tools or []
-        mode = said.allowed_tools.mode if said.allowed_tools is not None else said.mode
-        if not tools:
-            raise BadRequest("tool_choice.allowed_tools requires at least one tool.", param="tool_choice")
-        return ToolChoice(mode, tuple(dict.fromkeys([_chosen(tool) for tool in tools])))
-    if said.type in HOSTED:
-        return ToolChoice("required", (_OF_SERVICE + said.type,), named=True)
-    raise bad("tool_choice.type", f'is {said.type[:60]!r}; it can be "function" or "allowed_tools"')
+    choice = decode_choice(raw)
+    if isinstance(choice, ToolChoice):
+        return choice
+    if choice.type in ("function", "custom", *waiting.OFFERED, *HOSTED):
+        return ToolChoice("required", (_chosen(choice),), named=True)
+    if choice.type == "allowed_tools":
+        return allowed_tools(choice, _chosen)
+    raise bad("tool_choice.type", f'is {choice.type[:60]!r}; it can be "function" or "allowed_tools"')
 
 
-def _chosen(tool: _Named) -> str:
+def _chosen(tool: NamedTool) -> str:
     named = tool.function or tool
     if tool.type is not None and tool.type in waiting.OFFERED:
         return tool.type
