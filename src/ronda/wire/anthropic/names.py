@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.schema.lower import ANTHROPIC, Lowered, lower_names, lowered
+from ronda.wire.fitting import fitting_id
 from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import NOBODY, Changes
 
@@ -81,10 +82,7 @@ class Ids:
         self._open.setdefault(id, []).append(id)
 
     def call(self, id: str) -> str:
-        made, attempt = id, 0
-        while made in self._seen or not _ID.fullmatch(made):
-            mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()
-            made, attempt = f"toolu_{mark[:24]}", attempt + 1
+        made = fitting_id(id, lambda id: id not in self._seen and _ID.fullmatch(id) is not None, "toolu_", 24)
         if made != id:
             why = "ids match [a-zA-Z0-9_-] here, 64 at most, and no two are the same in a message"
             self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{made}'", why)

@@ -7,14 +7,13 @@ from turn to turn are ids of calls that had to be changed, for their results.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.arguments import as_object, is_object
+from ronda.core.arguments import is_object
 from ronda.core.parts import (
     AssistantTurn,
     Attachment,
@@ -33,6 +32,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
@@ -158,16 +158,12 @@ class Messages:
                 if "function" in call:
                     function = _decode_members(call["function"])
                     arguments = msgspec.json.decode(function.get("arguments", b'""'), type=str)
-                    call["function"] = Raw(encode_message({**function, "arguments": self._object(arguments)}))
+                    call["function"] = Raw(
+                        encode_message({**function, "arguments": fitting_arguments(arguments, self._changes)})
+                    )
         except UNREADABLE:
             return None
         return encode({**members, "tool_calls": written})
-
-    def _object(self, arguments: str) -> str:
-        fitting = as_object(arguments)
-        if fitting != arguments:
-            self._changes.tell("arguments_rewritten", "the arguments of a call become an object", _ARGUMENTS)
-        return fitting
 
     def _calls(self, calls: Sequence[ToolCall]) -> list[_Message]:
         ids = self._wire_ids(calls)
@@ -178,9 +174,8 @@ class Messages:
                 name = called(name, self._names)
                 if name != call.name:
                     self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
-            said.append(
-                {"id": id, "type": "function", "function": {"name": name, "arguments": self._object(call.arguments)}}
-            )
+            arguments = fitting_arguments(call.arguments, self._changes)
+            said.append({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
         return said
 
     def _wire_ids(self, calls: Sequence[ToolCall]) -> list[str]:
@@ -189,15 +184,15 @@ class Messages:
         if len(set(own)) == len(own) and (longest is None or all(0 < len(id) <= longest for id in own)):
             return own
         made: list[str] = []
+
+        def fits(id: str) -> bool:
+            return id not in made and (longest is None or 0 < len(id) <= longest)
+
         for id in own:
-            fits, attempt = id, 0
-            while fits in made or (longest is not None and not 0 < len(fits) <= longest):
-                # Derived, not drawn: the same conversation gives the same bytes.
-                mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
-                fits, attempt = f"call_{mark}", attempt + 1
-            if fits != id:
-                self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fits}'", _IDS)
-            made.append(fits)
+            fitting = fitting_id(id, fits, "call_", 24)
+            if fitting != id:
+                self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fitting}'", _IDS)
+            made.append(fitting)
         self._ids = list(zip(own, made, strict=True))
         return made
 
@@ -244,8 +239,8 @@ class Messages:
             case Text(text=text):
                 return _text(text)
             case Image(url=url, detail=detail):
-                if speaker.images is not None and not _is_at_web(url) and _media(url) not in speaker.images:
-                    return self._note(f"an image of type {_media(url) or 'unknown'}")
+                if speaker.images is not None and not _is_at_web(url) and media_type(url) not in speaker.images:
+                    return self._note(f"an image of type {media_type(url) or 'unknown'}")
                 image = {"url": url}
                 if detail is not None and (speaker.details is None or detail in speaker.details):
                     image["detail"] = detail
@@ -266,7 +261,7 @@ class Messages:
         if data is None and not file.id:
             return self._note("an empty file")
         if self._speaker.files_are_data and data is not None:
-            media = _media(data)
+            media = media_type(data)
             if media.startswith("image/"):
                 return self._part(Image(data))
             if not media or media.startswith(("audio/", "video/")):
@@ -280,7 +275,6 @@ class Messages:
         return _text(f"[{what} was attached here, which you cannot be shown]")
 
 
-_ARGUMENTS: Final = "they were no JSON object, and some servers refuse a conversation with others"
 _THOUGHTS: Final = "they are another model's, or this dialect has no place for them"
 _NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
 _IDS: Final = "ids are not empty here, not too long, and no two the same in a message"
@@ -292,11 +286,6 @@ def _text(text: str) -> _Message:
 
 def _is_at_web(url: str) -> bool:
     return url.startswith(("http://", "https://"))
-
-
-def _media(url: str) -> str:
-    """The type of a data: URL, "" where it is none."""
-    return url[5:].partition(",")[0].partition(";")[0].strip().lower() if url.startswith("data:") else ""
 
 
 def write_turn(turn: Turn) -> bytes:

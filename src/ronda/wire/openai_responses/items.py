@@ -13,7 +13,6 @@ for anything else the model gets a note.
 
 from __future__ import annotations
 
-import hashlib
 import mimetypes
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
@@ -21,7 +20,7 @@ from typing import Any, Final, TypeGuard
 import msgspec
 from msgspec import Raw
 
-from ronda.core.arguments import as_object, is_object
+from ronda.core.arguments import is_object
 from ronda.core.parts import (
     AssistantTurn,
     Audio,
@@ -40,6 +39,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.json import encode, encode_message
 from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.speakers import ANYONE, Speaker
@@ -135,7 +135,7 @@ class Items:
             if kind.type == "function_call" and not is_readable:
                 members = _decode_members(raw)
                 arguments = msgspec.json.decode(members.get("arguments", b'""'), type=str)
-                raw = Raw(encode_message({**members, "arguments": self._object(arguments)}))
+                raw = Raw(encode_message({**members, "arguments": fitting_arguments(arguments, self._changes)}))
                 item, changed = bytes(raw), True
             if kind.type in WAITING and (waiting := kind.call_id or kind.id):
                 self._answers[waiting] = (waiting, WAITING[kind.type].answer)
@@ -180,30 +180,18 @@ class Items:
                 "type": "function_call",
                 "call_id": self._claim(call.id, "function_call_output"),
                 "name": name,
-                "arguments": self._object(call.arguments),
+                "arguments": fitting_arguments(call.arguments, self._changes),
             }
         )
 
-    def _object(self, arguments: str) -> str:
-        fitting = as_object(arguments)
-        if fitting != arguments:
-            self._changes.tell("arguments_rewritten", "the arguments of a call become an object", _ARGUMENTS)
-        return fitting
-
     def _claim(self, id: str, answer: str) -> str:
         """The id of a call here: its own if that fits and is not taken, else one derived from it."""
-        fits = id
-        attempt = 0
-        while not 0 < len(fits) <= _ID_LENGTH or fits in self._taken:
-            # Derived, not drawn: the same conversation gives the same bytes.
-            mark = hashlib.sha256(f"{attempt}:{id}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-            fits = f"call_{mark}"
-            attempt += 1
-        if fits != id:
-            self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fits}'", _IDS)
-        self._taken.add(fits)
-        self._answers[id] = (fits, answer)
-        return fits
+        fitting = fitting_id(id, lambda id: 0 < len(id) <= _ID_LENGTH and id not in self._taken, "call_", 32)
+        if fitting != id:
+            self._changes.tell("id_rewritten", f"the id '{id}' of a call becomes '{fitting}'", _IDS)
+        self._taken.add(fitting)
+        self._answers[id] = (fitting, answer)
+        return fitting
 
     def _result(self, result: ToolResult) -> bytes:
         if is_ours(result.native):
@@ -237,8 +225,8 @@ class Items:
 
     def _image(self, url: str, detail: str | None = None) -> dict[str, Any]:
         images = self._speaker.images
-        if images is not None and not url.startswith(("http://", "https://")) and _media(url) not in images:
-            return self._note(f"an image of type {_media(url) or 'unknown'}")
+        if images is not None and not url.startswith(("http://", "https://")) and media_type(url) not in images:
+            return self._note(f"an image of type {media_type(url) or 'unknown'}")
         # The default is said: in the SDK's types it must be there.
         return {"type": "input_image", "image_url": url, "detail": detail if detail in _DETAILS else "auto"}
 
@@ -247,7 +235,7 @@ class Items:
             return {"type": "input_file", "file_id": id} if id is not None else self._note("an empty file")
         if data.startswith(("http://", "https://")):
             return {"type": "input_file", "file_url": data}
-        media = _media(data)
+        media = media_type(data)
         match media.partition("/")[0]:
             case "image":
                 return self._image(data)
@@ -267,14 +255,8 @@ class Items:
 _DETAILS: Final = frozenset({"low", "high", "auto", "original"})
 _UNWANTED: Final = "this model takes none, or they were not given in the form that can be sent back"
 _CUT_SHORT: Final = "nothing follows them, which is refused"
-_ARGUMENTS: Final = "they were no JSON object, and some servers refuse a conversation with others"
 _NAMES: Final = "names have letters, digits, '_' and '-' here, 64 at most"
 _IDS: Final = "ids have 64 characters at most here, and none may come twice in a conversation"
-
-
-def _media(data: str) -> str:
-    """The type of a data: URL, "" where it is none."""
-    return data[5:].partition(",")[0].partition(";")[0].strip().lower() if data.startswith("data:") else ""
 
 
 def _ending(media: str) -> str:
