@@ -51,7 +51,8 @@ def measure(schema: _Schema | bool) -> Bounds:
     """Sum up a schema. Raises SchemaError for one that is too deep, too big or too much work."""
     if isinstance(schema, bool):
         return Bounds(1, 0, 0, unions=False, look_around=False)
-    _must_be_shallow(schema)
+    if is_too_deep(schema):
+        raise SchemaError(f"nested deeper than {MAX_DEPTH} levels")
     return _Survey(schema).bounds()
 
 
@@ -119,7 +120,7 @@ _LISTS: Final = (*_SAME_VALUE_LISTS, *_ONE_CHILD_LISTS)
 _SINGLES: Final = (*_SAME_VALUE, *_ANY_CHILD)
 
 
-def _must_be_shallow(schema: Any) -> None:
+def is_too_deep(schema: Any) -> bool:
     level, depth = [schema], 0
     while level := [
         item
@@ -129,7 +130,8 @@ def _must_be_shallow(schema: Any) -> None:
     ]:
         depth += 1
         if depth >= MAX_DEPTH:
-            raise SchemaError(f"nested deeper than {MAX_DEPTH} levels")
+            return True
+    return False
 
 
 class _Survey:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ronda.schema.bounds import MAX_DEPTH
+from ronda.schema.bounds import MAX_DEPTH, is_too_deep
 from ronda.schema.lower_draft import Schema, everywhere, is_dynamic, modern
 from ronda.schema.lower_names import lower_names
 from ronda.schema.lower_openapi import shaped
@@ -85,7 +85,7 @@ class Lowered(Struct, frozen=True):
 def lower(schema: dict[str, Any], rules: Rules) -> Lowered:
     """A tool's schema as a provider takes it."""
     try:
-        if _is_too_deep(schema):
+        if is_too_deep(schema):
             raise RecursionError
         if is_dynamic(schema):
             return _any_object(rules, "refers to itself by $recursiveAnchor: any object")
@@ -192,17 +192,3 @@ def _references(schema: Schema) -> list[str]:
 
 def _within(count: int, limit: int | None) -> bool:
     return limit is None or count <= limit
-
-
-def _is_too_deep(value: Any) -> bool:
-    level, depth = [value], 0
-    while level := [
-        item
-        for node in level
-        for item in (node.values() if isinstance(node, dict) else node)
-        if isinstance(item, (dict, list))
-    ]:
-        depth += 1
-        if depth >= MAX_DEPTH:
-            return True
-    return False
