@@ -75,7 +75,7 @@ def _stop(said: Said) -> str:
 
 def _compare_echo(exchange: Exchange) -> None:
     ours, said = read(exchange), recorded.read(exchange)
-    contents = Contents(model_in(exchange), Tools(()), "user")
+    contents = Contents(model_in(exchange), Tools(()))
     contents.add(user("?"))
     contents.add(ours.turn)
     written = json.loads(b"[" + contents.buffer + b"]")[1:]

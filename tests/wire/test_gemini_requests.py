@@ -112,16 +112,6 @@ def test_signatures_of_another_model_are_not_sent() -> None:
     ]
 
 
-def test_the_role_of_results_can_be_switched() -> None:
-    body = Body(tool_role="tool")
-
-    assert [c["role"] for c in json.loads(body.write(MODEL, request(user("?"), ASKED, FOUND)))["contents"]] == [
-        "user",
-        "model",
-        "tool",
-    ]
-
-
 @pytest.mark.parametrize(
     ("result", "response"),
     [

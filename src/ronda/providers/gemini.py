@@ -16,7 +16,6 @@ from ronda.errors import UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.gemini.answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client import body_of
-from ronda.wire.gemini.contents import ToolRole
 from ronda.wire.gemini.errors import error_of
 from ronda.wire.gemini.options import own_config
 from ronda.wire.projection import Projection
@@ -25,7 +24,7 @@ DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
 
 
 class Gemini:
-    """`tool_role` is the role of results; `openapi` declares tools for a proxy that knows no `parametersJsonSchema`."""
+    """`openapi` declares tools for a proxy that knows no `parametersJsonSchema`."""
 
     def __init__(
         self,
@@ -34,11 +33,9 @@ class Gemini:
         key: str | None = None,
         timeouts: Timeouts | None = None,
         *,
-        tool_role: ToolRole = "user",
         openapi: bool = False,
     ) -> None:
         self._model = model
-        self._tool_role: ToolRole = tool_role
         self._openapi = openapi
         base, headers, timeouts = base_url or DEFAULT_URL, _headers(key), timeouts or Timeouts()
         self._plain = Http(endpoint(base, model, "generateContent"), headers, timeouts)
@@ -50,7 +47,7 @@ class Gemini:
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
-        body = body_of(request, self._tool_role, self._openapi)
+        body = body_of(request, self._openapi)
         return Projection(body.write(self._model, request), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
@@ -73,7 +70,7 @@ class Gemini:
         return [*finished, *await asyncio.gather(*others)]
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
-        body = body_of(request, self._tool_role, self._openapi)
+        body = body_of(request, self._openapi)
         data = await written(request, lambda: body.write(self._model, request))
         naming = Naming(self._model, body.tools, request.run, request.round)
         async with (self._stream if request.stream else self._plain).post(

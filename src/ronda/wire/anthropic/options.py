@@ -82,7 +82,6 @@ class Said(Struct, frozen=True):
 
 class Tail(Struct, frozen=True):
     body: bytes
-    thinks: bool
     prefill: bool  # the model may go on from an assistant's unfinished words
     changes: tuple[tuple[Kind, str, str], ...] = ()
 
@@ -146,7 +145,7 @@ def write_tail(
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
     notes = (*_changes(options, unsent, instruction, grammars), *_notes(changes))
-    return Tail(b"]," + encode_message(rest)[1:], thinks, prefill, notes)
+    return Tail(b"]," + encode_message(rest)[1:], prefill, notes)
 
 
 def _notes(changes: Changes) -> list[tuple[Kind, str, str]]:

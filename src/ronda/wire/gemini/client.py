@@ -9,7 +9,7 @@ from typing import Any
 
 from ronda.core.request import ModelRequest
 from ronda.wire.gemini import API
-from ronda.wire.gemini.contents import BEGIN, Contents, ToolRole, write_system
+from ronda.wire.gemini.contents import BEGIN, Contents, write_system
 from ronda.wire.gemini.models import model_of
 from ronda.wire.gemini.options import hosted_tools, unsent, write_options
 from ronda.wire.gemini.tools import Tools
@@ -18,11 +18,10 @@ from ronda.wire.request_body import RequestBody
 
 
 class Body(RequestBody[Contents, bytes]):
-    __slots__ = ("_openapi", "_tool_role", "tools")
+    __slots__ = ("_openapi", "tools")
 
-    def __init__(self, tool_role: ToolRole = "user", openapi: bool = False) -> None:
+    def __init__(self, openapi: bool = False) -> None:
         super().__init__()
-        self._tool_role: ToolRole = tool_role
         self._openapi = openapi
         self.tools = Tools((), openapi)
 
@@ -30,9 +29,8 @@ class Body(RequestBody[Contents, bytes]):
         if request.tools is not self.tools.of:
             self.tools = Tools(request.tools, self._openapi)
         tools = self.tools
-        contents = self._follow(
-            request.turns, (model, tools.called), lambda: Contents(model, tools, self._tool_role, self.changes)
-        )
+        form = (model, tools.called)
+        contents = self._follow(request.turns, form, lambda: Contents(model, tools, self.changes))
         tail_of = (model, request.tools, request.choice, request.options, len(contents.system))
         tail = self._behind(request.options, API, tail_of, lambda: self._write_tail(model, request, contents.system))
         return b"".join((b'{"contents":[', contents.buffer or BEGIN, tail))
@@ -53,11 +51,11 @@ class Body(RequestBody[Contents, bytes]):
         return b"]," + encode(rest)[1:] if rest else b"]}"
 
 
-def body_of(request: ModelRequest, tool_role: ToolRole = "user", openapi: bool = False) -> Body:
+def body_of(request: ModelRequest, openapi: bool = False) -> Body:
     """What an earlier round of the same run wrote, to write the next one with."""
     body = request.scratch.get(API)
     if not isinstance(body, Body):
-        body = request.scratch[API] = Body(tool_role, openapi)
+        body = request.scratch[API] = Body(openapi)
     return body
 
 

@@ -9,7 +9,7 @@ results of a turn stand in one content, right behind the calls and as many.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,8 +23,6 @@ from ronda.wire.gemini.signatures import from_chat
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import UNREADABLE, encode_message
 from ronda.wire.projection import NOBODY, Changes
-
-ToolRole: TypeAlias = Literal["user", "tool"]
 
 # "skip_thought_signature_validator" in base64, as JSON has bytes: https://ai.google.dev/gemini-api/docs/thought-signatures
 NO_SIGNATURE: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
@@ -64,15 +62,14 @@ _decode_result = msgspec.json.Decoder(dict[str, Any] | list[Any]).decode
 class Contents:
     """Bytes that only grow: the contents of the next round are those of the last one and the new turns."""
 
-    __slots__ = ("_api", "_asked", "_changes", "_model", "_name", "_role", "_tool_role", "_tools", "buffer", "system")
+    __slots__ = ("_api", "_asked", "_changes", "_model", "_name", "_role", "_tools", "buffer", "system")
 
-    def __init__(self, model: str, tools: Tools, tool_role: ToolRole, changes: Changes = NOBODY) -> None:
+    def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY) -> None:
         self._changes = changes
         self._name = model
         self._api = native_api(model)
         self._model = model_of(model)
         self._tools = tools
-        self._tool_role = tool_role
         self._role = ""  # of the content written last
         self._asked: list[_Asked] = []  # the calls that wait for their results
         self.buffer = bytearray()
@@ -182,7 +179,7 @@ class Contents:
             parts.append({"functionResponse": said})
         self._asked = []
         if parts:
-            self._add(self._tool_role, encode_message(parts))
+            self._add("user", encode_message(parts))
         if attached:  # beside the results they would be counted as such (gemini-cli#16135)
             self._changes.tell("message_added", "what a tool attached follows as the user's", _ATTACHMENTS)
             self._add("user", encode_message([_ATTACHED, *attached]))
