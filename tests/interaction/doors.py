@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 from tests.patience import PATIENCE as PATIENCE
 from tests.patience import soon as soon
 
+from ronda.agent.safeguards import AnyCompaction, AnyGuardrails
 from ronda.core.events import Event, RunFinished
 from ronda.core.limits import Retry
 from ronda.drive import Provider, Tool
@@ -320,6 +321,8 @@ class Door:
         journal: Journal | None = None,
         catalog: Catalog | None = None,
         auth: Auth | None = None,
+        guardrails: AnyGuardrails | None = None,
+        compaction: AnyCompaction | None = None,
         **config: Any,
     ) -> AsyncIterator[Served]:
         """A server with this model (or the address of an upstream) and these tools, as long as the block lasts."""
@@ -336,6 +339,8 @@ class Door:
             capabilities=capabilities,
             catalog=catalog,
             auth=auth,
+            guardrails=guardrails,
+            compaction=compaction,
         )
         self._app = create_app(server)
         try:

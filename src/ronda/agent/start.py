@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -16,17 +16,24 @@ from ronda.agent.approve import Approve, Approver, waiting
 from ronda.agent.cancel import Cancel, Stop
 from ronda.agent.conversation import Messages, read_turns, without_instructions
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, read_output, tool_from, tool_table
+from ronda.agent.safeguards import (
+    AnyCompaction,
+    AnyGuardrails,
+    guarded_stages,
+    read_budget,
+    read_guardrails,
+    read_summarizer,
+)
+from ronda.agent.value import Agent, Inputs, Tools, read_output, tool_from, tool_table
 from ronda.core.events import AgentFile, Event, RunStarted
-from ronda.core.guardrails import GuardrailResult, Guardrails
+from ronda.core.guardrails import Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.steering import Steering
-from ronda.core.summary import written_out
-from ronda.drive import Inbox, Summarize, Tool, ToolContext, ToolOutput, capabilities_of
+from ronda.drive import Inbox, Tool, ToolContext, ToolOutput, capabilities_of
 from ronda.errors import (
     BadConfig,
     BadRequest,
@@ -65,8 +72,8 @@ class RunOptions(TypedDict, total=False):
     owner: str
     steering: Steering | None
     context_budget: int | None
-    compaction: Summarize | AnyAgent | None
-    guardrails: Guardrails | Mapping[str, Callable[..., Any]] | None
+    compaction: AnyCompaction | None
+    guardrails: AnyGuardrails | None
     approve: Approve | None  # asked about each call of a tool whose approval is "ask"
     approval_timeout: float | None  # seconds that a question stays open
     workspace: str | os.PathLike[str] | None  # a folder that tools find in their ToolContext
@@ -137,14 +144,14 @@ class Start:
         self.file = file
         self.on_event = options.get("on_event")
         self.cancel = options.get("cancel")
-        guardrails, journal = _guardrails(options.get("guardrails")), options.get("journal")
+        guardrails, journal = read_guardrails(options.get("guardrails")), options.get("journal")
         table = _bound(_laid_over(agent._tools, tools), inputs)
         # One that was started before goes on as it was planned then.
         self.run = self._new(inputs, table, stream, guardrails, options, link) if run is None else run
         live = self.live = LiveRun(self.run, agent._provider, table, journal)
         live.steering = options.get("steering")
         live.guardrails = guardrails
-        live.summarize = _summarizer(options.get("compaction"))
+        live.summarize = read_summarizer(options.get("compaction"))
         live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
         live.start_child_of = _start_child
         if (workspace := options.get("workspace")) is not None:
@@ -186,8 +193,8 @@ class Start:
             format_is_wish=file is not None,  # as the specification has it: what is no JSON is text
             on_unknown_tool=options.get("on_unknown_tool", "raise"),
             asks_again=file is None or not file.once,
-            context_budget=_budget(options.get("context_budget")),
-            guards=tuple([stage for stage in _STAGES if getattr(guardrails, stage, None) is not None]),
+            context_budget=read_budget(options.get("context_budget")),
+            guards=guarded_stages(guardrails),
         )
         able.check(plan)
         journal = options.get("journal")
@@ -265,56 +272,6 @@ async def _start_child(
     from ronda.agent.children import start_child  # most agents start no other
 
     return await start_child(live, context, agent, inputs, mode)
-
-
-_STAGES: tuple[Literal["input", "output", "tool"], ...] = ("input", "output", "tool")
-
-
-def _guardrails(given: Guardrails | Mapping[str, Callable[..., Any]] | None) -> Guardrails | None:
-    if given is None:
-        return None
-    if not isinstance(given, Guardrails):
-        unknown = given.keys() - set(_STAGES)
-        if unknown:
-            stages = ", ".join(_STAGES)
-            raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {stages}", param="guardrails")
-        given = Guardrails(**given)
-    return given if given.input is None else replace(given, input=_rewriting(given.input))
-
-
-def _rewriting(judge: Callable[[Sequence[Turn]], Any]) -> Callable[[Sequence[Turn]], Any]:
-    """An input guardrail may write the turns to show as messages, as everybody who gives turns may."""
-
-    async def judged(turns: Sequence[Turn]) -> Any:
-        said = judge(turns)
-        if isinstance(said, Awaitable):
-            said = await said
-        if isinstance(said, GuardrailResult) and isinstance(said.rewrite, list | tuple) and said.rewrite:
-            return replace(said, rewrite=read_turns(said.rewrite, "rewrite"))
-        return said
-
-    return judged
-
-
-def _budget(characters: int | None) -> int | None:
-    if characters is not None and characters < 1:
-        raise BadRequest(f"context_budget is {characters}; it counts characters, from 1 on", param="context_budget")
-    return characters
-
-
-def _summarizer(compaction: Summarize | AnyAgent | None) -> Summarize | None:
-    """Whoever sums up: a function of the turns that go, or an agent that is given them as text."""
-    if compaction is None or (callable(compaction) and not isinstance(compaction, Agent)):
-        return compaction
-    agent = compaction
-
-    async def ask(turns: Sequence[Turn]) -> str:
-        from ronda.agent.doors import invoke_agent_async
-
-        text = written_out(turns)
-        return str(await invoke_agent_async(agent, {"input": text, "conversation": text}))
-
-    return ask
 
 
 def _failure(run: Run) -> RunEnded:

@@ -325,6 +325,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         metavar="TOKENS",
         help="how many tokens a local model has room for, in all its requests together (default 8192)",
     )
+    parser.add_argument(
+        "--context-budget",
+        type=int,
+        metavar="N",
+        help="show a model at most so many characters of a conversation, and a summary of the rest",
+    )
     parser.add_argument("--max-run-seconds", type=float, metavar="SECONDS", help="the most time one run may take")
     parser.add_argument(
         "--max-answer-bytes",

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from typing import Any, TextIO, assert_never
+from typing import TYPE_CHECKING, Any, TextIO, assert_never
 
 import msgspec
 
@@ -42,9 +42,11 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.plan import Options, ToolChoice
-from ronda.drive import Tool
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
+
+if TYPE_CHECKING:
+    from ronda.server.tools_file import ToolsFile
 
 _WIDTH = 100  # characters of a tool's arguments and result that are shown
 
@@ -52,11 +54,11 @@ _WIDTH = 100  # characters of a tool's arguments and result that are shown
 def run(asked: argparse.Namespace) -> int:
     try:
         with answer_alone() as out:
-            tools = _tools(asked.tools or [])
+            loaded = _load(asked.tools or [])
             if is_file(asked.prompt):
-                _run_file(asked, tools, out)
+                _run_file(asked, loaded, out)
             else:
-                _run_prompt(asked, tools, out)
+                _run_prompt(asked, loaded, out)
     except ToolMissing as error:
         print(f"ronda: {error}; give a file that has it with --tools", file=sys.stderr)
         return 2
@@ -69,19 +71,16 @@ def run(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _tools(paths: list[str]) -> list[Tool]:
-    from ronda.server.toolbox import load_tools
+def _load(paths: list[str]) -> ToolsFile:
+    from ronda.server.tools_file import load_tools
 
-    tools: list[Tool] = []
-    for path in paths:
-        found, _ = load_tools(path)
-        if not found:
-            raise BadConfig(f"the tools file {path!r} has only callbacks, which need a server; make tools with @tool")
-        tools += found
-    return tools
+    loaded = load_tools(paths)
+    if loaded.callbacks and not loaded.tools:
+        raise BadConfig(f"the tools file {paths[0]!r} has only callbacks, which need a server; make tools with @tool")
+    return loaded
 
 
-def _run_prompt(asked: argparse.Namespace, tools: list[Tool], out: TextIO) -> None:
+def _run_prompt(asked: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
     if asked.inputs:
         raise BadConfig("-i gives an input to a prompty file, and the prompt is none")
     prompt = _prompt(asked.prompt)
@@ -95,11 +94,11 @@ def _run_prompt(asked: argparse.Namespace, tools: list[Tool], out: TextIO) -> No
         api_version=asked.api_version,
         vision=asked.vision,
         instructions=asked.instructions,
-        tools=tools,
+        tools=loaded.tools,
         options=Options(max_tokens=asked.max_tokens),
-        tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in tools]),
+        tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in loaded.tools]),
     )
-    asyncio.run(_run(agent, prompt, [], asked, out))
+    asyncio.run(_run(agent, prompt, msgspec.structs.replace(loaded, tools=()), asked, out))
 
 
 def _prompt(said: str | None) -> str:
@@ -117,7 +116,7 @@ def _prompt(said: str | None) -> str:
     return as_utf8(said, "the prompt")
 
 
-def _run_file(asked: argparse.Namespace, tools: list[Tool], out: TextIO) -> None:
+def _run_file(asked: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
     if asked.instructions:
         raise BadConfig("--instructions belong to a prompt; a prompty file brings its own")
     if asked.tool_choice != "auto":
@@ -130,7 +129,7 @@ def _run_file(asked: argparse.Namespace, tools: list[Tool], out: TextIO) -> None
     if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
         _print(invoke_agent(prompty, inputs), out)
     else:
-        asyncio.run(_run(prompty, inputs, tools, asked, out))
+        asyncio.run(_run(prompty, inputs, loaded, asked, out))
 
 
 def _choice(said: str, names: list[str]) -> ToolChoice:
@@ -144,13 +143,17 @@ def _choice(said: str, names: list[str]) -> ToolChoice:
 
 
 async def _run(
-    agent: Agent | Prompty, inputs: Inputs, tools: list[Tool], asked: argparse.Namespace, out: TextIO
+    agent: Agent | Prompty, inputs: Inputs, loaded: ToolsFile, asked: argparse.Namespace, out: TextIO
 ) -> None:
     approval = TerminalApproval()
-    options: RunOptions = {"approve": approval}
+    options: RunOptions = {
+        "approve": approval,
+        "guardrails": loaded.guardrails,
+        "compaction": loaded.compaction,
+    }
     if asked.max_iterations is not None:
         options["max_iterations"] = asked.max_iterations
-    async with stream_agent(agent, inputs, tools or None, **options) as events:
+    async with stream_agent(agent, inputs, loaded.tools or None, **options) as events:
         approval.run = events.run
         arguments: dict[str, str] = {}  # by call
         questions: dict[str, str] = {}  # which call they are about

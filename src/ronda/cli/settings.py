@@ -79,6 +79,8 @@ def _check(config: ServerConfig) -> None:
             unit = "days" if name == "approval_days" else "seconds"
             raise BadConfig(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}")
     _check_local_sizes(config)
+    if config.context_budget is not None and config.context_budget < 1:
+        raise BadConfig(f"--context-budget is {config.context_budget}; it counts characters, from 1 on")
     if config.max_answer_bytes < 1:
         raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")
     check_model(config.model, config.base_url)

@@ -12,6 +12,7 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.agent import where_is
+from ronda.agent.safeguards import AnyCompaction, AnyGuardrails, read_guardrails, read_summarizer
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
@@ -32,7 +33,8 @@ from ronda.server.responses.create import Responses
 from ronda.server.routes import ROUTES
 from ronda.server.routing import WEBSOCKET, Routes
 from ronda.server.runs import Runs
-from ronda.server.toolbox import Toolbox, load_tools
+from ronda.server.toolbox import Toolbox
+from ronda.server.tools_file import load_tools
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
@@ -58,11 +60,20 @@ class Server:
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         catalog: Catalog | None = None,  # keeps what clients make; None forgets it with this object
         auth: Auth | None = None,
+        guardrails: AnyGuardrails | None = None,
+        compaction: AnyCompaction | None = None,
     ) -> None:
         self.config = config
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
-        self.runs = Runs(journal, self.catalog.claims, config.approval_timeout)
+        loaded = load_tools(config.tools)
+        self.runs = Runs(
+            journal,
+            self.catalog.claims,
+            config.approval_timeout,
+            read_guardrails(loaded.guardrails if guardrails is None else guardrails),
+            read_summarizer(loaded.compaction if compaction is None else compaction),
+        )
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)
         self.responses = Responses(self.catalog)
@@ -73,14 +84,12 @@ class Server:
         self.models = Models(config.model, provider, config.aliases)
         self.models.add(StoredAgents(self.catalog.agents, self.models))
         self.agent_files: AgentFiles | None = None
-        all_tools = list(tools)
-        callbacks = dict(tool_callbacks or {})
-        for path in config.tools:
-            found, named = load_tools(path)
-            all_tools += found
-            callbacks |= named
         self.toolbox = Toolbox(
-            all_tools, callbacks, config.tool_dispatch_url, config.tool_dispatch_timeout, capabilities
+            [*tools, *loaded.tools],
+            {**(tool_callbacks or {}), **loaded.callbacks},
+            config.tool_dispatch_url,
+            config.tool_dispatch_timeout,
+            capabilities,
         )
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox)

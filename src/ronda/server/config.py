@@ -46,6 +46,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_grace: float = 3600.0  # seconds that a request may ask for
     approval_timeout: float = 600.0  # seconds that an answer waits for somebody to decide about a call
     approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
+    context_budget: int | None = None  # characters of a conversation that a model is shown at the most
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
     journal_max_days: float = 30.0

@@ -98,6 +98,8 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
         format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
         tool_calls=server.config.tool_calls,
         truncates=asked.truncates,
+        context_budget=server.config.context_budget,
+        guards=server.runs.guards,
     )
     able.check(plan)
     session = asked.session or new_id("sess")

@@ -14,8 +14,17 @@ from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from ronda.core.events import PREVIEWS, Answered, Event, RunFinished, RunStarted, Steered
-from ronda.core.parts import user
+from ronda.core.events import (
+    PREVIEWS,
+    Answered,
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    RunFinished,
+    RunStarted,
+    Steered,
+)
+from ronda.core.parts import AssistantTurn, user
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import FellBehind, Follower, Position, read_position, write_position
@@ -102,7 +111,9 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     def why_unended(sibling: int) -> Failure | None:
         return BROKE_DOWN if live is not None and live.error is not None else None
 
-    return EventStream([reader], Frames(after), is_open=True, why_unended=why_unended)
+    start = events[0]
+    assert type(start) is RunStarted
+    return EventStream([reader], Frames(after, "output" in start.plan.guards), is_open=True, why_unended=why_unended)
 
 
 async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
@@ -200,10 +211,12 @@ class Reader:
 
 
 class Frames:
-    """Events → server-sent events, numbered by their positions."""
+    """Events → server-sent events, numbered by their positions. Of a run that is `guarded` they do not say what the model said:
+    a guardrail may still refuse it. What it allows comes as deltas, and with the run's result."""
 
-    def __init__(self, after: Position | None) -> None:
+    def __init__(self, after: Position | None, guarded: bool = False) -> None:
         self._fact, self._preview = (-1, 0) if after is None else after
+        self._guarded = guarded
 
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         return b"".join([self._frame(event) for event in batch])
@@ -215,6 +228,8 @@ class Frames:
             self._preview += 1
         else:
             self._fact, self._preview = self._fact + 1, 0
+            if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
+                event = replace(event, turn=AssistantTurn((), event.turn.stop))
         return write_frame(write_position((self._fact, self._preview)), event)
 
 

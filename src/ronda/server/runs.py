@@ -11,12 +11,14 @@ from typing import Any, Literal
 
 from msgspec import Raw
 
+from ronda.agent.safeguards import guarded_stages
 from ronda.core.calls import HANDED_OVER
 from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.guardrails import Guardrails
 from ronda.core.parts import Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
-from ronda.drive import Inbox, Provider, Tool, ToolContext, ToolOutput
+from ronda.drive import Inbox, Provider, Summarize, Tool, ToolContext, ToolOutput
 from ronda.host.log import START, Follower, Log, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.host.run import Host, LiveRun
@@ -54,10 +56,20 @@ class Runs:
     """`approval_timeout`: for how long a run that asks something is kept in this process. `left_waiting` is told of those
     that are not any more."""
 
-    def __init__(self, journal: Journal, claims: Claims, approval_timeout: float = inf) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        claims: Claims,
+        approval_timeout: float = inf,
+        guardrails: Guardrails | None = None,
+        summarize: Summarize | None = None,
+    ) -> None:
         self.left_waiting: Callable[[Run], None] = _nobody_told
         self._approval_timeout = approval_timeout
         self.journal = journal
+        self.guards = guarded_stages(guardrails)  # of the plans of all runs
+        self._guardrails = guardrails
+        self._summarize = summarize
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
         self.host = Host(claims)
         self.live = self.host.live
@@ -117,6 +129,10 @@ class Runs:
     def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
         live = LiveRun(run, provider, tools, journal, self.host)
         live.inbox = Inbox(run, self._approval_timeout)
+        if self._guardrails is not None:
+            live.guardrails = self._guardrails
+        if self._summarize is not None:
+            live.summarize = self._summarize
         if run.plan.tools:
             if any(tool.approval == "ask" or tool.is_agent for tool in run.plan.tools):
                 live.approver = RemoteApprover(run, live.inbox, self.left_waiting)

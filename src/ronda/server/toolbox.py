@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +12,6 @@ from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.prompty.registry import Lent
 from ronda.tools.callback import CallbackTool
-from ronda.tools.function import FunctionTool
 from ronda.wire.capabilities import Capability, Need, NotHere
 
 
@@ -161,25 +157,3 @@ class Toolbox:
         # The server's first, always in the same order, so that prompt caches hold.
         stand_ins = {need.called: found for need in needs if (found := self.tools_for(need, agents))}
         return Offer((*(() if alone else self._specs), *specs), handlers, stand_ins)
-
-
-def load_tools(path: str) -> tuple[list[Tool], dict[str, Callable[..., Any]]]:
-    """The tools of a Python file: everything made with @tool, and `tool_callbacks`, a dict of names and functions."""
-    file = Path(path)
-    if not file.is_file():
-        raise BadConfig(f"there is no tools file {path!r}")
-    name = f"ronda_tools_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise BadConfig(f"{path!r} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # annotations of the file's functions are looked up there
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise BadConfig(f"the tools file {path!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    tools: list[Tool] = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
-    callbacks = getattr(module, "tool_callbacks", {})
-    if not tools and not callbacks:
-        raise BadConfig(f"the tools file {path!r} has no tools: decorate functions with @tool from ronda")
-    return tools, dict(callbacks)

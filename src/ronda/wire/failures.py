@@ -68,6 +68,8 @@ def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
     if end.reason != "failed":
         return None
     message = end.message or "the run failed"
+    if end.code == "guardrail":
+        return Failure(400, "invalid_request_error", message, code=end.code)
     status = failure.status if failure is not None else None
     if failure is not None and failure.too_long:
         return Failure(400, "invalid_request_error", message, code=TOO_LONG)

@@ -1,0 +1,81 @@
+"""The operator's Python files (`--tools`) → what they have for the runs of a server, or of a terminal.
+
+@tool def …            tools
+tool_callbacks = {}    name → function, for tools that a request declares
+guardrails = …         a `Guardrails`, or a mapping of its members: looks at every run
+compaction = …         who sums up what `context-budget` cuts: a function, or an agent
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from ronda.agent.safeguards import AnyCompaction, AnyGuardrails
+from ronda.core.guardrails import Guardrails
+from ronda.drive import Tool
+from ronda.errors import BadConfig
+from ronda.tools.function import FunctionTool
+
+
+class ToolsFile(Struct, frozen=True):
+    tools: Sequence[Tool] = ()
+    callbacks: Mapping[str, Callable[..., Any]] = {}
+    guardrails: AnyGuardrails | None = None
+    compaction: AnyCompaction | None = None
+
+
+def load_tools(paths: Sequence[str]) -> ToolsFile:
+    """What these files have together."""
+    tools: list[Tool] = []
+    callbacks: dict[str, Callable[..., Any]] = {}
+    only_once: dict[str, Any] = {}
+    for path in paths:
+        one = load_file(path)
+        tools += one.tools
+        callbacks |= one.callbacks
+        for name in ("guardrails", "compaction"):
+            if (found := getattr(one, name)) is not None:
+                if name in only_once:
+                    raise BadConfig(f"the tools file {path!r} has '{name}', and so has one before it")
+                only_once[name] = found
+    return ToolsFile(tools, callbacks, **only_once)
+
+
+def load_file(path: str) -> ToolsFile:
+    module = _module(path)
+    tools = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
+    guardrails = getattr(module, "guardrails", None)
+    if guardrails is not None and not isinstance(guardrails, Guardrails | Mapping):
+        raise BadConfig(
+            f"'guardrails' of the tools file {path!r} is {guardrails!r:.200}; it has to be a ronda.Guardrails"
+        )
+    loaded = ToolsFile(
+        tools, dict(getattr(module, "tool_callbacks", {})), guardrails, getattr(module, "compaction", None)
+    )
+    if not (tools or loaded.callbacks or guardrails is not None or loaded.compaction is not None):
+        raise BadConfig(f"the tools file {path!r} has no tools: decorate functions with @tool from ronda")
+    return loaded
+
+
+def _module(path: str) -> ModuleType:
+    file = Path(path)
+    if not file.is_file():
+        raise BadConfig(f"there is no tools file {path!r}")
+    name = f"ronda_tools_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise BadConfig(f"{path!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # annotations of the file's functions are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise BadConfig(f"the tools file {path!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module
