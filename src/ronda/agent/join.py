@@ -32,7 +32,7 @@ from ronda.core.run import Run
 from ronda.drive import Provider, ToolContext, ToolOutput
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.inputs import validate_inputs
-from ronda.prompty.load import SIGNATURE, load, read_file
+from ronda.prompty.load import load, read_file, tell_load
 from ronda.prompty.model import RICH_KINDS, Prompty, for_one_run
 from ronda.prompty.options import options_of, wants_stream
 from ronda.prompty.prepare import prepared
@@ -43,7 +43,7 @@ from ronda.prompty.turns import turns_of
 from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.providers import Where, open_provider
 from ronda.providers.grants import Grant
-from ronda.trace.spans import OpenSpan, Tracer, current_span, span
+from ronda.trace.spans import Tracer, span
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_responses import API as RESPONSES
 
@@ -92,12 +92,8 @@ class Source:
     def resolve(self) -> Agent | Prompty:
         if self.found is None:
             return resolve(self._said)
-        if self.found is not self._said and not Tracer.is_idle():
-            told = OpenSpan("load", current_span(), self._began)
-            told.emit("signature", SIGNATURE)
-            told.emit("inputs", {"path": str(self._said)})
-            told.emit("result", self.found)
-            told.close(self._ended)
+        if isinstance(self._said, str | os.PathLike) and isinstance(self.found, Prompty) and not Tracer.is_idle():
+            tell_load(self._said, self.found, self._began, self._ended)
         return self.found
 
     def file(self) -> Prompty:
@@ -144,17 +140,26 @@ class FileJob:
                 self.last = event
 
     def answer(self, run: Run) -> Any:
-        with span("process", signature="ronda.prompty.process", inputs={"response": self.last}) as emit:
-            result = self.read(run)
-            emit("result", result)
-            return result
+        return tell_answer(self.prompty, self.last, run)
 
     def read(self, run: Run) -> Any:
-        assert run.ended is not None
-        if run.ended.reason == "tool_calls":
-            return list(run.open_calls)
-        text = final_text(run)
-        return read_structured(text) if self.prompty.outputs else text
+        return read_answer(self.prompty, run)
+
+
+def read_answer(prompty: Prompty, run: Run) -> Any:
+    assert run.ended is not None
+    if run.ended.reason == "tool_calls":
+        return list(run.open_calls)
+    text = final_text(run)
+    return read_structured(text) if prompty.outputs else text
+
+
+def tell_answer(prompty: Prompty, response: Any, run: Run) -> Any:
+    """The same, told of in a span."""
+    with span("process", signature="ronda.prompty.process", inputs={"response": response}) as emit:
+        result = read_answer(prompty, run)
+        emit("result", result)
+        return result
 
 
 def _begin(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, cast
 from weakref import WeakValueDictionary
@@ -34,7 +34,7 @@ from ronda.errors import BadRequest
 from ronda.host.log import START, Follower, Log, Logs, Position, SoleFollower
 from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
-from ronda.trace.spans import span
+from ronda.trace.spans import Emit, OpenSpan, go_on, span
 
 if TYPE_CHECKING:
     from ronda.core.guardrails import Guardrails
@@ -59,6 +59,7 @@ class Approver(Protocol):
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None: ...
 
 
+_ENDS_WITHOUT_ANSWER: Final = ("failed", "cancelled", "interrupted")
 LAST_SECONDS: Final = 0.4  # until runs that were stopped must have said so
 
 
@@ -170,6 +171,8 @@ class LiveRun(Driven):
     exclusive: Exclusive | None = None
     is_cancelled: Callable[[], bool] | None = None
     start_child_of: StartChildOf | None = None
+    span: OpenSpan | None = None  # that began before it was driven
+    read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
     workspace: str | None = None  # a folder for its tools
     goes_on = False  # it was begun before: what it has started may be there
     parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
@@ -243,10 +246,11 @@ class LiveRun(Driven):
                 spans = run_spans(run)
                 await self._drive(spans)
             else:
-                with span("invoke_agent", signature="ronda.invoke_agent", inputs=run.start.turns) as emit:
+                with self._around() as emit:
                     spans = run_spans(run)
                     await self._drive(spans)
-                    emit("result", run.turns[-1:])
+                    if spans is not None:
+                        emit("result", self._answer())
         except asyncio.CancelledError:
             self._show_end()  # which promises nothing
             raise
@@ -271,6 +275,21 @@ class LiveRun(Driven):
                 if run.is_waiting:  # whoever answers may go on with it at once, in another process
                     await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"
+
+    def _around(self) -> AbstractContextManager[Emit]:
+        """The span that this run is told in: it may have begun when the run was opened."""
+        begun = self.span
+        if begun is None:
+            return span("invoke_agent", signature="ronda.invoke_agent", inputs=self.run.start.turns)
+        self.span = None
+        begun.emit("inputs", self.run.start.turns)
+        return go_on(begun)
+
+    def _answer(self) -> Any:
+        end, read = self.run.ended, self.read_answer
+        if end is None or end.reason in _ENDS_WITHOUT_ANSWER or read is None:
+            return self.run.turns[-1:]
+        return read(self.run)
 
     def _drive(self, spans: RunSpans | None) -> Awaitable[None]:
         if spans is not None:
@@ -327,6 +346,8 @@ class LiveRun(Driven):
         if self.log is not None:
             self.log.append([finished])
         self._close()
+        if self.span is not None:
+            self.span.close()
 
     def stop(self) -> None:
         """Its process ends. A run that outlives it is let go, for the next one to drive on; another is interrupted."""

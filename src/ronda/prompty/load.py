@@ -25,7 +25,7 @@ from ronda.prompty.read import read_prompty
 from ronda.prompty.references import Resolver, Roots, decode_text
 from ronda.prompty.report import Report
 from ronda.prompty.tree import BadYaml, Tree, parse_yaml
-from ronda.trace.spans import span
+from ronda.trace.spans import OpenSpan, current_span, span
 
 SIGNATURE: Final = "ronda.load"
 MAX_SIZE: Final = 1_000_000  # bytes of a prompty file
@@ -50,6 +50,15 @@ def load(
         prompty = read_file(path, allowed_file_roots=allowed_file_roots, env=env, files=files)
         emit("result", prompty)
         return prompty
+
+
+def tell_load(path: AnyPath, prompty: Prompty, began: float, ended: float) -> None:
+    """The span of a file that was read before it was known which span that belongs into."""
+    told = OpenSpan("load", current_span(), began)
+    told.emit("signature", SIGNATURE)
+    told.emit("inputs", {"path": str(path)})
+    told.emit("result", prompty)
+    told.close(ended)
 
 
 def read_file(

@@ -12,21 +12,24 @@ requires is missing, it is what the user said last.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ronda.agent.history import PLACE_OF_THREAD, place_in, thread_of
-from ronda.agent.join import agent_of, kept_inputs
-from ronda.core.parts import SystemTurn, Text, Turn, UserPart, UserTurn
+from ronda.agent.join import agent_of, kept_inputs, tell_answer
+from ronda.core.parts import AssistantTurn, SystemTurn, Text, Turn, UserPart, UserTurn
+from ronda.core.run import Run
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.inputs import validate_inputs
-from ronda.prompty.load import load
+from ronda.prompty.load import read_file, tell_load
 from ronda.prompty.model import Prompty, for_one_run
 from ronda.prompty.prepare import prepared
 from ronda.prompty.report import Problem
@@ -35,6 +38,7 @@ from ronda.prompty.turns import turns_of
 from ronda.server.failure import without_paths
 from ronda.server.models import Opened, Served
 from ronda.server.toolbox import Toolbox
+from ronda.trace.spans import Tracer, span
 
 ENDING = ".prompty"
 
@@ -66,6 +70,7 @@ class AgentFiles:
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
     async def find(self, name: str, owner: str) -> Served | None:
+        began = time.time()
         known = self._look_at(name)
         if known is None:
             self._known.pop(name, None)
@@ -74,7 +79,10 @@ class AgentFiles:
             return None
         if known.served is None:
             raise AgentBroken(f"the agent '{name}' cannot be used: {without_paths(known.problem)}")
-        return known.served
+        if known.prompty is None or Tracer.is_idle():
+            return known.served
+        loaded = (began, time.time())  # told with the run that it was for
+        return replace(known.served, opener=partial(self._open, known.prompty, loaded=loaded))
 
     def _with_title(self, title: str) -> _Known | None:
         """The file that calls itself so. The folder is only searched where what was found the last time is no longer true."""
@@ -150,7 +158,7 @@ class AgentFiles:
         except (OSError, ValueError):  # no name of a file
             return None
         try:
-            prompty = load(path, env=self.environment(path))
+            prompty = read_file(path, env=self.environment(path))
             known = self._known.get(name)
             if known is None or known.prompty != prompty:
                 known = self._known[name] = self._made(name, prompty)
@@ -171,10 +179,20 @@ class AgentFiles:
             opener=partial(self._open, prompty),
             max_tokens=None if own is None else own.max_output_tokens,
             format_is_wish=True,
+            read_answer=partial(_tell_answer, prompty),
         )
         return _Known(prompty, served)
 
-    async def _open(self, prompty: Prompty, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
+    async def _open(
+        self,
+        prompty: Prompty,
+        turns: tuple[Turn, ...],
+        inputs: Mapping[str, Any],
+        *,
+        loaded: tuple[float, float] | None = None,
+    ) -> Opened:
+        if loaded is not None:
+            tell_load(prompty.path or "", prompty, *loaded)
         if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
             api = prompty.model.api_type
             raise BadRequest(
@@ -187,6 +205,11 @@ class AgentFiles:
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
         file = None if prompty.host is None else prompty.host.keep(prompty)
         return Opened(begun, here, theirs, alone=True, file=file, inputs=kept_inputs(prompty, known))
+
+
+def _tell_answer(prompty: Prompty, run: Run) -> Any:
+    turn = next((turn for turn in reversed(run.turns) if type(turn) is AssistantTurn), None)
+    return tell_answer(prompty, {"turn": turn}, run)
 
 
 def _line(problem: Problem) -> str:
@@ -213,8 +236,11 @@ def begin(
         given[question] = "".join([part.text for part in asked.parts if type(part) is Text])
     if thread is not None:
         given[thread] = PLACE_OF_THREAD
-    known = validate_inputs(prompty, given)
-    said = turns_of(prepared(prompty, known))
+    with span("prepare", signature="ronda.prepare", inputs=given) as emit:
+        known = validate_inputs(prompty, given)
+        messages = prepared(prompty, known)
+        emit("result", messages)
+    said = turns_of(messages)
     if _goes_on(turns, said):
         return known, turns
     place = _place(said, thread is not None, asked is not None)

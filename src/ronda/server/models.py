@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from ronda.core.events import AgentFile
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
@@ -58,6 +59,7 @@ class Served(Struct, frozen=True):
     needs: tuple[Need, ...] = ()  # what the server must have for it
     opener: Opener | None = None  # of an agent whose turns and tools depend on the request
     max_tokens: int | None = None  # of one answer; a request may ask for less
+    read_answer: Callable[[Run], Any] | None = None  # told in a span of its own, where somebody traces
     format_is_wish: bool = False  # the format of its own options; that of a request is not
     version: int = 0  # of an agent that has several
 

@@ -26,6 +26,7 @@ from ronda.server.models import Opened, Served, beside
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
 from ronda.server.toolbox import Offer
+from ronda.trace.spans import begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.call_ids import about_ids, all_renamed
@@ -58,6 +59,16 @@ class Job(Struct, frozen=True):
 
 async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> list[LiveRun]:
     """`name` is that of the one run, where the client gives it one."""
+    begun = begin_span("invoke_agent", signature="ronda.invoke_agent")
+    if begun is None:
+        return await _open_runs(server, owner, job, name)
+    with inside(begun):
+        lives = await _open_runs(server, owner, job, name)
+    lives[0].span = begun
+    return lives
+
+
+async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[LiveRun]:
     asked, served = job.asked, job.served
     rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
     turns: tuple[Turn, ...] = asked.turns
@@ -125,6 +136,8 @@ async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> lis
             version=served.version,
             opened=opened,
         )
+        if served.read_answer is not None:
+            live.read_answer = served.read_answer
         lives.append(live)
     return lives
 

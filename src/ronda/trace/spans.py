@@ -14,8 +14,8 @@ import contextvars
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, TypeAlias
 
@@ -94,6 +94,36 @@ def span(name: str, **emitted: Any) -> AbstractContextManager[Emit]:
     return _Block(name, emitted)
 
 
+def begin_span(name: str, **emitted: Any) -> OpenSpan | None:
+    """A span that another task goes on with (`go_on`), and ends; None where nobody traces."""
+    if not Tracer._backends:
+        return None
+    opened = OpenSpan(name, _current.get())
+    for key, value in emitted.items():
+        opened.emit(key, value)
+    return opened
+
+
+@contextmanager
+def inside(opened: OpenSpan) -> Iterator[None]:
+    """A block inside of a span that does not end with it, but with an exception that leaves it."""
+    before = _current.get()
+    _current.set(opened.span)
+    try:
+        yield
+    except BaseException as error:
+        opened.fail(error)
+        opened.close(error=error)
+        raise
+    finally:
+        _current.set(before)
+
+
+def go_on(opened: OpenSpan) -> AbstractContextManager[Emit]:
+    """The rest of a span that has begun, around a block."""
+    return _Block("", {}, opened)
+
+
 class OpenSpan:
     """A span that has begun, and the backends that follow it. Nothing here raises."""
 
@@ -149,17 +179,17 @@ class OpenSpan:
 
 
 class _Block:
-    __slots__ = ("_before", "_emitted", "_name", "_open")
+    __slots__ = ("_before", "_emitted", "_name", "_open", "_opened")
 
-    def __init__(self, name: str, emitted: dict[str, Any]) -> None:
+    def __init__(self, name: str, emitted: dict[str, Any], opened: OpenSpan | None = None) -> None:
         self._name = name
         self._emitted = emitted
         self._before: Span | None = None
-        self._open: OpenSpan
+        self._opened = opened
 
     def __enter__(self) -> Emit:
         self._before = _current.get()
-        self._open = OpenSpan(self._name, self._before)
+        self._open = self._opened or OpenSpan(self._name, self._before)
         _current.set(self._open.span)
         for key, value in self._emitted.items():
             self._open.emit(key, value)
