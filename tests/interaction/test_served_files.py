@@ -409,3 +409,14 @@ async def test_a_conversation_takes_the_place_of_a_thread(door: Door, asked: str
         await ask(served, asked, False, {"tone": "curt"}, **body)
 
     assert served_model.heard == library.heard
+
+
+async def test_a_connection_that_is_registered_anew_is_used_by_the_next_request(door: Door, tmp_path: Path) -> None:
+    Case().write(tmp_path)
+    async with door.serving(ScriptedModel(), agents=str(tmp_path)) as served:
+        answers = []
+        for words in ("First.", "Second."):
+            register_connection("scripted", ScriptedModel(words))
+            answers.append((await ask(served, "chat", False, {})).text)
+
+    assert answers == ["First.", "Second."]

@@ -35,6 +35,7 @@ from ronda.prompty.prepare import prepared
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
+from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.server.failure import without_paths
 from ronda.server.models import Opened, Served
 from ronda.server.toolbox import Toolbox
@@ -53,6 +54,7 @@ class _Known(Struct, frozen=True):
     prompty: Prompty | None
     served: Served | None
     problem: str = ""
+    upstream: Upstream | None = None
 
 
 class AgentFiles:
@@ -159,16 +161,17 @@ class AgentFiles:
             return None
         try:
             prompty = read_file(path, env=self.environment(path))
-            known = self._known.get(name)
-            if known is None or known.prompty != prompty:
-                known = self._known[name] = self._made(name, prompty)
+            upstream, known = upstream_of(prompty), self._known.get(name)
+            # What a file refers to may be registered anew while the file stays.
+            if known is None or known.prompty != prompty or known.upstream != upstream:
+                known = self._known[name] = self._made(name, prompty, upstream)
             return known
         except (BadPrompty, BadConfig, BadRequest, OSError, ValueError) as error:
             line = getattr(error, "line", None)  # its path is the operator's business
             return _Known(None, None, str(error) if line is None else f"line {line}: {error}")
 
-    def _made(self, name: str, prompty: Prompty) -> _Known:
-        agent = agent_of(prompty)
+    def _made(self, name: str, prompty: Prompty, upstream: Upstream) -> _Known:
+        agent = agent_of(prompty, upstream)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         own = prompty.model.options if prompty.model is not None else None
         served = Served(
@@ -181,7 +184,7 @@ class AgentFiles:
             format_is_wish=True,
             read_answer=partial(_tell_answer, prompty),
         )
-        return _Known(prompty, served)
+        return _Known(prompty, served, upstream=upstream)
 
     async def _open(
         self,
