@@ -179,7 +179,7 @@ async def _run(
             return output
     job = _job(agent, inputs)
     with span("run", signature="ronda.run", inputs={"messages": job.messages}) as emit:
-        if job.upstream.api in ("embedding", "image"):
+        if not job.prompty.has_conversation:
             from ronda.agent.pipeline import ask_for_data
 
             return to_output(await ask_for_data(job))

@@ -35,7 +35,7 @@ from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import load, read_file, tell_load
 from ronda.prompty.model import RICH_KINDS, Prompty, for_one_run
 from ronda.prompty.options import options_of, wants_stream
-from ronda.prompty.prepare import prepared
+from ronda.prompty.prepare import prepare
 from ronda.prompty.results import read_structured
 from ronda.prompty.rich import Message, read_message
 from ronda.prompty.tool_kinds import tools_of
@@ -85,9 +85,7 @@ class Source:
     @property
     def wants_stream(self) -> bool:
         found = self.found
-        if not isinstance(found, Prompty) or found.model is None or found.model.api_type in ("embedding", "image"):
-            return False  # a vector or an image comes in one piece
-        return wants_stream(found)
+        return isinstance(found, Prompty) and found.has_conversation and wants_stream(found)
 
     def resolve(self) -> Agent | Prompty:
         if self.found is None:
@@ -169,10 +167,7 @@ def _begin(
     if inputs is None or isinstance(inputs, Mapping):
         thread = thread_of(prompty, inputs or {}) if before is not None else None
         given = inputs if thread is None else {**(inputs or {}), thread: PLACE_OF_THREAD}
-        with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
-            known = validate_inputs(prompty, given)
-            messages = prepared(prompty, known)
-            emit("result", messages)
+        known, messages = prepare(prompty, given)
         turns = turns_of(messages)
         return known, messages, turns if before is None else with_history(turns, before)
     known = {one.name: one.default for one in prompty.inputs if one.default is not None}
@@ -243,7 +238,7 @@ async def start_job(
     link: Link | None = None,
 ) -> Start:
     """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
-    if job.upstream.api in ("embedding", "image"):
+    if not job.prompty.has_conversation:
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
     table = await tools_of(job.prompty, tools_from(tools), job.inputs)
     if loop is None:

@@ -39,7 +39,8 @@ from ronda.prompty import results
 from ronda.prompty.discovery import ModelInfo, map_models
 from ronda.prompty.inputs import validate_inputs as validated
 from ronda.prompty.model import Connection, Model, Prompty
-from ronda.prompty.prepare import parsed, prepared, rendered
+from ronda.prompty.prepare import parsed, rendered
+from ronda.prompty.prepare import prepare as prepared
 from ronda.prompty.process import UNEXPECTED, BadResponse
 from ronda.prompty.process import process as result_of
 from ronda.prompty.requests import write_embedding, write_image
@@ -96,10 +97,7 @@ async def parse_async(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] 
 def prepare(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
     """The messages as they would be sent."""
     prompty = must_be_file(agent)
-    with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
-        messages = prepared(prompty, validated(prompty, inputs))
-        emit("result", messages)
-        return messages
+    return prepared(prompty, inputs)[1]
 
 
 async def prepare_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
@@ -169,7 +167,7 @@ invoke = blocking(invoke_async, "invoke")
 
 
 async def _once(job: FileJob, options: RunOptions) -> Any:
-    if job.upstream.api in _DATA:
+    if not job.prompty.has_conversation:
         return await ask_for_data(job)
     start = await start_job(job, None, False, options, loop=False)
     await start.drive()
@@ -212,7 +210,7 @@ async def run_file(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, 
     source = Source(agent)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
         job = FileJob(source.file(), inputs, options.get("history"))
-        if job.upstream.api in _DATA:
+        if not job.prompty.has_conversation:
             result = Result(await ask_for_data(job), None)
         else:
             start = await start_job(job, tools, False, options)

@@ -109,7 +109,7 @@ class _Turn(Struct, frozen=True):
             start = Start(found, () if self.inputs is None else self.inputs, self.tools, False, self._told(final_text))
         else:
             job = FileJob(found, self.inputs)
-            if job.upstream.api in ("embedding", "image"):
+            if not found.has_conversation:
                 return await ask_for_data(job)
             start = await self._begin(job, stream=False)
         last = _Last()

@@ -126,7 +126,7 @@ def _run_file(asked: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None
     prompty = load_file(asked.prompt, asked.model, asked.base_url, DEFAULT_MODEL)
     inputs = read_inputs(prompty, asked.inputs)
     check_file_model(prompty, environment(asked.prompt))
-    if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
+    if not prompty.has_conversation:
         _print(invoke_agent(prompty, inputs), out)
     else:
         asyncio.run(_run(prompty, inputs, loaded, asked, out))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ronda.errors import BadConfig
 from ronda.prompty.at import At, listed
 from ronda.prompty.errors import BadPrompty, ConnectionMissing
-from ronda.prompty.model import Connection, ReferenceConnection
+from ronda.prompty.model import Connection, OAuthConnection, ReferenceConnection
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.report import Report
+from ronda.providers.grants import Grant
 
 if TYPE_CHECKING:
     from ronda.drive import Provider
@@ -59,6 +60,32 @@ def resolve_connection(connection: Connection) -> Registered:
         seen.append(found.name)
         found = get_connection(found.name)
     return found
+
+
+def endpoint_of(connection: Connection | None) -> str | None:
+    return getattr(connection, "endpoint", None) or _extra_text(connection, "endpoint")
+
+
+def key_of(connection: Connection | None) -> str | None:
+    names = ("apiKey", "api_key", "key", "accessToken", "token")
+    return getattr(connection, "api_key", None) or _extra_text(connection, *names)
+
+
+def grant_of(connection: Connection | None, field: str) -> Grant | None:
+    """How to get a key; None where that is not how the connection works."""
+    if not isinstance(connection, OAuthConnection):
+        return None
+    if not (connection.token_url and connection.client_id and connection.client_secret):
+        raise BadPrompty(
+            "a connection of kind 'oauth' needs a tokenUrl, a clientId and a clientSecret, or an accessToken",
+            field=field,
+        )
+    return Grant(connection.token_url, connection.client_id, connection.client_secret, connection.scopes or ())
+
+
+def _extra_text(connection: Connection | None, *names: str) -> str | None:
+    said = connection.extra if connection is not None else {}
+    return next((value for name in names if isinstance(value := said.get(name), str) and value), None)
 
 
 def _read(name: str, said: Mapping[str, Any]) -> Connection:

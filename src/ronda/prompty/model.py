@@ -297,6 +297,11 @@ class Prompty(Struct, frozen=True, rename="camel", kw_only=True):
     body_line: int = 1
     host: Host | None = None
 
+    @property
+    def has_conversation(self) -> bool:
+        """Its model talks. Others make one thing of one request: a vector, an image."""
+        return self.model is None or self.model.api_type not in ("embedding", "image")
+
 
 def _parts(prompty: Prompty) -> tuple[object, ...]:
     """What decides how it runs."""

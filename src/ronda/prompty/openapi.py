@@ -20,9 +20,10 @@ import msgspec
 import yarl
 
 from ronda.drive import Tool
-from ronda.prompty.connections import resolve_connection
+from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_connection
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.model import Connection, Host, OAuthConnection, OpenApiTool, Prompty
+from ronda.prompty.model import Connection, Host, OpenApiTool, Prompty
+from ronda.prompty.parameters import without_bound
 from ronda.prompty.references import MAX_FILE, Roots, decode_text
 from ronda.prompty.tree import BadYaml, parse_yaml
 from ronda.providers.grants import Grant
@@ -175,7 +176,8 @@ def _tools(declared: OpenApiTool, document: Document, operations: list[Operation
     connection = resolve_connection(declared.connection) if declared.connection is not None else None
     if connection is not None and not isinstance(connection, Connection):
         raise BadPrompty(f"the connection of '{declared.name}' is a model's provider, which calls no API")
-    endpoint = _endpoint(connection)
+    said = endpoint_of(connection)
+    endpoint = _http(said) if said else None
     base = endpoint or _server(document)
     secret = _secret(connection, declared)
     if isinstance(secret, str):
@@ -207,36 +209,15 @@ def _hidden(operation: Operation, declared: OpenApiTool) -> dict[str, Any]:
     """Without the parameters that are bound: those the model does not see."""
     if not declared.bindings:
         return {}
-    schema = msgspec.json.decode(operation.spec.parameters)
-    schema["properties"] = {name: one for name, one in schema["properties"].items() if name not in declared.bindings}
-    required = [name for name in schema.get("required", ()) if name not in declared.bindings]
-    schema["required"] = required
-    bound = tuple(declared.bindings)
+    schema = without_bound(msgspec.json.decode(operation.spec.parameters), declared.bindings)
     raw = msgspec.Raw(msgspec.json.encode(schema))
-    return {"parameters": raw, "bound": bound, "no_arguments_needed": not required}
-
-
-def _endpoint(connection: Connection | None) -> str | None:
-    said = getattr(connection, "endpoint", None) or (connection.extra.get("endpoint") if connection else None)
-    if not isinstance(said, str) or not said:
-        return None
-    return _http(said)
+    return {"parameters": raw, "bound": tuple(declared.bindings), "no_arguments_needed": not schema.get("required")}
 
 
 def _secret(connection: Connection | None, declared: OpenApiTool) -> str | Grant | None:
     if connection is None or connection.kind == "anonymous":
         return None
-    said = getattr(connection, "api_key", None)
-    names = ("apiKey", "api_key", "key", "accessToken", "token")
-    said = said or next((connection.extra[name] for name in names if connection.extra.get(name)), None)
-    if said is None and isinstance(connection, OAuthConnection):
-        if not (connection.token_url and connection.client_id and connection.client_secret):
-            raise BadPrompty(
-                "a connection of kind 'oauth' needs a tokenUrl, a clientId and a clientSecret, or an accessToken",
-                field=f"tools.{declared.name}.connection",
-            )
-        return Grant(connection.token_url, connection.client_id, connection.client_secret, connection.scopes or ())
-    return said if isinstance(said, str) and said else None
+    return key_of(connection) or grant_of(connection, f"tools.{declared.name}.connection")
 
 
 def _server(document: Document) -> str | None:

@@ -9,7 +9,7 @@ nothing. Bound parameters are left out: the model neither sees nor fills them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ronda.prompty.errors import BadPrompty
@@ -41,6 +41,16 @@ def parameters_of(
     if strict:
         schema["additionalProperties"] = False
     return schema
+
+
+def without_bound(schema: Mapping[str, Any], bound: Collection[str]) -> dict[str, Any]:
+    """A schema that somebody else wrote, without the bound parameters."""
+    rest = dict(schema)
+    if isinstance(properties := schema.get("properties"), Mapping):
+        rest["properties"] = {name: one for name, one in properties.items() if name not in bound}
+    if isinstance(required := schema.get("required"), list):
+        rest["required"] = [name for name in required if name not in bound]
+    return rest
 
 
 def schema_of(declared: Property, *, strict: bool = False) -> dict[str, Any]:

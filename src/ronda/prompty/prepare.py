@@ -2,6 +2,7 @@
 
     rendered(prompty, inputs)          the flat text, which remembers where its pieces came from
     parsed(prompty, text, inputs)      messages
+    prepare(prompty, inputs)           inputs with defaults filled in, and prepared messages, in a span
     prepared(prompty, inputs)          both, with a thread that the template never mentions behind everything else
 
 A file that asks for a renderer or a parser of another kind gets the registered one: something with
@@ -18,15 +19,26 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ronda.prompty.components import get_parser, get_renderer
+from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.model import RICH_KINDS, Prompty
 from ronda.prompty.rich import Message, read_message
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.segments import RICH_KINDS as KINDS
 from ronda.prompty.segments import Rendered, Rich, Segment, TemplateError, rich
 from ronda.prompty.template import messages_from, render
+from ronda.trace.spans import span
 
 _OURS: Final = ("jinja2", "mustache", "", "*")
 _DEFAULT_PARSER: Final = ("prompty", "", "*")
+
+
+def prepare(prompty: Prompty, inputs: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[Message]]:
+    """What a caller gives → all inputs of the file, and its messages."""
+    with span("prepare", signature="ronda.prepare", inputs=inputs) as emit:
+        known = validate_inputs(prompty, inputs)
+        messages = prepared(prompty, known)
+        emit("result", messages)
+        return known, messages
 
 
 def prepared(prompty: Prompty, inputs: Mapping[str, Any]) -> list[Message]:

@@ -34,6 +34,7 @@ from ronda.prompty.handlers import (
 )
 from ronda.prompty.model import CustomTool, FunctionTool, Host, McpTool, OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.model import Tool as Declared
+from ronda.prompty.parameters import without_bound
 from ronda.prompty.registry import Handler, KindHandler, Lent, get_tool, get_tool_handler, name_of
 from ronda.prompty.tool_specs import spec_of
 from ronda.tools.function import DEFAULT_TIMEOUT, as_tool
@@ -202,7 +203,7 @@ def _spec(declared: Declared, handler: KindHandler | None = None) -> ToolSpec:
     said = getattr(handler, "parameters", None)
     if said is None and isinstance(declared, CustomTool):
         said = declared.options.get("parameters")
-    schema = _without(dict(said), declared) if isinstance(said, Mapping) else None
+    schema = without_bound(said, declared.bindings) if isinstance(said, Mapping) else None
     return ToolSpec(
         name=declared.name,
         description=declared.description,
@@ -212,17 +213,6 @@ def _spec(declared: Declared, handler: KindHandler | None = None) -> ToolSpec:
         declared=declared.kind,
         no_arguments_needed=schema is None or not schema.get("required"),
     )
-
-
-def _without(schema: dict[str, Any], declared: Declared) -> dict[str, Any]:
-    """A schema that somebody else wrote, without the bound parameters."""
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping):
-        schema["properties"] = {name: one for name, one in properties.items() if name not in declared.bindings}
-    required = schema.get("required")
-    if isinstance(required, list):
-        schema["required"] = [name for name in required if name not in declared.bindings]
-    return schema
 
 
 class _McpTool:

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ronda.prompty.components import get_executor
-from ronda.prompty.connections import resolve_connection
+from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_connection
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.model import API_TYPES, Connection, Model, OAuthConnection, Prompty
+from ronda.prompty.model import API_TYPES, Connection, Model, Prompty
 from ronda.prompty.references import Roots
 from ronda.providers import PROVIDERS
 from ronda.providers.grants import Grant
@@ -88,7 +88,7 @@ def upstream_of(prompty: Prompty) -> Upstream:
     base_url, key = _where(model, connection, kind)
     if kind == "anthropic" and _samples(model):
         base_url = _asking_for(base_url, _SAMPLING_VERSION)
-    return Upstream(spec, name, api, base_url, key, grant=_grant(connection) if not key else None)
+    return Upstream(spec, name, api, base_url, key, grant=grant_of(connection, "model.connection") if not key else None)
 
 
 def provider_of(model: Model | None) -> str:
@@ -163,8 +163,7 @@ def _must_be_there(kind: str, api: Api) -> None:
 
 def _where(model: Model, connection: Connection | None, kind: str) -> tuple[str | None, str | None]:
     provider = (model.provider or "").lower()
-    endpoint = getattr(connection, "endpoint", None) or _text(connection, "endpoint")
-    key = getattr(connection, "api_key", None) or _text(connection, "apiKey", "api_key", "key", "accessToken", "token")
+    endpoint, key = endpoint_of(connection), key_of(connection)
     if provider in _AZURE:
         if not endpoint:
             raise BadPrompty(f"the provider '{provider}' needs a connection with an endpoint", field="model.connection")
@@ -174,22 +173,6 @@ def _where(model: Model, connection: Connection | None, kind: str) -> tuple[str 
     if key is None and endpoint and urlsplit(endpoint).hostname != _HOSTS.get(kind):
         key = NO_KEY
     return endpoint, key
-
-
-def _grant(connection: Connection | None) -> Grant | None:
-    if not isinstance(connection, OAuthConnection):
-        return None
-    if not (connection.token_url and connection.client_id and connection.client_secret):
-        raise BadPrompty(
-            "a connection of kind 'oauth' needs a tokenUrl, a clientId and a clientSecret, or an accessToken",
-            field="model.connection",
-        )
-    return Grant(connection.token_url, connection.client_id, connection.client_secret, connection.scopes or ())
-
-
-def _text(connection: Connection | None, *names: str) -> str | None:
-    said = connection.extra if connection is not None else {}
-    return next((value for name in names if isinstance(value := said.get(name), str) and value), None)
 
 
 def _azure(endpoint: str) -> str:

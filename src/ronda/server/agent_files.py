@@ -28,10 +28,9 @@ from ronda.core.run import Run
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.inputs import validate_inputs
 from ronda.prompty.load import read_file, tell_load
 from ronda.prompty.model import Prompty, for_one_run
-from ronda.prompty.prepare import prepared
+from ronda.prompty.prepare import prepare
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
@@ -39,7 +38,7 @@ from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.server.failure import without_paths
 from ronda.server.models import Opened, Served
 from ronda.server.toolbox import Toolbox
-from ronda.trace.spans import Tracer, span
+from ronda.trace.spans import Tracer
 
 ENDING = ".prompty"
 
@@ -196,7 +195,7 @@ class AgentFiles:
     ) -> Opened:
         if loaded is not None:
             tell_load(prompty.path or "", prompty, *loaded)
-        if prompty.model is not None and prompty.model.api_type in ("embedding", "image"):
+        if prompty.model is not None and not prompty.has_conversation:
             api = prompty.model.api_type
             raise BadRequest(
                 f"the agent makes one request of the API type '{api}': it has no conversation", param="model"
@@ -239,10 +238,7 @@ def begin(
         given[question] = "".join([part.text for part in asked.parts if type(part) is Text])
     if thread is not None:
         given[thread] = PLACE_OF_THREAD
-    with span("prepare", signature="ronda.prepare", inputs=given) as emit:
-        known = validate_inputs(prompty, given)
-        messages = prepared(prompty, known)
-        emit("result", messages)
+    known, messages = prepare(prompty, given)
     said = turns_of(messages)
     if _goes_on(turns, said):
         return known, turns
