@@ -311,6 +311,13 @@ def test_a_tools_file_with_callbacks_alone_is_for_a_server(capsys: pytest.Captur
     assert shown(capsys, "run", "hi", "--tools", str(tools)) == (2, "", said)
 
 
+def test_guardrails_of_a_tools_file_act_in_a_terminal_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tools = tmp_path / "my_tools.py"
+    tools.write_text("guardrails = {'input': lambda turns: False}\n")
+    code, out, err = shown(capsys, "run", "hi", "--model", script(tmp_path), "--tools", str(tools))
+    assert (code, out, err) == (1, "", "ronda: Input guardrail denied\n")
+
+
 # ---- prompty files ---------------------------------------------------------------------------------------------------
 
 

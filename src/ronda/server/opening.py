@@ -26,7 +26,7 @@ from ronda.server.models import Opened, Served, beside
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
 from ronda.server.toolbox import Offer
-from ronda.trace.spans import begin_span, inside
+from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.call_ids import about_ids, all_renamed
@@ -57,11 +57,14 @@ class Job(Struct, frozen=True):
     added: Added | None = None
 
 
-async def open_runs(server: Server, owner: str, job: Job, name: str = "") -> list[LiveRun]:
+def open_runs(server: Server, owner: str, job: Job, name: str = "") -> Awaitable[list[LiveRun]]:
     """`name` is that of the one run, where the client gives it one."""
     begun = begin_span("invoke_agent", signature="ronda.invoke_agent")
-    if begun is None:
-        return await _open_runs(server, owner, job, name)
+    return _open_runs(server, owner, job, name) if begun is None else _open_inside(begun, server, owner, job, name)
+
+
+async def _open_inside(begun: OpenSpan, server: Server, owner: str, job: Job, name: str) -> list[LiveRun]:
+    """What happens before a run is driven is part of its span."""
     with inside(begun):
         lives = await _open_runs(server, owner, job, name)
     lives[0].span = begun
