@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from tests.interaction.doors import Door
+from tests.interaction.doors import Door, soon
 from tests.trace.conftest import spy as spy
 from tests.trace.spying import Spy
 
 from ronda import run_agent_async, tool
+from ronda.core.parts import user
 from ronda.errors import BadRequest
 from ronda.prompty.connections import register_connection
+from ronda.server.opening import Job, open_runs
 from ronda.testing import ScriptedModel, calls, says
 from ronda.trace import span
+from ronda.wire.asked import Asked
 
 
 @tool
@@ -85,3 +89,15 @@ async def test_a_request_that_a_file_refuses_is_traced_as_in_the_library(door: D
 
     assert (spy.tree(), spy.told("invoke_agent")[0]["result"]["exception"]) == (library, told)
     assert spy.open == 0
+
+
+async def test_the_span_of_a_run_that_is_cancelled_before_its_first_step_ends(door: Door, spy: Spy) -> None:
+    async with door.serving(ScriptedModel()) as served, soon():
+        asked = Asked(model="default", turns=(user("go"),))
+        [live] = await open_runs(served.server, "", Job(asked, await served.server.models.find("default")))
+        is_over = asyncio.Event()
+        live.start(lambda _: is_over.set())
+        live.cancel()
+        await is_over.wait()
+
+    assert (spy.tree(), spy.open) == (["invoke_agent"], 0)

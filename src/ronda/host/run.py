@@ -346,8 +346,6 @@ class LiveRun(Driven):
         if self.log is not None:
             self.log.append([finished])
         self._close()
-        if self.span is not None:
-            self.span.close()
 
     def stop(self) -> None:
         """Its process ends. A run that outlives it is let go, for the next one to drive on; another is interrupted."""
@@ -360,6 +358,8 @@ class LiveRun(Driven):
     def _close(self) -> None:
         if self.log is not None:
             self.log.close(is_broken=self.error is not None)
+        if self.span is not None:  # nobody has driven it
+            self.span.close()
 
     async def _start_child(self, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str) -> ToolOutput:
         assert self.start_child_of is not None
