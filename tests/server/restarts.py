@@ -150,16 +150,30 @@ class Serving:
             time.sleep(0.01)
         return response
 
+    def run(self, run: str) -> Any:
+        with urllib.request.urlopen(f"{self._url}/runs/{run}", timeout=PATIENCE) as answer:
+            return json.load(answer)
+
     def events(self, run: str) -> Iterator[dict[str, Any]]:
-        """What happened in a run, and what happens."""
+        """What happened in a run, and what happens, with their positions."""
         with urllib.request.urlopen(f"{self._url}/runs/{run}/events", timeout=PATIENCE) as answer:
             for line in answer:
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
+                if line.startswith(b"id: "):
+                    position = line[4:].decode().strip()
+                elif line.startswith(b"data: "):
+                    yield {"position": position, **json.loads(line[6:])}
 
     def end(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
         self.process.wait(PATIENCE)
+
+
+def until(events: Iterator[dict[str, Any]], **members: Any) -> Iterator[dict[str, Any]]:
+    """Those up to the first that has these members."""
+    for event in events:
+        yield event
+        if members.items() <= event.items():
+            return
 
 
 def call(name: str, *whats: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE
-from tests.server.restarts import TOOLS, Folder, Upstream, call
+from tests.server.restarts import TOOLS, Folder, Upstream, call, until
 
 from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.server.runs import LEFT
@@ -39,13 +39,23 @@ def test_a_detached_run_whose_model_was_answering_asks_it_again_in_the_next_proc
         folder.model = upstream.flags
         with folder.serving() as first:
             id = first.ask(on_disconnect="detach")
-            assert upstream.is_held.wait(PATIENCE)
+            run = id.replace("resp_", "run_")
+            seen = list(until(first.events(run), text="lo"))
             first.end(how)
         with folder.serving() as second:
             response = second.ended(id)
+            shown = second.run(run)
+            events = list(second.events(run))
 
     assert (response["status"], folder.counted) == ("completed", {"it": 1})
-    assert response["output"][-1]["content"][0]["text"] == "done"
+    items = [(item["status"], item["content"][0]["text"]) for item in response["output"] if item["type"] == "message"]
+    assert items == [("incomplete", "Hello"), ("completed", "done")]
+    # What was seen is there again at the same positions, but for previews of a round that was over.
+    before = [event for event in seen if event["type"] != "call_delta"]
+    assert events[: len(before)] == before
+    assert [event["type"] for event in events[len(before) : len(before) + 2]] == ["model_interrupted", "recovered"]
+    reason = "the process ended during this model call"
+    assert (shown["result"]["text"], shown["incomplete"]) == ("done", [{"text": "Hello", "reason": reason}])
 
 
 @pytest.mark.parametrize("outlives", [False, True])

@@ -86,6 +86,7 @@ async def test_a_run_is_shown_with_its_result_and_its_usage(door: Door) -> None:
         "parent": None,
         "position": str(len(events) - 1),
         "questions": [],
+        "incomplete": [],
         "result": {"text": "Cold.", "tool_calls": []},
         "end": {"reason": "stop", "limit": None, "message": None, "code": None},
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ronda.agent.approve import Approve, Decision, answer_to
@@ -17,7 +17,7 @@ from ronda.agent.cancel import Cancel
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import OnEvent, RunOptions, Start
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
-from ronda.core.events import Answered, Event, Fact, Recovered, RunFinished
+from ronda.core.events import Answered, Event, Fact, Preview, Recovered, RunFinished
 from ronda.core.guardrails import Guardrails
 from ronda.core.run import Run, rebuild
 from ronda.core.steering import Steering
@@ -78,7 +78,8 @@ async def resume_agent_async(
             start = await _start(run, events, agent, inputs, tools, driven_with)
             if (inbox := start.live.inbox) is None:
                 inbox = start.live.inbox = Inbox(run)
-            if closed := [*recovered(run), *expired(run)]:
+            previews = await journal.previews(run.id)
+            if closed := [*recovered(run, previews.get(len(events) - 1, ())), *expired(run)]:
                 journal.append(run.id, closed)
             start.live.happened([*events, *closed])
             for id, decision in (answers or {}).items():
@@ -133,11 +134,11 @@ async def _start(
     return Start(model, job.inputs, table, False, options, job, run)
 
 
-def recovered(run: Run) -> list[Fact]:
+def recovered(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:
     """What is to be said of a run that was cut off; of one that waits, nothing."""
     if run.is_waiting:
         return []
-    facts: list[Fact] = [*run.recover(), Recovered(time.time())]
+    facts: list[Fact] = [*run.recover(shown), Recovered(time.time())]
     run.apply(facts[-1])
     return facts
 

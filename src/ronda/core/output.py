@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ronda.core.events import (
     CallDelta,
@@ -19,7 +19,9 @@ from ronda.core.events import (
 from ronda.core.live import LiveCalls
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Refusal, Text
 from ronda.core.plan import Plan
-from ronda.core.run import Run
+
+if TYPE_CHECKING:
+    from ronda.core.run import Run
 
 
 def final_text(run: Run) -> str:

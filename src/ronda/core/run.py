@@ -38,6 +38,7 @@ beside it go on; when nothing else is left to do, `todo` is empty and the run `i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -60,6 +61,7 @@ from ronda.core.events import (
     ModelRetried,
     ModelStarted,
     NativeDelta,
+    Preview,
     ReasoningDelta,
     Recovered,
     RefusalDelta,
@@ -73,6 +75,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.obligations import is_met
+from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
 from ronda.core.sizes import LARGE, SMALL, event_size
 from ronda.core.sorting import sort_out
@@ -364,16 +367,17 @@ class Run(RunState):
 
     # ---- recover -----------------------------------------------------------------------------------------------------
 
-    def recover(self) -> list[Fact]:
+    def recover(self, shown: Iterable[Preview] = ()) -> list[Fact]:
         """After a crash: close what was under way. Repeatable calls are started again, others have an unknown outcome.
 
+        `shown` is what is kept of the previews since the newest fact: what the answer under way had said so far.
         The events are applied here; whoever recovers a run journals them before driving on.
         """
         said: list[Fact] = []
         if self.ended is not None:
             return said
         if self.model_is_running:
-            said.append(ModelInterrupted(AssistantTurn((), "interrupted"), "the process ended during this model call"))
+            said.append(ModelInterrupted(fold(shown), "the process ended during this model call"))
         # What a tool wanted to know: the tool is gone, and if it runs again, it asks again.
         gone = [question.id for question in self._calls.questions.values() if question.kind == "input"]
         said += [Answered(id, "expired", message="the process ended") for id in gone]

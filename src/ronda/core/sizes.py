@@ -52,6 +52,9 @@ from ronda.core.parts import (
     Video,
 )
 
+EVENT_BYTES: Final = (
+    96  # an event without its text, for those who keep many: a Struct, a str's head, and its place in a list
+)
 LARGE: Final = 64 << 20  # what need not be counted any further
 PART: Final = 256  # what a part counts beside its text: to write it down takes as long as this many characters
 

@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias, cast
 
 from ronda.core.events import PREVIEWS, Event, Fact, ModelStarted, Preview, RunFinished, RunStarted, TextDelta
-from ronda.core.sizes import SMALL, event_size
+from ronda.core.sizes import EVENT_BYTES, SMALL, event_size
 from ronda.errors import BadRequest, RondaError
 
 Position: TypeAlias = tuple[int, int]
@@ -30,7 +30,6 @@ PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
 ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be before a model is held back
 KEPT_BYTES: Final = 64 * 1024 * 1024  # of the previews of all logs together
 KEPT_RUNS: Final = 200  # that are over, and whose previews are kept
-EVENT_BYTES: Final = 96  # an event without its text: a Struct, a str's head, and its place in the list
 
 
 class FellBehind(RondaError):

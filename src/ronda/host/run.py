@@ -31,6 +31,7 @@ from ronda.drive import (
 )
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
+from ronda.host.kept import KeptLog
 from ronda.host.log import START, Follower, Log, Logs, Position, SoleFollower
 from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
@@ -196,6 +197,9 @@ class LiveRun(Driven):
         self.tools = tools
         self.journal = journal
         self.log = None if host is None else host.logs.open(run.start)
+        self._told: Log | KeptLog | None = self.log  # who is told first: the log, or who waits until it is kept
+        if (run.start.outlives or run.questions_asked) and journal is not None and self.log is not None:
+            self._told = KeptLog(self.log, journal, run.id)
         self._host = host
         self._taps = taps
         self._size = run.size  # of what was told
@@ -203,13 +207,17 @@ class LiveRun(Driven):
     def add_tap(self, tap: Tap) -> None:
         self._taps = (*self._taps, tap)
 
-    def happened(self, events: Sequence[Event]) -> None:
-        """What happened before somebody else drives it on: facts alone, from its RunStarted on."""
+    def happened(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]] | None = None) -> None:
+        """What happened before somebody else drives it on: its facts, from RunStarted on, and what was shown after some."""
         self.facts = len(events)
         self.goes_on = True
         self.sleeping = waiting_children(self.run)
         if self.log is not None:
-            self.log.append(events[1:])
+            for fact, event in enumerate(events):
+                if fact:
+                    self.log.append([event])
+                if previews and (shown := previews.get(fact)):
+                    self.log.show(shown)
 
     # ---- following ---------------------------------------------------------------------------------------------------
 
@@ -219,7 +227,7 @@ class LiveRun(Driven):
             return self.log.follow(after)
         assert self._host is None
         assert self.facts == 1  # what nobody could follow was not kept
-        self.log = Log(self.run.start)
+        self._told = self.log = Log(self.run.start)
         return SoleFollower(self.log, (-1, 0) if after is None else after)
 
     @property
@@ -334,7 +342,9 @@ class LiveRun(Driven):
 
     async def keep(self) -> None:
         """Return once everything that happened so far is kept."""
-        if self.journal is not None:
+        if type(self._told) is KeptLog:
+            await self._told.keep()
+        elif self.journal is not None:
             await self.journal.barrier(self.run.id)
 
     def end(self, finished: RunFinished) -> None:
@@ -356,8 +366,8 @@ class LiveRun(Driven):
         return self._why if self.parent is None else self.parent._why_stopped()
 
     def _close(self) -> None:
-        if self.log is not None:
-            self.log.close(is_broken=self.error is not None)
+        if self._told is not None:
+            self._told.close(is_broken=self.error is not None)
         if self.span is not None:  # nobody has driven it
             self.span.close()
 
@@ -368,7 +378,7 @@ class LiveRun(Driven):
     # ---- telling -----------------------------------------------------------------------------------------------------
 
     def _emit(self, batch: list[Event]) -> bool | None:
-        log = self.log
+        log = self._told
         if type(batch[0]) in PREVIEWS:
             for tap in self._taps:
                 tap(batch)
@@ -407,8 +417,8 @@ class LiveRun(Driven):
     def _show_end(self) -> None:
         self._keep_end()
         end, self._end = self._end, None
-        if end is not None and self.log is not None:
-            self.log.append(end)
+        if end is not None and self._told is not None:
+            self._told.append(end)
 
 
 def _to_nobody(batch: list[Event]) -> None:

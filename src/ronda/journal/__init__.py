@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.events import Event, Preview, RunFinished, RunStarted
 from ronda.errors import RondaError
 
 
@@ -74,6 +74,8 @@ class Journal(Protocol):
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted.
 
+        Previews of a run that outlives its process are kept until their round is over; those of others are not.
+
         `size` is how large they are as `core.sizes` counts, from whoever knows.
         """
 
@@ -82,6 +84,9 @@ class Journal(Protocol):
 
     async def read(self, run: str) -> list[Event]:
         """All events of a run, in order; empty for a run that is not known. A torn tail is dropped."""
+
+    async def previews(self, run: str) -> dict[int, list[Preview]]:
+        """What is kept of a run's previews, by the number of the fact that they came after."""
 
     async def resume(self, run: str) -> list[Event]:
         """Read a run in order to drive it: the next append goes right after what this returns.

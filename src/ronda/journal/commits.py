@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from ronda.core.events import Event
 from ronda.errors import RondaError
+from ronda.journal.previews import PendingPreviews, Some, write_previews
 from ronda.journal.rows import LARGE_VALUE, RowWriter
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
@@ -47,6 +48,7 @@ class Held:
         "name",
         "next",
         "pending",
+        "previews",
         "released",
         "size",
         "told",
@@ -60,6 +62,7 @@ class Held:
         self.next = next  # the number of the first pending event
         self.pending: list[Event] = []
         self.size = 0  # of the pending events, as `core.sizes` counts
+        self.previews: PendingPreviews | None = None  # of one that outlives its process
         self.expected: list[tuple[str, str]] = []
         self.dirty = False
         self.finished = False
@@ -82,7 +85,7 @@ def _place(path: str) -> tuple[int, int] | None:
 class _Portion:
     """What of a run goes into one transaction. More may be said of the run while a thread writes it."""
 
-    __slots__ = ("error", "events", "expected", "held", "is_let_go", "key", "size")
+    __slots__ = ("are_over", "error", "events", "expected", "held", "is_let_go", "key", "previews", "size")
 
     def __init__(self, held: Held) -> None:
         self.held = held
@@ -90,14 +93,25 @@ class _Portion:
         self.events, held.pending = held.pending, []
         self.expected, held.expected = held.expected, []
         self.size, held.size = held.size, 0
+        self.previews: list[Some] = []
+        self.are_over = False  # the previews before these are of rounds that are over
+        if held.previews is not None:
+            self._take_previews(held.previews)
         self.is_let_go = held.released and not held.finished
         self.error: RondaError | None = None  # it cannot be written
+
+    def _take_previews(self, waiting: PendingPreviews) -> None:
+        self.previews, waiting.pending = waiting.pending, []
+        if self.events:  # which say what those said that are dropped
+            self.are_over, waiting.are_over = waiting.are_over, False
 
     def put_back(self) -> None:
         held = self.held
         held.pending = self.events + held.pending
         held.size += self.size
         held.expected = self.expected + held.expected
+        if held.previews is not None:
+            held.previews.put_back(self.previews, are_over=self.are_over)
 
 
 class Commits:
@@ -208,7 +222,7 @@ class Commits:
             held = portion.held
             if portion.error is not None:
                 self._fail(held, portion.error)
-            elif held.pending or held.expected or held.released:
+            elif held.pending or held.expected or held.released or held.previews is not None:
                 self._go_on(held, portion)
             else:
                 held.dirty = False
@@ -220,7 +234,8 @@ class Commits:
 
     def _go_on(self, held: Held, portion: _Portion) -> None:
         """More was said while the portion was written, or the run was let go of."""
-        if held.pending or held.expected or not (held.finished or portion.is_let_go):
+        more = held.pending or held.expected or (held.previews is not None and held.previews.pending)
+        if more or (held.released and not (held.finished or portion.is_let_go)):
             self.mark(held)
         else:
             held.dirty = False
@@ -291,6 +306,8 @@ class Commits:
                         size += added
                         if held.was_waiting:
                             rows.goes_on(key)
+                    if portion.previews or portion.are_over:
+                        size += write_previews(execute, key, portion.previews, are_over=portion.are_over)
                     for owner, call_id in portion.expected:
                         rows.expect(key, owner, call_id)
                 except RondaError as error:
@@ -318,6 +335,7 @@ class Commits:
         held.pending = []
         held.size = 0
         held.expected = []
+        held.previews = None
         held.dirty = False
         held.finished = False
         if held.released:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
+from ronda.core.events import PREVIEWS, Event, Preview, RunFinished, RunStarted
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, Unfinished, state_at
+from ronda.journal.previews import PreviewsAfter, begins_round, outlives
 
 
 class _Kept:
-    __slots__ = ("calls", "events", "held", "place", "waiting")
+    __slots__ = ("calls", "events", "held", "outlives", "place", "previews", "waiting")
 
     def __init__(self, place: int) -> None:
         self.place = place  # among all runs there were
         self.events: list[Event] = []
+        self.previews: PreviewsAfter = {}
+        self.outlives = False
         self.held = True
         self.waiting = False
         self.calls: list[tuple[str, str]] = []
@@ -43,19 +47,26 @@ class MemoryJournal:
         self._count = 0
 
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
-        if not events or type(events[0]) in PREVIEWS:
+        if not events:
             return
         kept = self._runs.get(run)
+        if type(events[0]) in PREVIEWS:
+            if kept is not None and kept.held and kept.outlives:
+                kept.previews.setdefault(len(kept.events) - 1, []).extend(cast("Sequence[Preview]", events))
+            return
         if type(events[0]) is RunStarted:
             if kept is not None:
                 raise JournalConflict(f"run {run!r} is in the journal already")
             self._count += 1
             kept = self._runs[run] = _Kept(self._count)
+            kept.outlives = events[0].outlives
             while len(self._runs) > self._max_runs and self._forget_oldest():
                 pass
         elif kept is None or not kept.held:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         kept.events += events
+        if kept.previews and begins_round(events):
+            kept.previews = {}
         kept.waiting = False
 
     async def barrier(self, run: str) -> None:
@@ -65,6 +76,10 @@ class MemoryJournal:
         kept = self._runs.get(run)
         return [] if kept is None else kept.events.copy()
 
+    async def previews(self, run: str) -> PreviewsAfter:
+        kept = self._runs.get(run)
+        return {} if kept is None else {fact: previews.copy() for fact, previews in kept.previews.items()}
+
     async def resume(self, run: str) -> list[Event]:
         kept = self._runs.get(run)
         if kept is None:
@@ -72,6 +87,7 @@ class MemoryJournal:
         if kept.held:
             raise JournalConflict(f"run {run!r} is being driven here already")
         kept.held = True
+        kept.outlives = outlives(kept.events)
         return kept.events.copy()
 
     def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:

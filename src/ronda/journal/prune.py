@@ -123,6 +123,7 @@ def _forget(db: sqlite3.Connection, run: int, is_driven: Callable[[int], bool]) 
         return False
     values = [value for (value,) in db.execute("SELECT value FROM run_value WHERE run = ?", (run,))]
     db.execute("DELETE FROM event WHERE run = ?", (run,))
+    db.execute("DELETE FROM preview WHERE run = ?", (run,))
     db.execute("DELETE FROM run_value WHERE run = ?", (run,))
     db.execute("DELETE FROM call WHERE run = ?", (run,))
     db.execute("DELETE FROM run WHERE id = ?", (run,))

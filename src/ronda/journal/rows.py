@@ -9,6 +9,7 @@
             before, so that a journal grows with what was said and not with its square
     value   large values kept apart: tool tables, results, turns
     call    the call ids handed out to callers
+    preview what was shown of the round under way of runs that outlive their process: see `previews`
 
 A turn is found by the hash of itself and all before it, a value by the hash of its content. Nothing here commits, waits or
 knows the time.
@@ -99,6 +100,12 @@ MIGRATIONS: Final = (
             FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id ORDER BY number DESC LIMIT 1)
             WHERE json_valid(said)), 'finished')
         WHERE ended IS NOT NULL""",
+    ),
+    (
+        """CREATE TABLE preview (
+            run INTEGER NOT NULL, fact INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
+            UNIQUE (run, fact, number)
+        )""",
     ),
 )
 

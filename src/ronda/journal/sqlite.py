@@ -14,13 +14,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
 from ronda.core.sizes import events_size
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
 from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
+from ronda.journal.previews import PendingPreviews, PreviewsAfter, outlives, read_previews
 from ronda.journal.prune import forget
 from ronda.journal.rows import MIGRATIONS, Found, RowWriter, find, is_long, list_runs
 from ronda.journal.upkeep import Upkeep
@@ -92,19 +93,29 @@ class SqliteJournal:
     # ---- the journal -------------------------------------------------------------------------------------------------
 
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
-        if not events or (first := type(events[0])) in PREVIEWS:
+        if not events:
             return
         held = self._held.get(run)
+        if (first := type(events[0])) in PREVIEWS:
+            if held is not None and held.previews is not None and (added := held.previews.add(events)):
+                held.size += added
+                if not held.dirty:
+                    self._commits.mark(held)
+            return
         if first is RunStarted:
             if held is not None:
                 raise JournalConflict(f"run {run!r} is being driven here already")
             held = self._held[run] = Held(run, 0, 0)
+            if cast("RunStarted", events[0]).outlives:
+                held.previews = PendingPreviews(0)
         elif held is None:
             raise _not_held(run)
         if held.error is not None:
             return
         held.pending += events
         held.size += events_size(events, LARGE) if size is None else size
+        if held.previews is not None:
+            held.previews.add_facts(events)
         if type(events[-1]) is RunFinished:
             held.finished = True
         if not held.dirty:
@@ -132,6 +143,10 @@ class SqliteJournal:
     def _find(self, run: str, db: sqlite3.Connection) -> Found | None:
         with transaction(db, "DEFERRED"):
             return find(db, self._path, run)
+
+    async def previews(self, run: str) -> PreviewsAfter:
+        await self._commits.flush()
+        return await self._upkeep.aside(lambda db: read_previews(db, run))
 
     async def resume(self, run: str) -> list[Event]:
         return await self._patiently(lambda: self._take(run))
@@ -228,6 +243,8 @@ class SqliteJournal:
         held = self._held[run] = Held(run, found.key, len(found.events))
         held.finished = type(found.events[-1]) is RunFinished
         held.was_waiting = found.is_waiting
+        if outlives(found.events):
+            held.previews = PendingPreviews(len(found.events), are_over=True)
         return found.events
 
     def _forget(self, run: str) -> bool:

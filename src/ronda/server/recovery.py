@@ -66,7 +66,8 @@ async def _recover(server: Server, id: str) -> None:
         if run is not None and run.is_waiting:
             expire_later(server, run)
         return
-    facts: list[Fact] = run.recover()
+    previews = await journal.previews(id)
+    facts: list[Fact] = run.recover(previews.get(len(events) - 1, ()))
     if not run.outlives or run.start.call:
         _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
         return
@@ -81,7 +82,7 @@ async def _recover(server: Server, id: str) -> None:
         return
     if facts:
         journal.append(id, facts)
-    live = server.runs.reopened(run, provider, tools, [*events, *facts])
+    live = server.runs.reopened(run, provider, tools, [*events, *facts], previews)
     live.start(partial(_over, server))
 
 
@@ -121,7 +122,7 @@ async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
     except BaseException:
         journal.release(id, waiting=run.is_waiting)
         raise
-    live = server.runs.reopened(run, provider, tools, events)
+    live = server.runs.reopened(run, provider, tools, events, await journal.previews(id))
     live.send(answer)
     live.start(partial(_over, server))
     return live

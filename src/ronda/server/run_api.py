@@ -6,7 +6,7 @@ A run is its owner's: to anybody else it does not exist.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
@@ -95,7 +95,7 @@ async def list_runs(server: Server, request: Incoming) -> ASGIApp:
 
 async def get_run(server: Server, request: Incoming) -> ASGIApp:
     events = await _found(server, request)
-    return _shown(rebuild(events), len(events))
+    return _shown(rebuild(events), len(events), events)
 
 
 async def follow_run(server: Server, request: Incoming) -> ASGIApp:
@@ -128,7 +128,7 @@ async def steer_run(server: Server, request: Incoming) -> ASGIApp:
     live = await _under_way(server, request)
     text = await request.read(server.config.max_body, _read_steering)
     live.send(Steered(user(text)))
-    return _shown(live.run, live.facts)
+    return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
 
 
 async def answer_run(server: Server, request: Incoming) -> ASGIApp:
@@ -144,7 +144,7 @@ async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     else:
         live = await _under_way(server, request)
         live.send(answer)
-    return _shown(live.run, live.facts)
+    return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
 
 
 def _read_steering(body: bytes) -> str:
@@ -233,12 +233,12 @@ class Frames:
         return write_frame(write_position((self._fact, self._preview)), event)
 
 
-def _shown(run: Run, facts: int) -> Json:
+def _shown(run: Run, facts: int, events: Iterable[Event]) -> Json:
     if run.ended is not None:
         state = state_at(run.ended)
     else:
         state = "waiting" if run.is_waiting else "running"
-    return Json(encode(write_run(run, state, facts)))
+    return Json(encode(write_run(run, state, facts, events)))
 
 
 def _after(request: Incoming) -> Position | None:

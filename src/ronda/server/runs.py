@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from ronda.agent.safeguards import guarded_stages
 from ronda.core.calls import HANDED_OVER
-from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.events import Event, Preview, RunFinished, RunStarted
 from ronda.core.guardrails import Guardrails
 from ronda.core.parts import Turn
 from ronda.core.plan import Plan
@@ -120,10 +120,17 @@ class Runs:
         journal.append(run.id, [started], run.size)
         return self._live(run, provider, offer.handlers, journal)
 
-    def reopened(self, run: Run, provider: Provider, tools: Mapping[str, Tool], events: Sequence[Event]) -> LiveRun:
-        """A run that goes on; `events` are all of it, and journaled."""
+    def reopened(
+        self,
+        run: Run,
+        provider: Provider,
+        tools: Mapping[str, Tool],
+        events: Sequence[Event],
+        previews: Mapping[int, Sequence[Preview]],
+    ) -> LiveRun:
+        """A run that goes on; `events` are all of it, and journaled, and `previews` what was shown after some of them."""
         live = self._live(run, provider, tools, self.journal)
-        live.happened(events)
+        live.happened(events, previews)
         return live
 
     def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:

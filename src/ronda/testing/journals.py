@@ -27,7 +27,9 @@ from ronda.core.events import (
     Event,
     ModelFinished,
     ModelInterrupted,
+    ModelRetried,
     ModelStarted,
+    Recovered,
     RunStarted,
     TextDelta,
     ToolFinished,
@@ -309,6 +311,32 @@ class JournalContract(RunListContract):
             await journal.barrier("a")
             assert _facts(await journal.read("a")) == [begun["a"]]
 
+    async def test_30_what_is_shown_of_a_run_that_outlives_its_process_is_kept_until_its_round_is_over(self) -> None:
+        shown: list[Event] = [TextDelta("do"), TextDelta(""), TextDelta("do")]
+        async with self.opened() as journal:
+            journal.append("a", [start("a", outlives=True), ModelStarted(0)])
+            journal.append("a", shown[:2])
+            journal.append("a", shown[2:])
+            assert await journal.previews("a") == {1: shown}
+            journal.append("a", [ModelRetried(2, 3, "busy")])
+            journal.append("a", shown[:1])
+            await journal.barrier("a")
+            assert await journal.previews("a") == {1: shown, 2: shown[:1]}
+            journal.append("a", [*finish()[:1], ModelStarted(1)])
+            assert await journal.previews("a") == {}
+            journal.append("a", shown)
+            assert await journal.previews("a") == {4: shown}
+            journal.append("a", finish())
+            assert await journal.previews("a") == {}
+            assert len(await journal.read("a")) == 7
+
+    async def test_31_of_other_runs_no_previews_are_kept(self) -> None:
+        async with self.opened() as journal:
+            journal.append("a", [start("a"), ModelStarted(0)])
+            journal.append("a", [TextDelta("do")])
+            assert await journal.previews("a") == {}
+            assert await journal.previews("not known") == await journal.previews("\ud800") == {}
+
 
 class DurableJournalContract(JournalContract):
     """For a journal whose store outlives it, and which several processes may open at once."""
@@ -408,3 +436,22 @@ class DurableJournalContract(JournalContract):
         async with self.opened() as journal:
             assert await journal.read("c") == []
             assert _facts(await journal.read("b")) == [start("b"), *finish()]
+
+    async def test_32_what_was_shown_of_a_run_that_was_cut_off_is_there_until_it_goes_on(self) -> None:
+        shown: list[Event] = [TextDelta("do"), TextDelta("ne")]
+        async with self.opened() as journal:
+            journal.append("a", [start("a", outlives=True), ModelStarted(0)])
+            journal.append("a", shown)
+        async with self.opened() as journal:
+            for _ in range(2):  # who only looks changes nothing
+                assert len(await journal.resume("a")) == 2
+                journal.release("a")
+                assert await journal.previews("a") == {1: shown}
+            await journal.resume("a")
+            journal.append("a", [Recovered()])
+            assert await journal.previews("a") == {}
+            journal.append("a", shown)
+            assert await journal.previews("a") == {2: shown}
+            journal.release("a")
+            assert await journal.forget("a")
+            assert await journal.previews("a") == {}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ronda.core.calls import HANDED_OVER
-from ronda.core.events import RunFinished
+from ronda.core.events import Event, ModelInterrupted, RunFinished
 from ronda.core.output import final_text
 from ronda.core.run import Run
 from ronda.wire.events import shown
 
 
-def write_run(run: Run, state: str, facts: int) -> dict[str, Any]:
-    """`facts` is how many there are: the position of the last is one less."""
+def write_run(run: Run, state: str, facts: int, events: Iterable[Event]) -> dict[str, Any]:
+    """`facts` is how many there are: the position of the last is one less. `events` have those that can be told by now."""
     start, end = run.start, run.ended
     return {
         "object": "run",
@@ -27,6 +28,12 @@ def write_run(run: Run, state: str, facts: int) -> dict[str, Any]:
         "position": str(facts - 1),
         "questions": [shown(asked) for asked in run.questions],
         "result": None if end is None else _result(run, end),
+        # Answers that broke off after part of them was shown: none of it is part of the result.
+        "incomplete": [
+            {"text": event.turn.text, "reason": event.reason}
+            for event in events
+            if type(event) is ModelInterrupted and event.turn.parts
+        ],
         "end": None
         if end is None
         else {"reason": end.reason, "limit": end.limit, "message": end.message, "code": end.code},
