@@ -53,14 +53,14 @@ CALLED = ("again", "asks", "asks_once", "alone", "never", "theirs", "nobody")
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Who answers the nth question of a run, whenever it is asked: at once, or when nothing else is left to do."""
+    """Who answers what is asked of the nth call of a turn, whenever that is: at once, or when nothing else is left to do."""
 
     answers: tuple[str, ...]
     at_once: bool
 
     def answer(self, question: Asked) -> Answered:
-        number = int(question.id.rpartition("_")[2])
-        match self.answers[number % len(self.answers)]:
+        place = int(question.call_id.rpartition("_")[2])
+        match self.answers[place % len(self.answers)]:
             case "approve":
                 return question.approve()
             case "edit":
@@ -117,6 +117,9 @@ async def driven(run: Run, said: Sequence[Line], person: Person, handlers: dict[
                 if type(event) is Asked:
                     inbox.send(person.answer(event))
 
+    if person.at_once:  # what was cut off before the answer was kept is answered first, as it was
+        for question in run.questions:
+            inbox.send(person.answer(question))
     while run.ended is None:
         await drive(
             run,
