@@ -376,6 +376,14 @@ def test_a_call_of_a_models_server_leaves_no_cycles(path: str, answer: bytes) ->
         assert left_by(None, asks(path, stream=True), model=model, base_url=url) == {}
 
 
+@STREAM
+@DOORS
+def test_a_run_that_outlives_its_client_leaves_no_cycles(path: str, stream: bool, tmp_path: Path) -> None:
+    journal = partial(SqliteJournal, str(tmp_path / "journal.db"))
+    request = asks(path, stream=stream, on_disconnect="detach")
+    assert left_by(script(*SCRIPTS["one tool"]), request, journal=journal) == {}
+
+
 @pytest.mark.parametrize("kind", ["whole", "cut", "refused"])
 def test_a_journal_on_disk_leaves_no_cycles(kind: str, tmp_path: Path) -> None:
     with upstream(ANSWERS[kind]) as url:
