@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from ronda.agent.blocking import wait_for
 from ronda.agent.value import missing_key, where_is
-from ronda.core.limits import Retry, Timeouts
+from ronda.core.limits import RETRY, Retry, Timeouts
 from ronda.core.plan import ToolChoice
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig, BadRequest, RunEnded
@@ -215,7 +215,7 @@ class Runner:
             base_url=base_url,
             max_tool_rounds=max_tool_rounds,
             tool_dispatch_url=tool_dispatch_url,
-            retry=retry or Retry(),
+            retry=retry or RETRY,
             timeouts=timeouts or Timeouts(),
             aliases=tuple(aliases),
         )

@@ -27,7 +27,7 @@ from ronda.agent.safeguards import (
 from ronda.agent.value import Agent, Inputs, Tools, read_output, tool_from, tool_table
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.guardrails import Guardrails
-from ronda.core.limits import LIBRARY_ROUNDS, Limits, Retry
+from ronda.core.limits import LIBRARY_ROUNDS, RETRY, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
 from ronda.core.plan import Plan
@@ -186,7 +186,7 @@ class Start:
             choice=agent._choice,
             options=sampling if parallel or file else replace(sampling, parallel_tool_calls=False),
             limits=_limits(options),
-            retry=options.get("retry") or agent.retry or Retry(),
+            retry=options.get("retry") or agent.retry or RETRY,
             parallel=parallel,
             stream=stream or self.on_event is not None,
             format_is_enforced=able.enforces_format(sampling),

@@ -80,6 +80,7 @@ class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
         return min(wait * (1 + jitter / 4), self.max_interval)
 
 
+RETRY = Retry()  # one object: what has the default for its default is not journaled
 NO_RETRY = Retry(tries=1)
 
 

@@ -155,6 +155,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     cost: float = 0.0  # in US dollars, where the provider says it
 
     def __add__(self, other: Usage) -> Usage:
+        if self is NO_USAGE:  # nearly always, since most runs are one model call
+            return other
         return Usage(
             self.input + other.input,
             self.output + other.output,

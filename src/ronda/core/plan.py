@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
-from ronda.core.limits import Limits, Retry
+from ronda.core.limits import RETRY, Limits, Retry
 from ronda.core.parts import NULL
 
 ANY_OBJECT = Raw(b'{"type":"object"}')
@@ -105,7 +105,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     choice: ToolChoice = AUTO
     options: Options = NO_OPTIONS
     limits: Limits = Limits()
-    retry: Retry = Retry()
+    retry: Retry = RETRY
     parallel: bool = True
     stream: bool = False  # somebody is watching: ask the provider for deltas
     format_is_enforced: bool = False  # the provider cannot but answer in `options.response_format`
@@ -124,6 +124,11 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         A strict tool of the caller's is a promise of ours: its calls are checked before they are handed over.
         """
         return self.on_unknown_tool == "raise" or any(tool.kind != "caller" or tool.strict for tool in self.tools)
+
+    @property
+    def has_callers(self) -> bool:
+        """Some of its tools are the caller's to run."""
+        return bool(self.tools) and any(tool.kind == "caller" for tool in self.tools)
 
     @property
     def announces_calls(self) -> bool:

@@ -10,7 +10,6 @@ from msgspec import Struct
 from ronda.core.limits import ANSWER_BYTES
 from ronda.core.parts import Turn
 from ronda.core.plan import Options, ToolChoice, ToolSpec
-from ronda.core.sizes import LARGE
 
 Wait: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -28,5 +27,5 @@ class ModelRequest(Struct, gc=False):
     attempt: int
     scratch: dict[str, Any]
     max_bytes: int = ANSWER_BYTES  # of the answer, as it arrives
-    size: int = LARGE  # of all facts so far, as `sizes` counts
+    is_heavy: bool | None = None  # so large that writing it down would hold others up; None: whoever writes it looks
     room: Wait | None = None  # to be awaited before more is read, where `show` said that there is none

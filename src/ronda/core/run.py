@@ -77,7 +77,7 @@ from ronda.core.events import (
 from ronda.core.obligations import is_met
 from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
-from ronda.core.sizes import LARGE, SMALL, event_size
+from ronda.core.sizes import LARGE, event_size, result_size, turns_size
 from ronda.core.sorting import sort_out
 from ronda.core.state import RunState
 from ronda.errors import ProtocolError
@@ -86,8 +86,6 @@ MOST_RECOVERIES: Final = 3  # without anything that was finished in between
 
 
 class Run(RunState):
-    __slots__ = ()
-
     # ---- apply -------------------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> None:
@@ -95,8 +93,6 @@ class Run(RunState):
             raise ProtocolError(f"run {self.id} has ended; {type(event).__name__} cannot follow")
         if self._is_timed:
             self._count_time(event)
-        if type(event) not in SMALL:
-            self.size += event_size(event, LARGE)
         match event:
             case ModelFinished():
                 self._recoveries = 0
@@ -105,6 +101,7 @@ class Run(RunState):
                     self._take_steering()
             case ToolFinished():
                 self._recoveries = 0
+                self.size += result_size(event)
                 self._calls.answer(event.result)
                 if event.usage is not NO_USAGE:  # most tools use no model
                     self.usage = self.usage + event.usage
@@ -122,16 +119,19 @@ class Run(RunState):
                 if self._calls.start(event.call_id, self.tools):
                     self.tool_calls += 1
             case ModelInterrupted():
+                self.size += event_size(event, LARGE)
                 self._model_interrupted(event)
             case ModelFailed():
                 self._model_failed(event)
             case RunFinished():
                 self._finish(event)
             case Checked():
+                self.size += event_size(event, LARGE)
                 self._was_checked(event)
                 if self._steering:
                     self._take_steering()
             case Asked(child=""):
+                self.size += event_size(event, LARGE)
                 self._calls.ask(event)
                 self.questions_asked += 1
             case Asked():
@@ -139,8 +139,10 @@ class Run(RunState):
                     self.tool_calls -= 1  # until it goes on
                 self.children_asked |= {event.id}
             case Answered():
+                self.size += event_size(event, LARGE)
                 self._answered(event)
             case Steered():
+                self.size += event_size(event, LARGE)
                 self._steering.append(event.turn)
                 self._take_steering()
             case Compacted():
@@ -169,6 +171,7 @@ class Run(RunState):
         turn = event.turn
         self.model_is_running = False
         self._patience.breaks = 0
+        self.size += turns_size((turn,), LARGE)
         self.usage = self.usage + event.usage
         calls = turn.calls
         self._owed.rejected = None

@@ -111,7 +111,7 @@ def start_size(start: RunStarted, most: int) -> int:
     return size
 
 
-def _result_size(event: ToolFinished) -> int:
+def result_size(event: ToolFinished) -> int:
     result = event.result
     size = PART + len(result.content)
     if event.details is not NULL:
@@ -127,7 +127,7 @@ def event_size(event: Event, most: int) -> int:
         case ModelFinished():
             return turns_size((event.turn,), most)
         case ToolFinished():
-            return _result_size(event)
+            return result_size(event)
         case RunStarted():
             return start_size(event, most)
         case ModelInterrupted(turn=turn) | Steered(turn=turn):

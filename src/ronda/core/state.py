@@ -22,42 +22,27 @@ def question_id(run: str, number: int) -> str:
 
 
 class RunState:
-    __slots__ = (
-        "_answer",
-        "_at",
-        "_calls",
-        "_end",
-        "_is_guarded",
-        "_is_timed",
-        "_last",
-        "_owed",
-        "_partial",
-        "_patience",
-        "_recoveries",
-        "_said_unseen",
-        "_steering",
-        "_talk",
-        "children_asked",
-        "denied",
-        "driven",
-        "ended",
-        "failure",
-        "id",
-        "limit",
-        "model_is_running",
-        "plan",
-        "questions_asked",
-        "round",
-        "runs_tools",
-        "size",
-        "start",
-        "steered",
-        "tool_calls",
-        "tool_rounds",
-        "tools",
-        "turns",
-        "usage",
-    )
+    # Where every run begins.
+    round = 0  # of the next model call
+    tool_rounds = 0
+    tool_calls = 0
+    usage: Usage = NO_USAGE
+    limit: LimitName | None = None  # that was reached
+    ended: RunFinished | None = None
+    failure: ModelFailed | None = None
+    denied: Checked | None = None  # the guardrail's no that ends the run
+    questions_asked = 0
+    children_asked: frozenset[str] = frozenset()  # the ids of what they asked
+    _recoveries = 0  # since something was finished
+    steered = 0  # messages of people that the model has been told
+    model_is_running = False
+    _last = False  # the model call under way, or the last there was, is to be the last of the run
+    _calls: OpenCalls = NO_CALLS
+    _answer: AssistantTurn | None = None
+    _partial: AssistantTurn | None = None
+    _end: Finish | None = None
+    _said_unseen = False  # the model said something that the output guardrail has not seen
+    driven = 0.0  # seconds, up to the newest fact: waiting does not count. Only where they are limited
 
     def __init__(self, start: RunStarted) -> None:
         plan = start.plan
@@ -69,32 +54,11 @@ class RunState:
         self._talk = Conversation(start.turns, plan.context_budget)
         self.turns: list[Turn] = self._talk.turns
         self.size = start_size(start, LARGE)  # of all facts, as `sizes` counts
-        self.round = 0  # of the next model call
-        self.tool_rounds = 0
-        self.tool_calls = 0
-        self.usage: Usage = NO_USAGE
-        self.limit: LimitName | None = None  # that was reached
-        self.ended: RunFinished | None = None
-        self.failure: ModelFailed | None = None
-        self.denied: Checked | None = None  # the guardrail's no that ends the run
-        self.questions_asked = 0
-        self.children_asked: frozenset[str] = frozenset()  # the ids of what they asked
-        self._recoveries = 0  # since something was finished
-        self.steered = 0  # messages of people that the model has been told
-        self.model_is_running = False
-        self._last = False  # the model call under way, or the last there was, is to be the last of the run
-        self._calls: OpenCalls = NO_CALLS
         self._owed = Obligations(plan, plan.choice.mode == "required", plan.options.response_format is not None)
         self._patience = Patience()
-        self._answer: AssistantTurn | None = None
-        self._partial: AssistantTurn | None = None
-        self._end: Finish | None = None
         self._steering: list[UserTurn] = []  # said, but not heard yet
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
-        self._said_unseen = False  # the model said something that the output guardrail has not seen
-
         self._is_timed = plan.limits.seconds is not None
-        self.driven = 0.0  # seconds, up to the newest fact: waiting does not count. Only where they are limited
         self._at = start.at  # of the newest fact, where somebody counts
 
     def _count_time(self, event: Event) -> None:

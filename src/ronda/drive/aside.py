@@ -25,10 +25,8 @@ T = TypeVar("T")
 # What is done at once: a turn costs some 15 µs to write down and to send, a megabyte some 10 ms.
 LIGHT_TURNS: Final = 200
 LIGHT_BYTES: Final = 256 * 1024
-LIGHT_SCHEMAS: Final = 32 * 1024  # bytes of the tools' schemas: some providers take them in another form only
-
-_SEEN: Final = "what was written"
-_NOTHING: Final = (0, 0)
+LIGHT: Final = 32 * 1024  # whatever is not larger than this, as `core.sizes` counts, is light in every way
+LIGHT_SCHEMAS: Final = LIGHT  # bytes of the tools' schemas: some providers take them in another form only
 
 
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,12 +50,8 @@ def is_heavy(turns: Sequence[Turn], tools: Sequence[ToolSpec] = ()) -> bool:
 
 
 async def written(request: ModelRequest, write: Callable[[], bytes]) -> bytes:
-    """The bytes of a model call. What an earlier round has written is written already."""
-    turns, size, scratch = request.turns, request.size, request.scratch
-    turns_before, size_before = scratch.get(_SEEN, _NOTHING)
-    scratch[_SEEN] = len(turns), size
-    if not turns_before or turns_before > len(turns):  # the first, or what was written does not hold any more
-        heavy = is_heavy(turns, request.tools) if size > LIGHT_SCHEMAS else len(turns) > LIGHT_TURNS
-    else:
-        heavy = len(turns) - turns_before > LIGHT_TURNS or size - size_before > LIGHT_BYTES
+    """The bytes of a model call."""
+    heavy = request.is_heavy
+    if heavy is None:
+        heavy = is_heavy(request.turns, request.tools)
     return await aside(in_pieces, write) if heavy else write()

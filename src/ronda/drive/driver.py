@@ -42,6 +42,7 @@ from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle
 from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
+from ronda.drive.aside import LIGHT, LIGHT_BYTES, is_heavy
 from ronda.drive.contracts import (
     Barrier,
     Emit,
@@ -72,6 +73,8 @@ class Driver:
     why_stopped: Callable[[], WhyStopped] | None = None
     workspace: str | None = None
     at_once = False
+    size = 0  # of the run, at its last model call …
+    turns_before = 0  # … and how many turns that was
     call_ids: CallIds | None = None  # of the model call under way, once something of it is shown
     # Clock, chance and time, for those who test.
     now: Callable[[], float] = staticmethod(time.time)
@@ -224,9 +227,11 @@ class Driver:
             turns = [*turns, user(nudge)]
         choice = NONE if last else plan.choice if action.owes else plan.choice.when_met
         stream = plan.stream and "output" not in plan.guards  # nobody sees what a guardrail has not seen
-        most = plan.limits.answer_bytes
+        most, new, self.size = plan.limits.answer_bytes, run.size - self.size, run.size
+        heavy = (new > LIGHT or len(turns) < self.turns_before) and self._is_heavy(turns, new)
+        self.turns_before = len(turns)
         request = ModelRequest(
-            turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, run.size, self.room
+            turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, heavy, self.room
         )
         while True:  # as many tries as the plan allows, but none after something was shown
             self.shown = []
@@ -280,6 +285,12 @@ class Driver:
         wait = retry.wait(tries, self.jitter()) if error.retry_after is None else error.retry_after
         is_late = retry.max_elapsed_time is not None and self.now() + wait - began > retry.max_elapsed_time
         return None if is_late or wait > retry.max_interval else wait
+
+    def _is_heavy(self, turns: Sequence[Turn], new: int) -> bool:
+        """Whether what is new in these turns, which is all that a wire writes down, would hold others up."""
+        if 0 < self.turns_before <= len(turns):
+            return new > LIGHT_BYTES
+        return is_heavy(turns, self.run.plan.tools)  # the first, or what was written does not hold any more
 
     def turns_shown(self) -> Sequence[Turn]:
         """What the model is shown, every call of it answered."""

@@ -220,7 +220,8 @@ class Follower:
     def __init__(self, log: Log, after: Position) -> None:
         self._log = log
         self._fact, self._preview = after
-        self._cursor = _Cursor(log._size - size_of(self._next(None)))
+        is_new = after == START and len(log.facts) == 1 and not log._since  # nearly always: nothing has happened yet
+        self._cursor = _Cursor(log._size - (0 if is_new else size_of(self._next(None))))
         log._cursors.append(self._cursor)
 
     @property

@@ -35,7 +35,7 @@ from ronda.host.kept import KeptLog
 from ronda.host.log import START, Follower, Log, Logs, Position, SoleFollower
 from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
-from ronda.trace.spans import Emit, OpenSpan, go_on, span
+from ronda.trace.spans import Emit, OpenSpan, Tracer, go_on, span
 
 if TYPE_CHECKING:
     from ronda.core.guardrails import Guardrails
@@ -196,11 +196,15 @@ class LiveRun(Driven):
         self.provider = provider
         self.tools = tools
         self.journal = journal
-        self.log = None if host is None else host.logs.open(run.start)
-        self._told: Log | KeptLog | None = self.log  # who is told first: the log, or who waits until it is kept
-        if (run.start.outlives or run.questions_asked) and journal is not None and self.log is not None:
-            self._told = KeptLog(self.log, journal, run.id)
+        self.log: Log | None = None  # of what nobody follows there is none
+        self._told: Log | KeptLog | None = None  # who is told first: the log, or who waits until it is kept
+        self._facts: list[Event] = [run.start]  # that a log would have; nobody can follow a run of the library's later
         self._host = host
+        must_be_kept = run.start.outlives or run.questions_asked > 0
+        if host is not None and (run.plan.stream or must_be_kept):
+            self._told = self.log = host.logs.open(run.start)
+            if must_be_kept and journal is not None:
+                self._told = KeptLog(self.log, journal, run.id)
         self._taps = taps
         self._size = run.size  # of what was told
 
@@ -212,23 +216,29 @@ class LiveRun(Driven):
         self.facts = len(events)
         self.goes_on = True
         self.sleeping = waiting_children(self.run)
-        if self.log is not None:
-            for fact, event in enumerate(events):
-                if fact:
-                    self.log.append([event])
-                if previews and (shown := previews.get(fact)):
-                    self.log.show(shown)
+        if self.log is None:
+            self._facts += events[1:]
+            return
+        for fact, event in enumerate(events):
+            if fact:
+                self.log.append([event])
+            if previews and (shown := previews.get(fact)):
+                self.log.show(shown)
 
     # ---- following ---------------------------------------------------------------------------------------------------
 
     def follow(self, after: Position | None = START) -> Follower:
         """Everything after this position, which is the run's beginning if it is not given; None: with RunStarted."""
-        if self.log is not None:
-            return self.log.follow(after)
-        assert self._host is None
-        assert self.facts == 1  # what nobody could follow was not kept
-        self._told = self.log = Log(self.run.start)
-        return SoleFollower(self.log, (-1, 0) if after is None else after)
+        if self.log is None and self._host is None:
+            assert self.facts == 1  # what nobody could follow was not kept
+            self._told = self.log = Log(self.run.start)
+            return SoleFollower(self.log, (-1, 0) if after is None else after)
+        if self.log is None:
+            assert self._host is not None
+            self._told = self.log = self._host.logs.open(self.run.start)
+            if len(self._facts) > 1:
+                self.log.append(self._facts[1:])
+        return self.log.follow(after)
 
     @property
     def followers(self) -> int:
@@ -236,8 +246,12 @@ class LiveRun(Driven):
 
     def fold_into(self, writer: Folding) -> None:
         """What happened, for a plain answer."""
-        assert self.log is not None
-        writer.fold(self.run.start.sibling, self.log.facts[1:])
+        writer.fold(self.run.start.sibling, self.told)
+
+    @property
+    def told(self) -> Sequence[Event]:
+        """The facts after RunStarted that may be shown."""
+        return (self._facts if self.log is None else self.log.facts)[1:]
 
     # ---- driving -----------------------------------------------------------------------------------------------------
 
@@ -250,7 +264,7 @@ class LiveRun(Driven):
                 self.stop()
         spans: RunSpans | None = None
         try:
-            if host is None:  # whoever asked has a span of its own around it
+            if host is None or (Tracer.is_idle() and self.span is None):  # the library's doors have spans of their own
                 spans = run_spans(run)
                 await self._drive(spans)
             else:
@@ -313,7 +327,7 @@ class LiveRun(Driven):
         await driver.drive()
 
     def _driver(self, spans: RunSpans | None) -> Driver:
-        is_told = self.journal is not None or self.log is not None or bool(self._taps)
+        is_told = self._host is not None or self.journal is not None or self.log is not None or bool(self._taps)
         driver = Driver(
             self.run,
             self.provider,
@@ -353,8 +367,7 @@ class LiveRun(Driven):
         if self.journal is not None:
             self.journal.append(self.run.id, [finished])
             self.journal.release(self.run.id)
-        if self.log is not None:
-            self.log.append([finished])
+        self._tell([finished])
         self._close()
 
     def stop(self) -> None:
@@ -390,11 +403,12 @@ class LiveRun(Driven):
             journal.append(run.id, batch, run.size - self._size)
         for tap in self._taps:
             tap(batch)
-        if log is not None:
-            if is_end and journal is not None:
-                self._end = batch
-            else:
-                log.append(batch, run.size - self._size)
+        if is_end and journal is not None:
+            self._end = batch
+        elif log is not None:
+            log.append(batch, run.size - self._size)
+        elif self._host is not None:
+            self._facts += batch
         self._size = run.size
         return None
 
@@ -417,8 +431,14 @@ class LiveRun(Driven):
     def _show_end(self) -> None:
         self._keep_end()
         end, self._end = self._end, None
-        if end is not None and self._told is not None:
-            self._told.append(end)
+        if end is not None:
+            self._tell(end)
+
+    def _tell(self, facts: Sequence[Event]) -> None:
+        if self._told is not None:
+            self._told.append(facts)
+        elif self._host is not None:
+            self._facts += facts
 
 
 def _to_nobody(batch: list[Event]) -> None:

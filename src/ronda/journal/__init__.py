@@ -14,11 +14,11 @@ Every store passes `ronda.testing.journals`. Choosing one is the caller's: `memo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias, assert_never
+from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ronda.core.events import Event, Preview, RunFinished, RunStarted
+from ronda.core.events import EndReason, Event, Preview, RunFinished, RunStarted
 from ronda.errors import RondaError
 
 
@@ -123,12 +123,18 @@ class Journal(Protocol):
         """Keep everything, then let go of the store. Raises what went wrong with keeping it."""
 
 
+_STATES: Final[dict[EndReason, RunState]] = {
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "interrupted": "interrupted",
+    "stop": "finished",
+    "length": "finished",
+    "content_filter": "finished",
+    "tool_calls": "finished",
+    "limit": "finished",
+}
+
+
 def state_at(end: RunFinished) -> RunState:
     """How a run that ended so is listed."""
-    match end.reason:
-        case "failed" | "cancelled" | "interrupted":
-            return end.reason
-        case "stop" | "length" | "content_filter" | "tool_calls" | "limit":
-            return "finished"
-        case _:
-            assert_never(end.reason)
+    return _STATES[end.reason]

@@ -19,6 +19,8 @@ import sqlite3
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from ronda.core.events import Event
 from ronda.errors import RondaError
 from ronda.journal.previews import PendingPreviews, Some, write_previews
@@ -82,23 +84,30 @@ def _place(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-class _Portion:
+class _Portion(Struct):
     """What of a run goes into one transaction. More may be said of the run while a thread writes it."""
 
-    __slots__ = ("are_over", "error", "events", "expected", "held", "is_let_go", "key", "previews", "size")
+    held: Held
+    key: int
+    events: list[Event]
+    expected: list[tuple[str, str]]
+    size: int
+    is_let_go: bool
+    previews: list[Some] = []
+    are_over: bool = False  # the previews before these are of rounds that are over
+    error: RondaError | None = None  # it cannot be written
 
-    def __init__(self, held: Held) -> None:
-        self.held = held
-        self.key = held.key
-        self.events, held.pending = held.pending, []
-        self.expected, held.expected = held.expected, []
-        self.size, held.size = held.size, 0
-        self.previews: list[Some] = []
-        self.are_over = False  # the previews before these are of rounds that are over
+    @classmethod
+    def of(cls, held: Held) -> _Portion:
+        is_let_go = held.released and not held.finished
+        portion = cls(held, held.key, held.pending, held.expected, held.size, is_let_go)
+        held.pending = []
+        held.size = 0
+        if held.expected:
+            held.expected = []
         if held.previews is not None:
-            self._take_previews(held.previews)
-        self.is_let_go = held.released and not held.finished
-        self.error: RondaError | None = None  # it cannot be written
+            portion._take_previews(held.previews)
+        return portion
 
     def _take_previews(self, waiting: PendingPreviews) -> None:
         self.previews, waiting.pending = waiting.pending, []
@@ -185,7 +194,7 @@ class Commits:
         size = 0
         portions = []
         for held in self.dirty:
-            portion = _Portion(held)
+            portion = _Portion.of(held)
             portions.append(portion)
             size += portion.size
         self.dirty = []

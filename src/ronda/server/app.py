@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.agent import where_is
 from ronda.agent.safeguards import AnyCompaction, AnyGuardrails, read_guardrails, read_summarizer
+from ronda.core.limits import Limits
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
@@ -64,6 +65,7 @@ class Server:
         compaction: AnyCompaction | None = None,
     ) -> None:
         self.config = config
+        self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
@@ -101,6 +103,21 @@ class Server:
             return Fan(call_many, n).choices()
         return [served.provider] * n
 
+    def limits_for(self, rounds: int, tool_calls: int | None, *, is_stored: bool) -> Limits:
+        """Nearly all runs have the same."""
+        known = self._limits.get((rounds, is_stored))
+        if known is None:
+            config = self.config
+            known = self._limits[rounds, is_stored] = Limits(
+                rounds,
+                seconds=config.max_run_seconds,
+                repeats=config.max_identical_calls,
+                answer_bytes=config.max_answer_bytes,
+                # Nobody can find a run that is not stored in order to answer: what it asks is a no at once.
+                approval_seconds=config.approval_days * 86400 if is_stored else 0.0,
+            )
+        return known if tool_calls is None else msgspec.structs.replace(known, tool_calls=tool_calls)
+
     def report(self, error: BaseException, run: Run) -> None:
         """Something of ours broke. The client is told that much; the log has the rest."""
         if isinstance(error, StoreError):  # a disk that is full is no riddle
@@ -124,16 +141,16 @@ class App:
         self._guard = BrowserGuard(let_in, _refused_page, config.host, config.allow_origins, config.allow_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, is_let_in: bool = False) -> None:
-        if scope["type"] == "lifespan":
+        kind = scope["type"]
+        if kind == "lifespan":
             await self._live(receive, send)
             return
         if not is_let_in and (other := self._guard.instead(scope)) is not None:
             await other(scope, receive, send)
             return
-        path: str = scope["path"]
-        found = self._routes.find(scope["method"] if scope["type"] == "http" else WEBSOCKET, path)
+        found = self._routes.find(scope["method"] if kind == "http" else WEBSOCKET, scope["path"])
         if isinstance(found, Failure):
-            answer: ASGIApp = self._nothing_there(scope, path, found)
+            answer: ASGIApp = self._nothing_there(scope, found)
         else:
             route, places = found
             try:
@@ -148,9 +165,9 @@ class App:
             except RondaError as error:
                 answer = said(failure_of(error), route.dialect.error)
             except Exception as error:  # ours: told as such, with the rest in the log
-                log.error("%s broke down", path, exc_info=error)
+                log.error("%s broke down", scope["path"], exc_info=error)
                 answer = said(BROKE_DOWN, route.dialect.error)
-            if scope["type"] == "websocket" and isinstance(answer, Json):
+            if kind == "websocket" and isinstance(answer, Json):
                 answer = refused_upgrade(answer)
         try:
             await answer(scope, receive, send)
@@ -158,7 +175,8 @@ class App:
             if not self._server.runs.stopping:  # else it is one who does not read, and has had time enough to
                 raise
 
-    def _nothing_there(self, scope: Scope, path: str, failure: Failure) -> ASGIApp:
+    def _nothing_there(self, scope: Scope, failure: Failure) -> ASGIApp:
+        path: str = scope["path"]
         if scope["type"] == "websocket":
             return refused_socket
         allowed = self._routes.allowed(path)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ronda.core.limits import ANSWER_BYTES, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
+from ronda.core.limits import ANSWER_BYTES, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
 
 MAX_BODY = 50 * 1024 * 1024
 
@@ -52,7 +52,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     journal_max_days: float = 30.0
     journal_max_bytes: int = 2 * 1024 * 1024 * 1024
     journal_sync: Literal["normal", "full"] = "normal"
-    retry: Retry = Retry()
+    retry: Retry = RETRY
     timeouts: Timeouts = Timeouts()
     access_log: bool = False
 

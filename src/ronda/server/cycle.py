@@ -7,8 +7,9 @@ read) goes uvicorn's way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -20,14 +21,37 @@ Header = tuple[bytes, bytes]
 EVENT_STREAM: Final = (b"content-type", b"text/event-stream; charset=utf-8")
 
 
+class Bell(asyncio.Event):
+    """An event that one task waits for at the most."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    async def wait(self) -> Literal[True]:
+        while not self._is_set:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return True
+
+
 class Cycle(RequestResponseCycle):
-    # What uvicorn's `__init__` sets for every request, and most never change.
-    disconnected = False
-    more_body = True
-    response_started = False
-    response_complete = False
-    chunked_encoding: bool | None = None
-    expected_content_length = 0
+    gone: Callable[[], None] | None = None  # called when the connection is lost; whoever sets it takes it back
+    is_usual = False  # its answer may go the short way
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes) -> bool:
         """Send a whole answer; False if it must go the usual way. `headers` say how long it is."""
@@ -39,15 +63,7 @@ class Cycle(RequestResponseCycle):
         return True
 
     def _head(self, status: int, headers: Sequence[Header]) -> bytes | None:
-        if (
-            self.response_started
-            or self.disconnected
-            or self.access_log
-            or self.default_headers
-            or not self.keep_alive
-            or self.flow.write_paused
-            or self.scope["method"] == "HEAD"
-        ):
+        if not self.is_usual or self.response_started or self.disconnected or self.flow.write_paused:
             return None
         head = b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % header for header in headers]])
         if head.count(b"\n") != len(headers) + 1:  # a header that would be two
@@ -78,7 +94,7 @@ class Cycle(RequestResponseCycle):
                     self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
                 if message["more_body"]:
                     return
-                if self.keep_alive:
+                if self.is_usual:
                     self.transport.write(b"0\r\n\r\n")
                     self._over()
                     return

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
 from ronda.host.log import FellBehind
-from ronda.server.cycle import EVENT_STREAM
+from ronda.server.cycle import EVENT_STREAM, Cycle
 from ronda.wire.failures import FELL_BEHIND, Failure
 
 # How long a client waits for the head of a stream: until then a failure has its own status.
@@ -31,11 +31,19 @@ def _is_shown(event: Event) -> bool:
 
 
 class Watch:
-    """Calls `gone` when the client closes its connection."""
+    """Calls `gone` when the client closes its connection: told by the connection, where it is one of ours."""
 
-    __slots__ = ("_gone", "_receive", "_task", "_timer")
+    __slots__ = ("_cycle", "_gone", "_receive", "_task", "_timer")
 
     def __init__(self, receive: Receive, gone: Callable[[], None]) -> None:
+        cycle = getattr(receive, "__self__", None)
+        if type(cycle) is Cycle:
+            self._cycle: Cycle | None = cycle
+            if cycle.disconnected:
+                gone()
+            cycle.gone = gone
+            return
+        self._cycle = None
         self._receive = receive
         self._gone = gone
         self._task: asyncio.Future[Any] | None = None
@@ -50,6 +58,9 @@ class Watch:
         self._gone()
 
     def stop(self) -> None:
+        if self._cycle is not None:
+            self._cycle.gone = None
+            return
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()

@@ -10,11 +10,13 @@ How long it takes is looked at once in a while (`look`), for all connections: a 
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import unquote
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
-from ronda.server.cycle import Cycle
+from ronda.server.cycle import Bell, Cycle
 from ronda.server.pieces import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
 
@@ -81,15 +83,54 @@ class BoundedHeads(Pieces, HttpToolsProtocol):
         self._is_between = self._begins_here = False
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self.headers.append((name, value))
+        if name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+
     def on_headers_complete(self) -> None:
         self._head_since = None
         is_upgrade = self.parser.should_upgrade()
         if (self._received > MAX_HEAD or is_upgrade) and self._measures_too_much(is_upgrade):
             self._is_too_large = True
             raise _TooLarge
-        super().on_headers_complete()
-        if self.cycle is not None:
-            self.cycle.__class__ = Cycle  # uvicorn has no place to say which class it is to be
+        if is_upgrade:
+            super().on_headers_complete()
+        else:
+            self._begin_cycle()
+
+    def _begin_cycle(self) -> None:
+        """As uvicorn does, which has no place to say of which class a cycle is to be."""
+        scope, parser, before = self.scope, self.parser, self.cycle
+        version, method = parser.get_http_version(), parser.get_method().decode("ascii")
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = method
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        self.cycle = cycle = Cycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            Bell(),
+            self.expect_100_continue,
+            keep_alive,
+            self.on_response_complete,
+        )
+        cycle.is_usual = keep_alive and method != "HEAD" and not cycle.access_log and not cycle.default_headers
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:  # it came before the answer to the one before it was through
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -113,6 +154,10 @@ class BoundedHeads(Pieces, HttpToolsProtocol):
             if now - self._head_since > self._header_seconds:
                 self._refuse(_too_slow(f"the request's head is not complete after {self._header_seconds:g} seconds"))
             return
+        if cycle is not None and cycle.response_complete and self._is_between:
+            if now - self._last > self.timeout_keep_alive:
+                self.transport.close()
+            return
         waits = cycle is not None and cycle.more_body and not self.flow.read_paused
         if waits and now - self._last > self._body_seconds:
             self._refuse(_too_slow(f"nothing of the request's body came for {self._body_seconds:g} seconds"))
@@ -123,9 +168,20 @@ class BoundedHeads(Pieces, HttpToolsProtocol):
         else:
             super().send_400_response(msg)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if type(cycle := self.cycle) is Cycle and cycle.gone is not None and not cycle.response_complete:
+            cycle.gone()
+
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        """As uvicorn does, but for the timer that would end an idle connection: `look` does that."""
+        self.server_state.total_requests += 1
         self._last = self.loop.time()  # what was not read meanwhile did not come slowly
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
         if self._refusal is not None and (self.cycle is None or self.cycle.response_complete):
             self._say(self._refusal)
 

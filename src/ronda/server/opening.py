@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ronda.core.limits import Limits
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
-from ronda.core.plan import Plan, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair
@@ -73,21 +72,24 @@ async def _open_inside(begun: OpenSpan, server: Server, owner: str, job: Job, na
 
 async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[LiveRun]:
     asked, served = job.asked, job.served
-    rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
+    config = server.config
+    rounds, warning = config.rounds_for(asked.max_tool_rounds)
     turns: tuple[Turn, ...] = asked.turns
     parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together
     ids = asked.ids
-    # A lone question is a beginning: there is nothing to join.
-    if parent is None and not (len(turns) == 1 and type(turns[0]) is UserTurn):
-        found = await server.runs.rejoin(asked.turns, owner)
-        turns, parent, ids = found.turns, found.parent, {**asked.ids, **found.ids}
-    turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
-    _check_pairs(turns)
-    if len(turns) > LIGHT_TURNS:
-        await asyncio.sleep(0)  # others have their turn
+    if len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question is a beginning: there is nothing to join
+        if parent is None:
+            found = await server.runs.rejoin(turns, owner)
+            turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
+        turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
+        _check_pairs(turns)
+        if len(turns) > LIGHT_TURNS:
+            await asyncio.sleep(0)  # others have their turn
     opened, offer = await open_for(server, served, asked, turns, rounds)
-    choice = renamed(_choice(asked, served), offer.stand_ins)
-    check_choice(choice, offer.specs)
+    choice = _choice(asked, served)
+    if choice is not AUTO:
+        choice = renamed(choice, offer.stand_ins)
+        check_choice(choice, offer.specs)
     options = served.options_under(asked.options)
     able = capabilities_of(served.provider)
     plan = Plan(
@@ -95,22 +97,14 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
         tools=offer.specs,
         choice=choice,
         options=options,
-        limits=Limits(
-            rounds=rounds,
-            tool_calls=asked.max_tool_calls,
-            seconds=server.config.max_run_seconds,
-            repeats=server.config.max_identical_calls,
-            answer_bytes=server.config.max_answer_bytes,
-            # Nobody can find a run that is not stored in order to answer: what it asks is a no at once.
-            approval_seconds=server.config.approval_days * 86400 if asked.keep == "stored" else 0.0,
-        ),
-        retry=server.config.retry,
+        limits=server.limits_for(rounds, asked.max_tool_calls, is_stored=asked.keep == "stored"),
+        retry=config.retry,
         parallel=options.parallel_tool_calls is not False,
         stream=asked.stream or asked.lingers > 0,  # somebody may come to follow it
         # A provider that decodes under the format says so; others are checked when they are done.
         format_is_enforced=able.enforces_format(options),
         format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
-        tool_calls=server.config.tool_calls,
+        tool_calls=config.tool_calls,
         truncates=asked.truncates,
         context_budget=server.config.context_budget,
         guards=server.runs.guards,
@@ -119,7 +113,9 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
     session = asked.session or new_id("sess")
     warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
     answer = replace(asked.answer, model=served.name, warnings=warnings)
-    about = {**asked.about, **about_ids(ids), **job.about(turns, opened.turns, answer)}
+    about = job.about(turns, opened.turns, answer)
+    if ids or asked.about:
+        about = {**asked.about, **about_ids(ids), **about}
     lives: list[LiveRun] = []
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
         live = server.runs.new(
@@ -182,7 +178,7 @@ async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn,
 
 
 def _choice(asked: Asked, served: Served) -> ToolChoice:
-    return asked.choice if asked.choice != ToolChoice() else served.choice
+    return asked.choice if asked.choice != AUTO else served.choice
 
 
 def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:

@@ -107,8 +107,7 @@ class Relay(Driven):
         for at, leg in enumerate(self.legs):
             if at:
                 self.begin(leg)
-            assert leg.live.log is not None
-            writer.fold(self._sibling, leg.live.log.facts[1:])
+            writer.fold(self._sibling, leg.live.told)
 
     def begin(self, leg: Leg) -> None:
         self._writer.go_on(self._sibling, leg.live.run)

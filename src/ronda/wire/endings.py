@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ronda.core.events import ModelInterrupted, RunFinished
 from ronda.wire.showing import Showing
@@ -27,7 +27,10 @@ def extensions(
         if one.run.ended is not None and one.run.ended.limit is not None:
             more["limit"] = one.run.ended.limit
             break
-    if warnings := [*warnings, *[warning for one in choices for warning in one.warnings]]:
+    for one in choices:
+        if one.warnings:
+            warnings = [*warnings, *one.warnings]
+    if warnings:
         more["warnings"] = warnings
     return more
 
@@ -35,6 +38,9 @@ def extensions(
 # ---- in the words of Chat Completions, which Mistral's completions have too --------------------------------------------
 
 
+_REASONS: Final = {"limit": "stop", "failed": "error", "cancelled": "error", "interrupted": "error"}
+
+
 def finish_reason(end: RunFinished | None) -> str:
     reason = end.reason if end is not None else "failed"
-    return {"limit": "stop", "failed": "error", "cancelled": "error", "interrupted": "error"}.get(reason, reason)
+    return _REASONS.get(reason, reason)

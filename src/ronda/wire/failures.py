@@ -28,6 +28,7 @@ class Failure(Struct, frozen=True):
     details: object = None  # JSON of a dialect that says more of what is wrong than a message
 
 
+_FAILED: Final = frozenset({"failed", "cancelled", "interrupted"})
 INTERRUPTED: Final = "interrupted"  # the code of what the server's own end has ended
 RUN_IS_WAITING: Final = "run_is_waiting"
 FELL_BEHIND: Final = "fell_behind"
@@ -61,12 +62,12 @@ def why_unended(run: Run, error: BaseException | None) -> Failure | None:
 
 
 def failure_at(end: RunFinished, failure: ModelFailed | None) -> Failure | None:
+    if end.reason not in _FAILED:
+        return None
     if end.reason == "cancelled":
         return Failure(503, "server_error", "the run was cancelled: the server is stopping", code="cancelled")
     if end.reason == "interrupted":
         return Failure(503, "server_error", end.message or "the run was interrupted", code=INTERRUPTED)
-    if end.reason != "failed":
-        return None
     message = end.message or "the run failed"
     if end.code == "guardrail":
         return Failure(400, "invalid_request_error", message, code=end.code)

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.calls import HANDED_OVER
 from ronda.core.events import (
+    PREVIEWS,
     Answered,
     Asked,
     CallDelta,
@@ -117,9 +118,9 @@ Shown: TypeAlias = (
 )
 
 _ANSWERED: Final = frozenset({"stop", "length", "content_filter", "limit"})  # what the model said last is the answer
+_UNSEEN: Final = PREVIEWS | {ToolStarted}  # in an answer in one piece
 _NO_PIECES: Final = CallsGrew()
 _WITHDRAWN: Final = Withdrawn()
-_NONE: Final[frozenset[str]] = frozenset()
 
 
 class Showing:
@@ -130,10 +131,14 @@ class Showing:
     under the model's.
     """
 
-    __slots__ = (
-        "_announces", "_broken", "_calls", "_has_logprobs", "_id_prefix", "_ids", "_reasoning", "_refusal", "_refusal_is_text",
-        "_slept", "_start", "_whole_calls", "_without", "holds_text", "run", "text", "tools", "warnings",
-    )  # fmt: skip
+    # Where every turn begins, and of most nothing else is said.
+    warnings: Sequence[str] = ()
+    text = _reasoning = _refusal = 0  # characters of this turn that were shown
+    _start: ModelStarted | None = None
+    _calls: LiveCalls | None = None  # most turns make none
+    _has_logprobs = False
+    _broken: ModelInterrupted | None = None
+    _slept: frozenset[str] = frozenset()  # calls that were told of, and wait for people: they are not told of again
 
     def __init__(
         self,
@@ -145,7 +150,6 @@ class Showing:
         refusal_is_text: bool = False,
         id_prefix: str | None = None,
     ) -> None:
-        self.warnings: list[str] = []
         self.tools = OwnTools(choice)
         self._whole_calls = whole_calls
         self._refusal_is_text = refusal_is_text
@@ -162,23 +166,42 @@ class Showing:
         self.holds_text = run.plan.holds_text
         self._announces = run.plan.announces_calls
         self._without = without
-        self._broken: ModelInterrupted | None = None
-        self._begin(None)
+        self._gives_ids = self._id_prefix is not None and run.plan.has_callers and are_ours(run.start)
+        self._broken = None
+        self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
+        self._clear(None)
 
-    def _begin(self, start: ModelStarted | None) -> None:
+    def _begin(self, start: ModelStarted) -> TurnBegan:
+        broken, self._broken = self._broken, None
+        self.tools.begin_round(start.round)
+        self._clear(start)
+        return TurnBegan(start, broken)
+
+    def _clear(self, start: ModelStarted | None) -> None:
         self._start = start
-        self._calls: LiveCalls | None = None  # most turns make none
-        self.text = self._reasoning = self._refusal = 0  # characters of this turn that were shown
+        self._calls = None
+        self.text = self._reasoning = self._refusal = 0
         self._has_logprobs = False
-        self._ids: dict[str, str] = {}
-        self._slept: frozenset[str] = _NONE  # calls that were told of, and wait for people: they are not told of again
+        if self._ids:
+            self._ids = {}
+        if self._slept:
+            self._slept = frozenset()
+
+    def _close(self, event: ModelFinished) -> TurnClosed:
+        turn = event.turn
+        calls = turn.calls
+        self.tools.asked(calls)
+        if calls and self._gives_ids:
+            self._give_ids(calls)
+        pieces = self._live_calls().rest(turn) if calls and self._announces else ()
+        return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces)
 
     def given_id(self, id: str) -> str:
         """The id under which a call of this turn goes out."""
         return self._ids.get(id, id)
 
     def _give_id(self, id: str, place: int) -> None:
-        if self._id_prefix is not None and are_ours(self.run.start):
+        if self._gives_ids and self._id_prefix is not None:
             round = 0 if self._start is None else self._start.round
             self._ids[id] = self._id_prefix + own_id(self.run.id, round, place)
 
@@ -200,6 +223,20 @@ class Showing:
             calls = self._calls = LiveCalls(self.run.plan, self._start, self._without)
         return calls
 
+    def fold(self, batch: Sequence[Event]) -> list[Shown]:
+        """For an answer in one piece, which has no use for previews, and shows of tools their records alone."""
+        folded: list[Shown] = []
+        for event in batch:
+            if type(event) is ModelFinished:
+                folded.append(self._close(event))
+            elif type(event) is ToolFinished:
+                self.tools.record(event.result, event.details, event.files)
+            elif type(event) is ModelStarted:
+                folded.append(self._begin(event))
+            elif type(event) not in _UNSEEN and (shown := self.take(event)) is not None:
+                folded.append(shown)
+        return folded
+
     def take(self, event: Event | Failure) -> Shown | None:
         """What is to be shown of an event, if anything is. A failure: nothing more is written, although the run has no end."""
         match event:  # in the order of how often they come
@@ -212,17 +249,9 @@ class Showing:
                 pieces = () if self._whole_calls else self._live_calls().add(event)
                 return CallsGrew(pieces) if pieces else _NO_PIECES
             case ModelStarted():
-                broken, self._broken = self._broken, None
-                self.tools.begin_round(event.round)
-                self._begin(event)
-                return TurnBegan(event, broken)
-            case ModelFinished(turn=turn, at=at):
-                calls = turn.calls
-                self.tools.asked(calls)
-                if calls:
-                    self._give_ids(calls)
-                pieces = self._live_calls().rest(turn) if calls and self._announces else ()
-                return TurnClosed(turn, at, self._unseen(turn, event.logprobs), pieces)
+                return self._begin(event)
+            case ModelFinished():
+                return self._close(event)
             case ToolStarted(call_id=id, at=at):
                 return None if id in self._slept else ToolBegan(self.tools.calls[id], at)
             case ToolFinished(result=result, at=at):
@@ -256,7 +285,7 @@ class Showing:
             case Checked(problem=problem, stage=stage):
                 return _WITHDRAWN if problem is not None and stage in ("format", "output") else None
             case Warned(message=message):
-                self.warnings.append(message)
+                self.warnings = [*self.warnings, message]
                 return None
             case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed() | Recovered():
                 return None
@@ -275,6 +304,8 @@ class Showing:
         unseen: list[Delta] = []
         for part in turn.parts:
             match part:
+                case ToolCall():
+                    pass
                 case Text(text=text):
                     rest, self.text = _behind(text, self.text)
                     if not self.holds_text:
@@ -288,8 +319,6 @@ class Showing:
                         _add(unseen, RefusalDelta, rest)
                     elif not self.holds_text:
                         _add(unseen, TextDelta, rest)
-                case ToolCall():
-                    pass
                 case _:
                     assert_never(part)
         if logprobs != NULL and not self._has_logprobs:

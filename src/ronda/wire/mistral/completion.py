@@ -19,7 +19,6 @@ from typing import Any, Final, assert_never
 from msgspec import Raw
 
 from ronda.core.events import (
-    PREVIEWS,
     Event,
     LogprobsDelta,
     NativeDelta,
@@ -92,21 +91,21 @@ class _Choice:
             self.begin_message()
         return self.saying.text(ended.text) + self.saying.end()
 
-    def fold(self, event: Event) -> None:
+    def fold(self, batch: Sequence[Event]) -> None:
         """For the plain answer, which is made of whole turns and needs no bytes of them."""
-        shown = self.showing.take(event)
-        if type(shown) is TurnBegan:
-            self.begin_message()
-        elif type(shown) is TurnClosed:
-            for delta in shown.unseen:
-                self._add(delta)
-            if not self.showing.holds_text:
-                self.saying.end()
-        elif type(shown) is Ended:
-            self.last_text(shown)
-            if goes_on(self.run):
-                for result in answers_to_handoffs(self.run).values():
-                    self.showing.tools.record(result)
+        for shown in self.showing.fold(batch):
+            if type(shown) is TurnBegan:
+                self.begin_message()
+            elif type(shown) is TurnClosed:
+                for delta in shown.unseen:
+                    self._add(delta)
+                if not self.showing.holds_text:
+                    self.saying.end()
+            elif type(shown) is Ended:
+                self.last_text(shown)
+                if goes_on(self.run):
+                    for result in answers_to_handoffs(self.run).values():
+                        self.showing.tools.record(result)
 
     def _add(self, delta: Delta) -> None:
         match delta:
@@ -278,10 +277,7 @@ class CompletionAnswer:
     # ---- plain -------------------------------------------------------------------------------------------------------
 
     def fold(self, index: int, batch: Sequence[Event]) -> None:
-        choice = self._choices[index]
-        for event in batch:
-            if type(event) not in PREVIEWS:
-                choice.fold(event)
+        self._choices[index].fold(batch)
 
     def body(self) -> bytes:
         answer: dict[str, Any] = {

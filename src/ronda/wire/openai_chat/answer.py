@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, Self, assert_never
 from msgspec.structs import replace
 
 from ronda.core.events import (
-    PREVIEWS,
     Event,
     LogprobsDelta,
     NativeDelta,
@@ -106,25 +105,28 @@ class ChatAnswer:
             )
             head = self._head.replace(b"%", b"%%")
             self._going_on = [_GOING_ON % (head, place) for place in range(len(self._choices))]
-        showing, spoken = choice.showing, choice.text
+        showing, pieces, more = choice.showing, choice.text.pieces, self._going_on[index]
         out: list[bytes] = []
+        goes_on = choice.goes_on
         for event in batch:
-            if type(event) is TextDelta:
-                if (text := event.text) and not showing.holds_text:
-                    showing.text += len(text)
-                    if spoken.in_round and choice.has_begun:  # nearly all there is: the text goes on
-                        spoken.pieces.append(text)
-                        out.append(self._going_on[index] % encode(text))
-                    else:
-                        out.append(self._content(choice, b"content", spoken.add(text)))
-            elif (shown := showing.take(event)) is not None:
-                self._write(choice, shown, out)
+            if type(event) is not TextDelta:
+                if (shown := showing.take(event)) is not None:
+                    self._write(choice, shown, out)
+                    goes_on = choice.goes_on
+            elif goes_on and (text := event.text):  # nearly all there is
+                showing.text += len(text)
+                pieces.append(text)
+                out.append(more % encode(text))
+            elif event.text and not showing.holds_text:
+                showing.text += len(event.text)
+                out.append(self._content(choice, b"content", choice.text.add(event.text, choice.round)))
+                goes_on = True
         return b"".join(out)
 
     def _write(self, choice: Choice, shown: Shown, out: list[bytes]) -> None:
         match shown:
             case ReasoningDelta(text=text):
-                out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text)))
+                out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text, choice.round)))
             case CallsGrew(pieces=pieces):
                 out += [self._piece(choice, piece) for piece in pieces]
             case TurnClosed():
@@ -137,13 +139,13 @@ class ChatAnswer:
                 if broken is not None:
                     mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
-                choice.begin_round()
+                choice.round += 1
             case Ended():
                 self._end(choice, shown, out)
             case TextDelta(text=text):
-                out.append(self._content(choice, b"content", choice.text.add(text)))
+                out.append(self._content(choice, b"content", choice.text.add(text, choice.round)))
             case RefusalDelta(text=text):
-                out.append(self._content(choice, b"refusal", choice.refusal.add(text)))
+                out.append(self._content(choice, b"refusal", choice.refusal.add(text, choice.round)))
             case LogprobsDelta(logprobs=logprobs):
                 choice.logprobs.append(logprobs)
                 out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
@@ -207,8 +209,8 @@ class ChatAnswer:
 
     def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
         if ended.text:
-            choice.text.begin_round()
-            out.append(self._content(choice, b"content", choice.text.add(ended.text)))
+            choice.round += 1
+            out.append(self._content(choice, b"content", choice.text.add(ended.text, choice.round)))
         if ended.late:
             extras = _extras(choice.run.turns[-1])
             for place, call in enumerate(ended.late):
@@ -225,7 +227,7 @@ class ChatAnswer:
         more = b"," + encode(words)[1:-1] if words else b""
         delta = _NO_TEXT if choice.has_begun else b'{"role":"assistant","content":""}'
         # Of calls and refusals the content is null, and stays so when it is added up.
-        if choice.run.open_calls or choice.refusal.in_round:
+        if choice.run.open_calls or choice.refusal.round == choice.round:
             delta = b"{}"
         out.append(self._chunk(choice.index, delta, encode(finish_reason(choice.run.ended)), more=more))
         if error is not None and self._options.for_mistral:
@@ -239,11 +241,8 @@ class ChatAnswer:
     # ---- plain -------------------------------------------------------------------------------------------------------
 
     def fold(self, index: int, batch: Sequence[Event]) -> None:
-        """Take events for the plain answer, which has no use for previews."""
-        choice = self._choices[index]
-        for event in batch:
-            if type(event) not in PREVIEWS:
-                choice.fold(event)
+        """Take events for the plain answer."""
+        self._choices[index].fold(batch)
 
     def body(self) -> bytes:
         answer: dict[str, Any] = {

@@ -5,6 +5,7 @@ Knows nothing of bytes: a stream and a plain answer are both made of this.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from msgspec import Raw
@@ -19,23 +20,18 @@ _PARAGRAPH: Final = "\n\n"
 class Stretch:
     """Text that comes in rounds, each cut into pieces; an empty line stands between two rounds."""
 
-    __slots__ = ("_is_later", "in_round", "pieces")
+    __slots__ = ("pieces", "round")
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        self._is_later = False  # the next piece begins a round, and others came before it
-        self.in_round = False  # this round has said something
+        self.round = -1  # of the last piece
 
-    def begin_round(self) -> None:
-        self._is_later = bool(self.pieces)
-        self.in_round = False
-
-    def add(self, text: str) -> str:
+    def add(self, text: str, round: int) -> str:
         """Take a piece; what is to be shown of it, paragraph break included."""
-        if self._is_later:
-            self._is_later = False
-            text = _PARAGRAPH + text
-        self.in_round = True
+        if self.round != round:
+            self.round = round
+            if self.pieces:
+                text = _PARAGRAPH + text
         self.pieces.append(text)
         return text
 
@@ -45,43 +41,44 @@ class Stretch:
 
 
 class Choice:
-    __slots__ = ("has_begun", "index", "logprobs", "reasoning", "refusal", "run", "showing", "text")
+    __slots__ = ("has_begun", "index", "logprobs", "reasoning", "refusal", "round", "run", "showing", "text")
 
     def __init__(self, index: int, run: Run, *, whole_calls: bool) -> None:
         self.index = index
         self.run = run
         self.showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix="call_")
+        self.round = 0  # counted here: the loop's own words are a round, too
         self.text = Stretch()
         self.reasoning = Stretch()
         self.refusal = Stretch()
         self.logprobs: list[Raw] = []
         self.has_begun = False  # a stream has shown something of it
 
-    def begin_round(self) -> None:
-        self.text.begin_round()
-        self.reasoning.begin_round()
-        self.refusal.begin_round()
+    @property
+    def goes_on(self) -> bool:
+        """More text would be more of the same."""
+        return self.text.round == self.round and self.has_begun and not self.showing.holds_text
 
-    def fold(self, event: Event) -> None:
+    def fold(self, batch: Sequence[Event]) -> None:
         """For the plain answer, which is made of whole turns and needs no bytes of them."""
-        shown = self.showing.take(event)
-        if type(shown) is TurnBegan:
-            self.begin_round()
-        elif type(shown) is TurnClosed:
-            for delta in shown.unseen:
-                self._add(delta)
-        elif type(shown) is Ended and shown.text:
-            self.text.begin_round()
-            self.text.add(shown.text)
+        for shown in self.showing.fold(batch):
+            if type(shown) is TurnClosed:
+                for delta in shown.unseen:
+                    self._add(delta)
+            elif type(shown) is TurnBegan:
+                self.round += 1
+            elif type(shown) is Ended and shown.text:
+                self.round += 1
+                self.text.add(shown.text, self.round)
 
     def _add(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
-                self.text.add(text)
+                self.text.add(text, self.round)
             case ReasoningDelta(text=text):
-                self.reasoning.add(text)
+                self.reasoning.add(text, self.round)
             case RefusalDelta(text=text):
-                self.refusal.add(text)
+                self.refusal.add(text, self.round)
             case LogprobsDelta(logprobs=logprobs):
                 self.logprobs.append(logprobs)
             case _:
