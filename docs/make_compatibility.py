@@ -10,11 +10,11 @@ from ronda.server.responses import stored, websocket
 from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
 from ronda.wire.mistral import agents, conversations, entries
-from ronda.wire.mistral import server as mistral
-from ronda.wire.openai_chat import server as chat
+from ronda.wire.mistral import server_request as mistral
+from ronda.wire.openai_chat import server_request as chat
 from ronda.wire.openai_responses import compaction
 from ronda.wire.openai_responses import input as items
-from ronda.wire.openai_responses import server as responses
+from ronda.wire.openai_responses import server_request as responses
 from ronda.wire.openai_responses import tools as response_tools
 
 PAGE = Path(__file__).parent / "compatibility.md"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 from tests.weather import WEATHER, program
 
 import ronda
@@ -43,7 +43,7 @@ def test_the_example_runs_with_a_model_of_that_name(tmp_path: Path) -> None:
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 from tests.weather import WEATHER, program
 
 from ronda import ChatCompletionRequest, Runner, ToolChoice, tool
@@ -230,7 +230,7 @@ def test_a_stream_that_nobody_reads_ends_the_run_too() -> None:
     stream = ask(Runner(model), stream=True)
     del stream
 
-    assert model.over.wait(PATIENCE)
+    assert model.over.wait(TIMEOUT)
 
 
 async def test_it_works_inside_a_running_loop() -> None:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 SCRIPT = Path(__file__).parents[1] / "setup" / "system-packages"
 BOTH = "python3-venv libgomp1"
@@ -57,7 +57,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
         installed = self._installed.read_text().splitlines() if self._installed.exists() else []

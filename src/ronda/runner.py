@@ -34,9 +34,9 @@ from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
 from ronda.server.chat import chat_completions
 from ronda.server.config import ServerConfig
-from ronda.server.exchange import Incoming
+from ronda.server.incoming import Incoming
 from ronda.tools.function import as_tool
-from ronda.wire.openai_chat.requests import write_choice
+from ronda.wire.openai_chat.client_request import write_choice
 from ronda.wire.sse import SseReader
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Runner:
 
 
 def _write(request: ChatCompletionRequest) -> bytes:
-    said: dict[str, Any] = {**request.extra}
+    fields: dict[str, Any] = {**request.extra}
     for name in ChatCompletionRequest.__dataclass_fields__:
         value = getattr(request, name)
         if name == "extra" or value is None:
@@ -245,9 +245,9 @@ def _write(request: ChatCompletionRequest) -> bytes:
             value = [_schema(text, at) for at, text in enumerate(value)]
         elif isinstance(value, ToolChoice):
             value = write_choice(value)
-        said[_RENAMED.get(name, name)] = value
+        fields[_RENAMED.get(name, name)] = value
     try:
-        return msgspec.json.encode(said)
+        return msgspec.json.encode(fields)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadRequest(f"the request cannot be said in JSON: {error}") from error
 
@@ -300,10 +300,10 @@ async def _collect(server: Server, body: bytes) -> bytes:
     call = _Call(body)
     pieces: list[bytes] = []
     await call.answer(server, pieces.append)
-    said = b"".join(pieces)
+    text = b"".join(pieces)
     if call.status != 200:
-        raise RunEnded(_read_failed(said).error.message)
-    return said
+        raise RunEnded(_read_failed(text).error.message)
+    return text
 
 
 class ChatCompletionStream:
@@ -313,12 +313,12 @@ class ChatCompletionStream:
     """
 
     def __init__(self, server: Server, body: bytes) -> None:
-        self._said: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
         self._calls: list[tuple[asyncio.AbstractEventLoop, _Call]] = []  # one, once it has begun
         self._frames = SseReader()
         self._chunks: deque[ChatCompletionChunk] = deque()
         context = contextvars.copy_context()
-        said, calls = self._said, self._calls  # the thread must not hold on to `self`: nobody could let go of it
+        said, calls = self._queue, self._calls  # the thread must not hold on to `self`: nobody could let go of it
 
         async def answer() -> None:
             call = _Call(body)
@@ -353,12 +353,12 @@ class ChatCompletionStream:
         return chunk
 
     def _take(self) -> None:
-        data = self._said.get()
+        data = self._queue.get()
         if data is None:
-            self._said.put(None)  # for whoever asks again
+            self._queue.put(None)  # for whoever asks again
             raise StopIteration
         if isinstance(data, BaseException):
-            self._said.put(None)
+            self._queue.put(None)
             raise data
         for frame in self._frames.feed(data):
             if frame.data not in (b"", b"[DONE]"):
@@ -367,10 +367,10 @@ class ChatCompletionStream:
     def close(self) -> None:
         self._leave()
         self._thread.join()
-        while not self._said.empty():
-            self._said.get()
+        while not self._queue.empty():
+            self._queue.get()
         self._chunks.clear()
-        self._said.put(None)
+        self._queue.put(None)
 
     def _leave(self) -> None:
         for loop, call in self._calls:

@@ -14,7 +14,7 @@ from typing import Any
 
 import openai
 from tests.cli.commands import startup
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 TOOLS = '''
 import asyncio
@@ -70,13 +70,13 @@ class Served:
         assert banner, self.startup
         self.banner = banner[0]
         self.url = self.banner.split(" on ")[1].split()[0]
-        self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="test", max_retries=0, timeout=PATIENCE)
+        self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="test", max_retries=0, timeout=TIMEOUT)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Ask it to end; its exit code and what it said since it was up."""
         self.client.close()
         self.process.send_signal(how)
-        _, err = self.process.communicate(timeout=PATIENCE)
+        _, err = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, err
 
 
@@ -112,7 +112,7 @@ class Started:
             if served is not None:
                 served.client.close()
             process.kill()
-            process.communicate(timeout=PATIENCE)
+            process.communicate(timeout=TIMEOUT)
 
     def fails(self, *arguments: str) -> tuple[int, str]:
         """What a server that cannot start says. One that starts all the same is ended."""
@@ -127,7 +127,7 @@ class Started:
         said = "".join(startup(process))  # an error, or that it serves
         if "http://" in said:
             process.kill()
-        _, rest = process.communicate(timeout=PATIENCE)
+        _, rest = process.communicate(timeout=TIMEOUT)
         return process.returncode, said + rest
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import script, shown
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda.cli.approve import TerminalApproval
 from ronda.core.events import Asked
@@ -102,7 +102,7 @@ def test_at_a_real_terminal(tmp_path: Path) -> None:
     ) as process:
         os.close(theirs)
         os.write(ours, b"y\n")
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
         os.close(ours)
     assert (process.returncode, out) == (0, b"done\n")
     assert "[send_mail → sent to ada]" in err.decode()

@@ -11,7 +11,7 @@ import openai
 import pytest
 from tests.cli.commands import shown
 from tests.cli.serving import Started
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 
 def made(capsys: pytest.CaptureFixture[str], folder: Path, owner: str = "ann") -> str:
@@ -111,7 +111,7 @@ def test_whoever_insists_is_reminded(start: Started) -> None:
 
 
 def ask_until_refused(client: openai.OpenAI) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while time.monotonic() < until:
         client.models.list()
 
@@ -127,8 +127,8 @@ def test_with_a_key_a_server_listens_everywhere_and_answers_nobody_without_one(
         url = served.url.replace("0.0.0.0", "127.0.0.1") + "/v1"
         assert "Authorization: Bearer KEY" in served.startup[-1]
         with (
-            openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=PATIENCE) as client,
-            openai.OpenAI(base_url=url, api_key="sk-other", max_retries=0, timeout=PATIENCE) as other,
+            openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=TIMEOUT) as client,
+            openai.OpenAI(base_url=url, api_key="sk-other", max_retries=0, timeout=TIMEOUT) as other,
         ):
             with pytest.raises(openai.AuthenticationError):
                 other.models.list()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.cli.commands import script, shown
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
@@ -225,7 +225,7 @@ def test_a_prompt_that_is_not_utf_8_is_a_clear_error(tmp_path: Path) -> None:
         [sys.executable, "-m", "ronda", "run", "--model", script(tmp_path)],
         input=b"caf\xe9",
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env={**os.environ, "PYTHONUTF8": "1"},
         check=False,
     )
@@ -250,12 +250,12 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path, flags: list[str
         assert process.stderr is not None
         assert process.stdout.readline() == b"line\n"
         process.stdout.close()
-        assert (process.stderr.read(), process.wait(PATIENCE)) == (b"", 141)
+        assert (process.stderr.read(), process.wait(TIMEOUT)) == (b"", 141)
 
 
 def test_what_the_terminal_cannot_show_is_written_as_an_escape(tmp_path: Path) -> None:
     with started("run", "hi", "--model", script(tmp_path, "São"), PYTHONIOENCODING="ascii") as process:
-        assert process.communicate(timeout=PATIENCE) == (b"S\\xe3o\n", b"")
+        assert process.communicate(timeout=TIMEOUT) == (b"S\\xe3o\n", b"")
         assert process.returncode == 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.cli.commands import script, shown
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 import ronda
 from ronda.cli.main import parse
@@ -52,7 +52,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_installed_command_is_the_same() -> None:
     command = Path(sys.executable).parent / "ronda"
     for start in ([str(command)], [sys.executable, "-m", "ronda"]):
-        done = subprocess.run([*start, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run([*start, "--version"], capture_output=True, text=True, timeout=TIMEOUT, check=True)
         assert done.stdout == f"ronda {ronda.__version__}\n"
 
 
@@ -281,7 +281,7 @@ def test_what_tools_print_goes_to_standard_error(tmp_path: Path, stream: list[st
     model = script(tmp_path, {"calls": [{"name": name} for name in names]}, "The answer.")
 
     command = [sys.executable, "-m", "ronda", "run", "hi", *stream, "--model", model, "--tools", str(tools)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     assert (done.returncode, done.stdout) == (0, "The answer.\n")
     for text in ("loaded", "plain", "without an end", "awaited", "a thread", "a program", "the file descriptor"):

@@ -19,7 +19,7 @@ import anthropic
 import openai
 import pytest
 from tests.cli.serving import TOOLS, USER, Served, Started, turn
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda.cli.process import CANCEL_SECONDS, CONNECTION_SECONDS
 from ronda.cli.serve import http_settings
@@ -125,11 +125,11 @@ async def stubborn():
 async def main():
     kept = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
-    await end_all(3, patience=0)
+    await end_all(3, timeout=0)
 
 asyncio.run(main())
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT)
 
     assert ended.stderr == "ronda: ended without 1 calls that did not end when they were cancelled\n"
     assert ended.returncode == 3
@@ -172,10 +172,10 @@ def test_a_signal_in_the_middle_of_a_stream_ends_the_stream_and_says_so_in_the_j
 
         reader = threading.Thread(target=read)
         reader.start()
-        assert began.wait(PATIENCE)
+        assert began.wait(TIMEOUT)
         served.process.send_signal(how)
-        reader.join(PATIENCE)
-        _, err = served.process.communicate(timeout=PATIENCE)
+        reader.join(TIMEOUT)
+        _, err = served.process.communicate(timeout=TIMEOUT)
 
     with sqlite3.connect(start.state / "ronda" / "journal.db") as database:
         kept = " ".join(str(row) for table in _tables(database) for row in database.execute(f"select * from {table}"))
@@ -227,7 +227,7 @@ def test_it_says_how_to_ask_a_first_question(start: Started, host: str) -> None:
     start.script.write_text(json.dumps(["Hello to you."]))
     with start.serving(*start.model, "--host", host, "--insecure") as served:
         command = served.startup[-1]
-        asked = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        asked = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=TIMEOUT, check=True)
 
     assert json.loads(asked.stdout)["choices"][0]["message"]["content"] == "Hello to you."
     assert len(served.startup) == (4 if host == "127.0.0.1" else 5)
@@ -236,7 +236,7 @@ def test_it_says_how_to_ask_a_first_question(start: Started, host: str) -> None:
 def said_to(served: Served, *sent: bytes) -> bytes:
     """All that the server says to these bytes, until it hangs up."""
     host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
         said = b""
         try:
             for data in sent:
@@ -271,13 +271,13 @@ def test_a_server_without_file_descriptors_says_so_once(start: Started) -> None:
         open_now = len(os.listdir(f"/proc/{served.process.pid}/fd"))
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (open_now + 10, open_now + 10))
         host, port = served.url.removeprefix("http://").split(":")
-        connections = [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(30)]
+        connections = [socket.create_connection((host, int(port)), timeout=TIMEOUT) for _ in range(30)]
         assert served.process.stderr is not None
         line = served.process.stderr.readline()
         for connection in connections:
             connection.close()
         get = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not (fine := said_to(served, get)) and time.monotonic() < end:
             pass  # until the server has seen that the others have left
         code, err = served.end()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.commands import startup
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def test_ctrl_c_ends_it_without_a_complaint_of_make(make: list[str]) -> None:
     with started(*make, "PORT=0") as process:
         up = startup(process)
         os.killpg(process.pid, signal.SIGINT)  # what a terminal does
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
 
     assert up[0].startswith("ronda ")
     assert "Error" not in out + err
@@ -57,7 +57,7 @@ def test_a_port_in_use_is_told_in_the_words_of_make(make: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = started(*make, f"PORT={port}")
-        _, err = process.communicate(timeout=PATIENCE)
+        _, err = process.communicate(timeout=TIMEOUT)
 
     assert process.returncode == 2
     assert f"choose another port with 'make serve PORT={port + 1}'" in err.splitlines()[0]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 SENTENCE = (
     "the local engine needs the system library libgomp.so.1, which is missing here; 'sudo apt-get install libgomp1' "
@@ -50,7 +50,7 @@ def test_a_missing_library_is_one_sentence_with_the_way_out(environ: dict[str, s
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
     said = done.stdout + done.stderr

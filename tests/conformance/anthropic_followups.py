@@ -30,7 +30,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.transcript import settle
 from ronda.wire.anthropic import OLD_VERSION
-from ronda.wire.anthropic.client import Body
+from ronda.wire.anthropic.client_request import Body
 
 # Members of an answer that clients do not know of, and leave out.
 LEFT_OUT = {"caller", "citations"}

@@ -34,7 +34,7 @@ from ronda.core.parts import (
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.wire.anthropic import API, OLD_VERSION
-from ronda.wire.anthropic.client import write_request
+from ronda.wire.anthropic.client_request import write_request
 
 OPTIONS = {
     "model",

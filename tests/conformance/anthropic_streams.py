@@ -22,7 +22,7 @@ from tests.conformance.streams import count, guarded
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.anthropic.client import Reader, read_plain
+from ronda.wire.anthropic.client_request import Reader, read_plain
 
 LARGEST = 5 * 1024  # of streams up to this size every byte is tried: the work grows with the square of it
 RANDOM_CUTS = 5

@@ -12,7 +12,7 @@ from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished
 from ronda.core.parts import user
-from ronda.wire.gemini.answer import Naming, Reader, read_plain
+from ronda.wire.gemini.client_answer import Naming, Reader, read_plain
 from ronda.wire.gemini.contents import Contents
 from ronda.wire.gemini.tools import Tools
 

@@ -26,7 +26,7 @@ from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.transcript import settle
-from ronda.wire.gemini.client import Body
+from ronda.wire.gemini.client_request import Body
 
 
 class FollowUp(Struct):

@@ -11,7 +11,7 @@ from tests.conformance.recordings import Exchange, Json
 from tests.conformance.report import Excepted, PartResult, Tally, absent, same
 
 from ronda.schema.lower import GEMINI, lower
-from ronda.wire.gemini.client import write_request
+from ronda.wire.gemini.client_request import write_request
 
 
 def run(data: Path) -> PartResult:

@@ -21,7 +21,7 @@ from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.gemini.answer import Naming, Reader
+from ronda.wire.gemini.client_answer import Naming, Reader
 
 EVERY_BYTE = 2500  # of streams up to this size every byte is a place to cut; of others some
 SOME = 100

@@ -20,8 +20,8 @@ from ronda.core.parts import AssistantTurn, ToolTurn, user
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.transcript import settle
-from ronda.wire.mistral.answer import Naming, Reader, read_plain
-from ronda.wire.mistral.client import Body
+from ronda.wire.mistral.client_answer import Naming, Reader, read_plain
+from ronda.wire.mistral.client_request import Body
 from ronda.wire.mistral.messages import Messages
 from ronda.wire.mistral.tools import Tools
 

@@ -17,8 +17,8 @@ from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.core.events import ModelFinished
 from ronda.errors import UpstreamBroken
-from ronda.wire.openai_chat.client import Reader, read_choices
-from ronda.wire.openai_chat.requests import write_turn
+from ronda.wire.openai_chat.client_answer import Reader, read_choices
+from ronda.wire.openai_chat.client_request import write_turn
 
 # Said again in our own words, or never sent back: not an upstream's own.
 ORDINARY = {"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio"}

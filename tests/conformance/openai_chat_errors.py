@@ -10,7 +10,7 @@ from tests.conformance.report import PartResult, Tally, absent, same
 
 from ronda.errors import UpstreamError
 from ronda.wire.errors import error_of
-from ronda.wire.openai_chat.client import Reader, read_plain
+from ronda.wire.openai_chat.client_answer import Reader, read_plain
 
 
 def run(data: Path) -> PartResult:

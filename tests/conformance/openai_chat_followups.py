@@ -29,7 +29,7 @@ from ronda.core.parts import AssistantTurn, ToolResult, ToolTurn, Turn
 from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.core.transcript import settle
-from ronda.wire.openai_chat.requests import Body
+from ronda.wire.openai_chat.client_request import Body
 
 
 class FollowUp(Struct):

@@ -20,7 +20,7 @@ from tests.conformance.streams import Found, check_streams
 from ronda.core.events import ModelFinished, Preview
 from ronda.core.parts import AssistantTurn
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.openai_chat.client import Reader
+from ronda.wire.openai_chat.client_answer import Reader
 
 SMALLEST = 40  # of these every byte is tried …
 EVERY = 10  # … and of every tenth of the rest

@@ -32,7 +32,7 @@ from ronda.prompty.connections import register_connection
 from ronda.prompty.load import loads
 from ronda.prompty.messages import messages_of
 from ronda.prompty.rich import Message
-from ronda.wire.openai_chat.client import read_plain
+from ronda.wire.openai_chat.client_answer import read_plain
 
 _numbers = itertools.count()
 _BAD_JSON = "Error: Invalid JSON in tool arguments"

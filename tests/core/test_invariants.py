@@ -49,10 +49,10 @@ from ronda.core.run import Run, rebuild
 from ronda.core.transcript import repair
 from ronda.drive import Show, ToolContext, ToolOutput, drive
 from ronda.providers.script import Call, Line, ScriptedModel
-from ronda.wire.openai_chat.answer import ChatAnswer
-from ronda.wire.openai_chat.client import Reader, read_plain
-from ronda.wire.openai_chat.requests import write_request
-from ronda.wire.openai_chat.server import read_request
+from ronda.wire.openai_chat.client_answer import Reader, read_plain
+from ronda.wire.openai_chat.client_request import write_request
+from ronda.wire.openai_chat.server_answer import ChatAnswer
+from ronda.wire.openai_chat.server_request import read_request
 
 NAMES = ("once", "again", "boom", "theirs", "nobody")
 

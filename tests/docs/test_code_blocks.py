@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -59,6 +59,6 @@ def test_the_block_runs(code: str, server: str) -> None:
     code = re.sub(r"openai-chat:gpt-[\w.-]+", "openai-chat:default", code).replace("http://127.0.0.1:1234", server)
     environ = {**os.environ, "OPENAI_BASE_URL": f"{server}/v1", "OPENAI_API_KEY": "any"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=PATIENCE, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=TIMEOUT, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,7 +6,7 @@ import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda.core.events import Event, ModelStarted, TextDelta, Warned
 from ronda.host.kept import KeptLog

@@ -25,8 +25,8 @@ import pytest
 import uvicorn
 from pytest_asyncio import is_async_test
 from starlette.types import Receive, Scope, Send
-from tests.patience import PATIENCE as PATIENCE
-from tests.patience import soon as soon
+from tests.timeouts import TIMEOUT as TIMEOUT
+from tests.timeouts import soon as soon
 
 from ronda.agent.safeguards import AnyCompaction, AnyGuardrails
 from ronda.core.events import Event, RunFinished
@@ -307,7 +307,7 @@ class Door:
 
     def client(self, key: str) -> openai.AsyncOpenAI:
         if key not in self._clients:
-            self._clients[key] = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=PATIENCE)
+            self._clients[key] = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=TIMEOUT)
         return self._clients[key]
 
     @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from openai import OpenAI
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda.providers.local.files import default_path
 
@@ -28,7 +28,7 @@ class LocalServer:
         assert self.process.stderr is not None
         found = next(address for line in self.process.stderr if (address := re.search(r"http://\S+", line)))
         self.url = found.group()
-        self.client = OpenAI(base_url=f"{self.url}/v1", api_key="any", max_retries=0, timeout=PATIENCE)
+        self.client = OpenAI(base_url=f"{self.url}/v1", api_key="any", max_retries=0, timeout=TIMEOUT)
 
     @property
     def engine(self) -> int:
@@ -57,7 +57,7 @@ class LocalServer:
 
 def ends(pid: int) -> bool:
     """Whether this process ends, now or soon."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while Path(f"/proc/{pid}").exists():
         if time.monotonic() > end:
             return False

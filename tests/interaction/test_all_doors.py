@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import anthropic
 import pytest
 from mistralai.client import Mistral
-from tests.interaction.doors import PATIENCE, Door, Json, soon
+from tests.interaction.doors import TIMEOUT, Door, Json, soon
 
 from ronda import Agent, Runner, invoke_agent_async, stream_agent, tool
 from ronda.providers.script import Call
@@ -65,7 +65,7 @@ async def responses(door: Door, stream: bool) -> str:
 async def messages(door: Door, stream: bool) -> str:
     url = door.url.removesuffix("/v1")
     question: Any = [{"role": "user", "content": "go"}]
-    async with anthropic.AsyncAnthropic(base_url=url, api_key="test", max_retries=0, timeout=PATIENCE) as client:
+    async with anthropic.AsyncAnthropic(base_url=url, api_key="test", max_retries=0, timeout=TIMEOUT) as client:
         if not stream:
             made = await client.messages.create(model="default", max_tokens=99, messages=question)
             return "".join([block.text for block in made.content if block.type == "text"])

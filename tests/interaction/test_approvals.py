@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda import (
     Agent,

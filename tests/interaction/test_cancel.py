@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import (
-    PATIENCE,
+    TIMEOUT,
     Door,
     Exchange,
     Remembering,
@@ -91,7 +91,7 @@ def test_a_token_cancelled_in_another_thread_stops_a_tool() -> None:
     endless, cancel = Endless(), Cancel()
 
     def stop() -> None:
-        assert endless.began_here.wait(PATIENCE)
+        assert endless.began_here.wait(TIMEOUT)
         cancel.cancel()
 
     thread = threading.Thread(target=stop)
@@ -100,7 +100,7 @@ def test_a_token_cancelled_in_another_thread_stops_a_tool() -> None:
         invoke_agent(
             Agent(model=ScriptedModel(calls(Call("wait", {}, "w"))), tools=[endless.tool]), "go", cancel=cancel
         )
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
 
     assert endless.running == 0
     assert ended.value.messages == [
@@ -117,11 +117,11 @@ def test_a_plain_function_that_hangs_does_not_hold_up_a_cancelled_run() -> None:
     def hang() -> str:
         """Hang."""
         began.set()
-        go_on.wait(PATIENCE)
+        go_on.wait(TIMEOUT)
         return "late"
 
     def stop() -> None:
-        assert began.wait(PATIENCE)
+        assert began.wait(TIMEOUT)
         cancel.cancel()
 
     thread = threading.Thread(target=stop)
@@ -132,7 +132,7 @@ def test_a_plain_function_that_hangs_does_not_hold_up_a_cancelled_run() -> None:
         assert not go_on.is_set()
     finally:
         go_on.set()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
     assert ended.value.messages[-1] == ToolTurn((ToolResult("h", STOPPED, failed=True),))
 

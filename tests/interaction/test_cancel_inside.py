@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda import Agent, Cancel, Guardrails, Retry, invoke_agent_async
 from ronda.core.events import Event, ModelRetried, RunFinished, RunStarted

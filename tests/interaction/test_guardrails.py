@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.patience import soon
 from tests.pipeline.files import scripted
+from tests.timeouts import soon
 
 from ronda import Agent, GuardrailResult, Guardrails, Steering, invoke_agent, invoke_agent_async, stream_agent
 from ronda.core.events import Checked, Event, ModelFinished, ModelStarted, RunFinished, TextDelta, ToolStarted

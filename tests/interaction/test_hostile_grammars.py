@@ -10,8 +10,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from tests.interaction.local_server import NEEDS_THE_MODEL, LocalServer, ends
-from tests.patience import PATIENCE
 from tests.providers.local.hostile import ENDLESS, HOSTILE
+from tests.timeouts import TIMEOUT
 
 pytestmark = NEEDS_THE_MODEL
 
@@ -26,7 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
 
 
 def post(served: LocalServer, path: str, body: Any) -> httpx.Response:
-    return httpx.post(f"{served.url}{path}", json=body, timeout=PATIENCE)
+    return httpx.post(f"{served.url}{path}", json=body, timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -86,6 +86,6 @@ def test_it_ends_when_it_is_told_to_whatever_was_asked(tmp_path_factory: pytest.
         for body, _, _ in HOSTILE.values():
             pool.submit(post, served, "/v1/chat/completions", HI | body)
         served.process.terminate()
-        assert served.process.wait(PATIENCE) == 0
+        assert served.process.wait(TIMEOUT) == 0
     assert ends(engine)
     served.close()

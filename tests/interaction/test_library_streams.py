@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.interaction.doors import PATIENCE, soon
+from tests.interaction.doors import TIMEOUT, soon
 
 from ronda import Agent, invoke_agent, invoke_agent_async, stream_agent, tool
 from ronda.core.events import ModelFinished, TextDelta
@@ -85,7 +85,7 @@ def test_a_reader_in_another_thread_that_stalls_holds_its_model_back() -> None:
     stream = invoke_agent(Agent(model), "go", stream=True)
     read = len(next(stream))
 
-    assert model.held.wait(PATIENCE)
+    assert model.held.wait(TIMEOUT)
     assert model.written < MOST
 
     assert read + sum([len(piece) for piece in stream]) == PIECE * PIECES
@@ -131,7 +131,7 @@ def test_a_stream_that_is_forgotten_ends_its_run() -> None:
         break
     gc.collect()
 
-    assert model.ended.wait(PATIENCE)
+    assert model.ended.wait(TIMEOUT)
 
 
 async def test_a_stream_that_is_forgotten_ends_its_run_in_a_loop_too() -> None:

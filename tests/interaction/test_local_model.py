@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 from tests.conformance_local.schemas import TOOLS, declared
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda.providers.local.files import default_path
 from ronda.schema.validate import Validator
@@ -31,7 +31,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder, env={**os.environ}) as process:
         assert process.stderr is not None
         found = next(address for line in process.stderr if (address := re.search(r"http://\S+", line)))
-        yield OpenAI(base_url=f"{found.group()}/v1", api_key="any", max_retries=0, timeout=PATIENCE)
+        yield OpenAI(base_url=f"{found.group()}/v1", api_key="any", max_retries=0, timeout=TIMEOUT)
         process.terminate()
         process.stderr.read()
 

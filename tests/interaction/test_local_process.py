@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.interaction.local_server import NEEDS_THE_MODEL, LocalServer, ends
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 pytestmark = NEEDS_THE_MODEL
 
@@ -65,5 +65,5 @@ def test_a_server_that_is_ended_in_the_middle_of_an_answer_ends_its_engine(
 
         served.process.send_signal(how)
 
-        assert served.process.wait(PATIENCE) == (130 if how is signal.SIGINT else 0)
+        assert served.process.wait(TIMEOUT) == (130 if how is signal.SIGINT else 0)
     assert ends(engine)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Said, soon
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda import Agent, invoke_agent, invoke_agent_async, stream_agent, tool
 from ronda.core.events import ToolFinished, ToolStarted
@@ -91,7 +91,7 @@ async def test_two_tools_wait_for_each_other_over_http(door: Door, stream: bool)
 def test_two_plain_functions_wait_for_each_other_in_threads() -> None:
     import threading
 
-    barrier = threading.Barrier(2, timeout=PATIENCE)
+    barrier = threading.Barrier(2, timeout=TIMEOUT)
 
     @tool
     def left() -> str:

@@ -45,7 +45,7 @@ from ronda.errors import BadRequest, LimitExceeded
 from ronda.journal.memory import MemoryJournal
 from ronda.prompty import Prompty
 from ronda.testing import Call, ScriptedModel, calls, says
-from ronda.wire.openai_chat.client import read_plain
+from ronda.wire.openai_chat.client_answer import read_plain
 
 
 @tool

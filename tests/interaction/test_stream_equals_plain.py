@@ -20,7 +20,7 @@ from ronda.core.plan import AUTO, NONE, Options, Plan, ResponseFormat, ToolChoic
 from ronda.core.run import Run
 from ronda.drive import Tool, drive
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
-from ronda.wire.openai_chat.answer import ChatAnswer, ChatOptions
+from ronda.wire.openai_chat.server_answer import ChatAnswer, ChatOptions
 
 
 @tool

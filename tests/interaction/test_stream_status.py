@@ -12,7 +12,7 @@ import pytest
 from mistralai.client import Mistral
 from mistralai.client.errors import MistralError
 from tests.interaction.doors import (
-    PATIENCE,
+    TIMEOUT,
     Act,
     Door,
     Exchange,
@@ -129,7 +129,7 @@ async def responses_accumulated(served: Served, stream: bool) -> Any:
 
 async def messages(served: Served, stream: bool) -> Any:
     url = served.url.removesuffix("/v1")
-    async with anthropic.AsyncAnthropic(api_key="k", base_url=url, max_retries=0, timeout=PATIENCE) as client:
+    async with anthropic.AsyncAnthropic(api_key="k", base_url=url, max_retries=0, timeout=TIMEOUT) as client:
         create: Any = client.messages.create
         answer = await create(model="default", max_tokens=9, messages=[HI], stream=stream)
         return [event async for event in answer] if stream else answer

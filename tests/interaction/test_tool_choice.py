@@ -15,7 +15,7 @@ from ronda.core.parts import ToolResult, ToolTurn
 from ronda.core.request import ModelRequest
 from ronda.providers.openai_chat import OpenAIChat
 from ronda.providers.script import Call, ScriptedModel, calls, says
-from ronda.wire.openai_chat.server import read_request
+from ronda.wire.openai_chat.server_request import read_request
 
 
 @tool

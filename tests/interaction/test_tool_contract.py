@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Raw
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda import Agent, Asked, ToolContext, ToolOutput, invoke_agent, run_agent, stream_agent, tool
 from ronda.core.events import Event, ModelFinished, ModelStarted, RunStarted, ToolFinished, ToolProgressed, ToolStarted

@@ -17,7 +17,7 @@ from typing import get_args
 
 import pytest
 from msgspec import Raw
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda.core.events import Event, Fact, ModelFinished, ModelStarted, RunStarted, ToolFinished, Warned
 from ronda.core.parts import AssistantTurn, Native, Text, ToolResult, user
@@ -139,7 +139,7 @@ def locked(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 async def test_a_lock_is_waited_for_while_others_go_on(path: Path) -> None:
-    journal = SqliteJournal(path, patience=60)
+    journal = SqliteJournal(path, timeout=60)
     await keep(journal, "a")
     with locked(path) as other:
         journal.append("a", finish())
@@ -154,7 +154,7 @@ async def test_a_lock_is_waited_for_while_others_go_on(path: Path) -> None:
 
 
 async def test_a_lock_that_lasts_is_an_error_of_those_who_waited(path: Path) -> None:
-    journal = SqliteJournal(path, patience=0)
+    journal = SqliteJournal(path, timeout=0)
     await keep(journal, "a")
     with locked(path):
         journal.append("a", finish())
@@ -174,7 +174,7 @@ async def test_a_lock_that_lasts_is_an_error_of_those_who_waited(path: Path) -> 
 async def test_events_lost_after_their_run_was_released_are_logged(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    journal = SqliteJournal(path, patience=0)
+    journal = SqliteJournal(path, timeout=0)
     with locked(path):
         journal.append("run-a", [start("run-a")])
         journal.release("run-a")
@@ -184,7 +184,7 @@ async def test_events_lost_after_their_run_was_released_are_logged(
 
 
 async def test_a_run_that_could_not_be_kept_is_unfinished_once_it_is_released(path: Path) -> None:
-    journal = SqliteJournal(path, patience=0)
+    journal = SqliteJournal(path, timeout=0)
     await keep(journal, "a")
     with locked(path):
         journal.append("a", finish())
@@ -233,7 +233,7 @@ async def test_a_full_disk_is_an_error_and_no_loss_of_what_was_kept(path: Path) 
 
 
 async def test_closing_tells_what_could_not_be_kept(path: Path) -> None:
-    journal = SqliteJournal(path, patience=0)
+    journal = SqliteJournal(path, timeout=0)
     journal.append("a", [start("a")])
     with locked(path), pytest.raises(StoreError, match="database is locked"):
         await journal.close()

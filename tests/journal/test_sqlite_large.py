@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda.core.events import Event, ModelFinished, ModelStarted
 from ronda.core.parts import AssistantTurn, Text

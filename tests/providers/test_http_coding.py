@@ -8,8 +8,8 @@ import zlib
 
 import pytest
 import uvloop
-from tests.patience import soon
 from tests.providers.raw_upstream import Upstream, chunked, http, pieces, read, request, says, sized
+from tests.timeouts import soon
 
 from ronda.core.limits import ANSWER_BYTES
 from ronda.errors import UpstreamBroken

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import uvloop
-from tests.patience import soon
 from tests.providers.raw_upstream import Upstream, http, read, request, says, sized
+from tests.timeouts import soon
 
 from ronda.core.limits import Timeouts
 from ronda.errors import UpstreamBroken, UpstreamUnreachable

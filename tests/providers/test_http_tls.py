@@ -18,8 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.patience import PATIENCE, soon
 from tests.providers.raw_upstream import Act
+from tests.timeouts import TIMEOUT, soon
 
 from ronda.core.limits import Timeouts
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
@@ -221,7 +221,7 @@ def ends_after(certificate: Path, answer: bytes, says_so: bool) -> Iterator[int]
         thread = threading.Thread(target=serve)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 
@@ -231,7 +231,7 @@ def test_a_strict_client_hears_whether_the_word_was_said(certificate: Path, says
     context = ssl.create_default_context(cafile=certificate)
     with (
         ends_after(certificate, b"hello", says_so) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as plain,
         context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as connection,
     ):
         connection.sendall(b"{}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import anthropic
 from tests.conformance.anthropic_streams import told
-from tests.interaction.doors import PATIENCE, Act, Door, Exchange, Json, Raw, Served, soon
+from tests.interaction.doors import TIMEOUT, Act, Door, Exchange, Json, Raw, Served, soon
 
 HI: Json = {"role": "user", "content": "hi"}
 PICK: Json = {
@@ -24,7 +24,7 @@ async def asking(door: Door, key: str = "test", **options: Any) -> AsyncIterator
     """The official client, pointed at our server."""
     url = door.url.removesuffix("/v1")
     async with (
-        anthropic.AsyncAnthropic(base_url=url, api_key=key, max_retries=0, timeout=PATIENCE, **options) as client,
+        anthropic.AsyncAnthropic(base_url=url, api_key=key, max_retries=0, timeout=TIMEOUT, **options) as client,
         soon(),
     ):
         yield client

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cli.commands import script, startup
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 TOOLS = '''
 import asyncio, pathlib
@@ -89,7 +89,7 @@ class Folder:
             yield Serving(process, int(found[1]))
         finally:
             process.kill()
-            process.communicate(timeout=PATIENCE)
+            process.communicate(timeout=TIMEOUT)
 
     def until(self, name: str) -> None:
         _until(lambda: (self.path / name).exists())
@@ -102,7 +102,7 @@ class Folder:
 
 
 def _until(is_so: Any) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -131,12 +131,12 @@ class Serving:
         data = json.dumps({"input": "go", **body}).encode()
         headers = {"content-type": "application/json", **({"x-ronda-run": run} if run else {})}
         request = urllib.request.Request(f"{self._url}/responses", data, headers)
-        return urllib.request.urlopen(request, timeout=PATIENCE)
+        return urllib.request.urlopen(request, timeout=TIMEOUT)
 
     def response(self, id: str) -> Any:
         """None if there is none."""
         try:
-            with urllib.request.urlopen(f"{self._url}/responses/{id}", timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(f"{self._url}/responses/{id}", timeout=TIMEOUT) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -151,12 +151,12 @@ class Serving:
         return response
 
     def run(self, run: str) -> Any:
-        with urllib.request.urlopen(f"{self._url}/runs/{run}", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"{self._url}/runs/{run}", timeout=TIMEOUT) as answer:
             return json.load(answer)
 
     def events(self, run: str) -> Iterator[dict[str, Any]]:
         """What happened in a run, and what happens, with their positions."""
-        with urllib.request.urlopen(f"{self._url}/runs/{run}/events", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"{self._url}/runs/{run}/events", timeout=TIMEOUT) as answer:
             for line in answer:
                 if line.startswith(b"id: "):
                     position = line[4:].decode().strip()
@@ -165,7 +165,7 @@ class Serving:
 
     def end(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
 
 def until(events: Iterator[dict[str, Any]], **members: Any) -> Iterator[dict[str, Any]]:

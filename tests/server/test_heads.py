@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from tests.interaction.doors import PATIENCE, soon
+from tests.interaction.doors import TIMEOUT, soon
 
 from ronda.cli.process import Process
 from ronda.core.events import ModelFinished
@@ -114,7 +114,7 @@ async def running(*lines: Line, model: ScriptedModel | None = None, **limits: fl
         yield Running(listener.getsockname()[1], looked)
     finally:
         process.should_exit = True
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await task
         listener.close()
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.interaction.doors import PATIENCE, Door, Json, Served, Upstream, answers
+from tests.interaction.doors import TIMEOUT, Door, Json, Served, Upstream, answers
 
 from ronda import Agent, run_agent_async
 from ronda.drive.aside import thread
@@ -131,7 +131,7 @@ def _ask(url: str, method: str, path: str, body: bytes) -> tuple[int, bytes]:
     import http.client
 
     host = url.removeprefix("http://").removesuffix("/v1")
-    connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
     try:
         connection.request(method, f"/v1{path}", body, {"content-type": "application/json"})
         answer = connection.getresponse()

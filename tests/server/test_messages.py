@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 import pytest
 from pydantic import BaseModel
-from tests.interaction.doors import PATIENCE, Door, Json, soon
+from tests.interaction.doors import TIMEOUT, Door, Json, soon
 from tests.server.messages_door import (
     HI,
     PICK,
@@ -74,7 +74,7 @@ async def test_the_synchronous_client_works_too(door: Door, stream: bool) -> Non
     url = door.url.removesuffix("/v1")
 
     def ask() -> str:
-        with anthropic.Anthropic(base_url=url, api_key="test", max_retries=0, timeout=PATIENCE) as client:
+        with anthropic.Anthropic(base_url=url, api_key="test", max_retries=0, timeout=TIMEOUT) as client:
             if not stream:
                 made = client.messages.create(
                     model="default", max_tokens=9, messages=[{"role": "user", "content": "hi"}]

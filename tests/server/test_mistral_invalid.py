@@ -30,7 +30,7 @@ from ronda.wire.mistral.conversations import (
     read_start,
 )
 from ronda.wire.mistral.details import Invalid
-from ronda.wire.mistral.server import (
+from ronda.wire.mistral.server_request import (
     FIELDS,
     MESSAGE_FIELDS,
     REFUSED,

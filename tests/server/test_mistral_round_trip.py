@@ -19,9 +19,9 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run, rebuild
 from ronda.drive import drive
 from ronda.testing import Call, Line, ScriptedModel, calls, says
-from ronda.wire.mistral.answer import Reader, read_plain
-from ronda.wire.mistral.completion import CompletionAnswer
-from ronda.wire.mistral.conversation import ConversationAnswer
+from ronda.wire.mistral.client_answer import Reader, read_plain
+from ronda.wire.mistral.conversation_answer import ConversationAnswer
+from ronda.wire.mistral.server_answer import CompletionAnswer
 
 TEXTS = st.text(min_size=1, max_size=12).filter(lambda text: text.isprintable())
 CALLS = st.lists(

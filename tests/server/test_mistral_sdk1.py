@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.interaction.doors import Door, python
-from tests.patience import PATIENCE
 from tests.server.mistral_doors import serving
+from tests.timeouts import TIMEOUT
 
 from ronda import tool
 from ronda.providers.script import fails
@@ -185,7 +185,7 @@ async def said_by(snippet: str, url: str) -> list[str]:
     process = await asyncio.create_subprocess_exec(
         python(), "-c", code, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == 0, err.decode()
     return [line.removeprefix("SAID ") for line in out.decode().splitlines() if line.startswith("SAID ")]
 

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import uvicorn
 import uvloop
-from tests.interaction.doors import PATIENCE, QUICK, Json, declared
+from tests.interaction.doors import QUICK, TIMEOUT, Json, declared
 
 from ronda import tool
 from ronda.core.events import ModelFinished, TextDelta
@@ -97,7 +97,7 @@ class Running:
             gc.enable()
 
     async def _exchange(self, request: Any) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await asyncio.to_thread(self._connected, request)
             await self._settle()
 
@@ -107,7 +107,7 @@ class Running:
             await asyncio.sleep(0.001)
 
     def _connected(self, request: Any) -> None:
-        with socket.create_connection(("127.0.0.1", self._port), PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", self._port), TIMEOUT) as connection:
             request(connection)
 
 
@@ -251,7 +251,7 @@ def test_a_client_that_leaves_a_stream_leaves_no_cycles(path: str) -> None:
 @DOORS
 def test_a_client_that_leaves_while_tools_run_leaves_no_cycles(path: str, names: tuple[str, ...]) -> None:
     line = calls(*[Call(name, {"q": "a"} if name == "lookup" else {}, f"c{at}") for at, name in enumerate(names)])
-    assert left_by(script(line), leaves(path, stream=True), max_run_seconds=PATIENCE) == {}
+    assert left_by(script(line), leaves(path, stream=True), max_run_seconds=TIMEOUT) == {}
 
 
 @DOORS

@@ -34,7 +34,7 @@ from ronda.drive import Show
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
-from ronda.server.models import Served
+from ronda.server.models import Target
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 PICK = function("pick", color="string")
@@ -231,9 +231,9 @@ async def test_what_an_agent_says_around_a_conversation_is_said_once(door: Door,
     lead, tail = SystemTurn("You are a pirate."), SystemTurn("Answer now.", "developer")
 
     class Pirates:
-        async def find(self, name: str, owner: str) -> Served | None:
+        async def find(self, name: str, owner: str) -> Target | None:
             return (
-                Served("pirate", "script:test", model, begin=lambda turns: (lead, *turns, tail))
+                Target("pirate", "script:test", model, begin=lambda turns: (lead, *turns, tail))
                 if name == "pirate"
                 else None
             )

@@ -18,7 +18,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.openai_responses import OpenAIResponses
 from ronda.providers.script import Call, ScriptedModel, calls, says
-from ronda.wire.openai_responses import compaction, server
+from ronda.wire.openai_responses import compaction, server_request
 from ronda.wire.openai_responses import input as items
 from ronda.wire.openai_responses import tools as declared
 
@@ -178,7 +178,7 @@ def _said(request: ModelRequest) -> Json:
 
 def test_every_field_of_the_api_has_a_fate() -> None:
     said = {*EFFECTS, *[name for asked, _, _ in EFFECTS.values() for name in asked]}
-    read = {name for name, fate in server.FIELDS.items() if not fate.startswith("refused")}
+    read = {name for name, fate in server_request.FIELDS.items() if not fate.startswith("refused")}
     known_otherwise = {
         "model",
         "input",
@@ -200,7 +200,7 @@ def test_every_field_of_the_api_has_a_fate() -> None:
     assert read <= said | known_otherwise
     assert (
         set(openai.types.responses.response_create_params.ResponseCreateParamsBase.__annotations__)
-        <= server.FIELDS.keys()
+        <= server_request.FIELDS.keys()
     )
     assert all(fates for fates in (items.FIELDS, declared.FIELDS, compaction.FIELDS))
 

@@ -17,7 +17,7 @@ from tests.server.test_responses_fields import FLIGHT, FORMAT, ONLY, WEATHER, _t
 from ronda.core.parts import AssistantTurn, Native, ToolCall
 from ronda.errors import BadRequest
 from ronda.providers.script import ScriptedModel, says
-from ronda.wire.openai_responses import compaction, server
+from ronda.wire.openai_responses import compaction, server_request
 from ronda.wire.openai_responses import input as items
 from ronda.wire.openai_responses import tools as declared
 from ronda.wire.openai_responses.sealed import Sealer
@@ -25,7 +25,7 @@ from ronda.wire.openai_responses.sealed import Sealer
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, fate in server.FIELDS.items() if fate.startswith("refused")])
+@pytest.mark.parametrize("name", [name for name, fate in server_request.FIELDS.items() if fate.startswith("refused")])
 async def test_what_is_not_supported_is_refused_by_name(door: Door, name: str) -> None:
     error = await refused(door, {"input": "go", name: {"some": "thing"}})
 
@@ -312,7 +312,7 @@ def test_whatever_is_sent_is_read_or_refused_with_its_place(changes: list[tuple[
 
 def _problem_with(body: bytes) -> BadRequest | None:
     try:
-        request = server.read_request(body, Sealer(b"secret", "ada"))
+        request = server_request.read_request(body, Sealer(b"secret", "ada"))
         if request.named:
             items.read_items(request.items, None, {at: request.items[0] for at, _ in request.named})
     except BadRequest as error:
@@ -322,6 +322,6 @@ def _problem_with(body: bytes) -> BadRequest | None:
 
 @given(st.binary(max_size=60))
 def test_no_bytes_are_too_odd(body: bytes) -> None:
-    for read in (server.read_request, lambda body: compaction.compaction_of(body, Sealer(b"secret", "ada"))):
+    for read in (server_request.read_request, lambda body: compaction.compaction_of(body, Sealer(b"secret", "ada"))):
         with pytest.raises(BadRequest):
             read(body)

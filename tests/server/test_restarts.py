@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.patience import PATIENCE
 from tests.server.restarts import TOOLS, Folder, Upstream, call, until
+from tests.timeouts import TIMEOUT
 
 from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.server.runs import LEFT
@@ -118,10 +118,10 @@ def test_a_run_that_takes_its_process_along_three_times_is_ended(tmp_path: Path)
     folder.tools.write_text(TOOLS.replace("@tool\nasync def crash", "@tool(repeatable=True)\nasync def crash"))
     with folder.serving() as first:
         id = first.ask(on_disconnect="detach")
-        first.process.wait(PATIENCE)
+        first.process.wait(TIMEOUT)
     for _ in range(2):
         with folder.serving() as again:
-            again.process.wait(PATIENCE)
+            again.process.wait(TIMEOUT)
     with folder.serving() as last:
         response = last.ended(id)
 

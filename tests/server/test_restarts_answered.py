@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE
 from tests.server.restarts import TOOLS, Folder, Serving, call
+from tests.timeouts import TIMEOUT
 
 PAY = '''
 @tool(approval="ask")
@@ -26,13 +26,13 @@ RUN = "run_waits123"
 def get(served: Serving, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(served._url + path, data, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
         return json.load(answer)
 
 
 def follow(served: Serving, until: bytes) -> None:
     """Read the run's events up to one of this kind."""
-    with urllib.request.urlopen(f"{served._url}/runs/{RUN}/events", timeout=PATIENCE) as events:
+    with urllib.request.urlopen(f"{served._url}/runs/{RUN}/events", timeout=TIMEOUT) as events:
         assert any(line.strip() == b"event: " + until for line in events)
 
 

@@ -12,7 +12,7 @@ from tests.interaction.doors import Door
 from yarl import URL
 
 from ronda.server.app import App, Server
-from ronda.server.exchange import Incoming, Json
+from ronda.server.incoming import Incoming, Json
 from ronda.server.routes import RESPONSES, ROUTES
 from ronda.server.routing import WEBSOCKET, Route, Routes
 from ronda.testing import ScriptedModel

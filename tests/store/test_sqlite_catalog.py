@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.patience import soon
 from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, KeysContract
+from tests.timeouts import soon
 
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog

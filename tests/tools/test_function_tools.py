@@ -16,7 +16,7 @@ from typing import Any, Literal, TypedDict
 import msgspec
 import pydantic
 import pytest
-from tests.patience import PATIENCE
+from tests.timeouts import TIMEOUT
 
 from ronda import Agent, ToolContext, ToolOutput, invoke_agent, invoke_agent_async, tool
 from ronda.core.parts import Audio, File, Image, Text, ToolResult, ToolTurn, Video
@@ -503,7 +503,7 @@ def test_a_plain_function_that_takes_too_long_does_not_hold_up_the_run() -> None
     @tool(timeout=0.02)
     def wait() -> str:
         """Wait."""
-        go_on.wait(PATIENCE)
+        go_on.wait(TIMEOUT)
         return "late"
 
     try:

@@ -10,7 +10,7 @@ from ronda.core.events import ModelFinished, Preview
 from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
 from ronda.wire.anthropic import VERSION
-from ronda.wire.anthropic.client import Reader, write_request
+from ronda.wire.anthropic.client_request import Reader, write_request
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20}
 

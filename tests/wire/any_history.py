@@ -30,15 +30,15 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.wire.anthropic.answer import read_plain as read_anthropic
-from ronda.wire.gemini.answer import Naming as GeminiNaming
-from ronda.wire.gemini.answer import read_plain as read_gemini
-from ronda.wire.mistral.answer import Naming as MistralNaming
-from ronda.wire.mistral.answer import read_plain as read_mistral
+from ronda.wire.anthropic.client_answer import read_plain as read_anthropic
+from ronda.wire.gemini.client_answer import Naming as GeminiNaming
+from ronda.wire.gemini.client_answer import read_plain as read_gemini
+from ronda.wire.mistral.client_answer import Naming as MistralNaming
+from ronda.wire.mistral.client_answer import read_plain as read_mistral
 from ronda.wire.openai_chat import API as CHAT
-from ronda.wire.openai_chat.client import read_plain as read_chat
-from ronda.wire.openai_chat.plain import Naming as ChatNaming
-from ronda.wire.openai_responses.answers import read_plain as read_responses
+from ronda.wire.openai_chat.client_answer import read_plain as read_chat
+from ronda.wire.openai_chat.client_plain import Naming as ChatNaming
+from ronda.wire.openai_responses.client_answer import read_plain as read_responses
 
 Json = Any
 GEMINI, MISTRAL, SERVER = "gemini-3-pro", "magistral-medium-latest", f"{CHAT}:models.example"

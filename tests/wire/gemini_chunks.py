@@ -7,8 +7,8 @@ from tests.wire.exchanges import request
 
 from ronda.core.events import ModelFinished
 from ronda.core.parts import Turn
-from ronda.wire.gemini.answer import Naming, read_plain
-from ronda.wire.gemini.client import write_request
+from ronda.wire.gemini.client_answer import Naming, read_plain
+from ronda.wire.gemini.client_request import write_request
 
 MODEL = "gemini-3-flash-preview"
 

@@ -42,9 +42,9 @@ from ronda.core.parts import (
 from ronda.core.plan import AUTO, NO_OPTIONS, Plan, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
-from ronda.wire.anthropic.client import Reader, read_plain, write_request
-from ronda.wire.anthropic.message import MessageAnswer
-from ronda.wire.anthropic.server import read_request
+from ronda.wire.anthropic.client_request import Reader, read_plain, write_request
+from ronda.wire.anthropic.server_answer import MessageAnswer
+from ronda.wire.anthropic.server_request import read_request
 from ronda.wire.sse import SseReader
 
 WORDS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -38,7 +38,7 @@ from ronda.core.parts import (
 )
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.anthropic import API, VERSION
-from ronda.wire.anthropic.client import Body, Reader, joined, read_answer, read_plain, write_request
+from ronda.wire.anthropic.client_request import Body, Reader, joined, read_answer, read_plain, write_request
 from ronda.wire.errors import error_of
 
 

@@ -34,7 +34,7 @@ from ronda.core.parts import (
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.transcript import repair
 from ronda.wire.anthropic import API, OLD_VERSION
-from ronda.wire.anthropic.client import Body, betas, read_plain, write_request
+from ronda.wire.anthropic.client_request import Body, betas, read_plain, write_request
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import names_of
 

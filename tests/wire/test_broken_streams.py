@@ -9,11 +9,11 @@ from tests.wire.exchanges import Reader
 
 from ronda.core.events import TextDelta
 from ronda.errors import UpstreamBroken
-from ronda.wire.anthropic.stream import Reader as Anthropic
-from ronda.wire.gemini.answer import Reader as Gemini
-from ronda.wire.mistral.answer import Reader as Mistral
-from ronda.wire.openai_chat.client import Reader as Chat
-from ronda.wire.openai_responses.events import Reader as Responses
+from ronda.wire.anthropic.client_stream import Reader as Anthropic
+from ronda.wire.gemini.client_answer import Reader as Gemini
+from ronda.wire.mistral.client_answer import Reader as Mistral
+from ronda.wire.openai_chat.client_answer import Reader as Chat
+from ronda.wire.openai_responses.client_stream import Reader as Responses
 
 
 def frame(said: Any) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from ronda.core.parts import AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, user
-from ronda.wire.call_ids import all_renamed, kept_as, own_id
+from ronda.wire.call_ids import all_renamed, own_id, stored_id
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.sealed import Room, Sealer
 
@@ -28,14 +28,14 @@ def test_no_two_calls_have_the_same_id(calls: set[tuple[str, int, int]]) -> None
 
 @given(RUNS, st.sampled_from(["", "call_", "toolu_"]))
 def test_whatever_a_dialect_puts_before_an_id_it_is_found(run: str, prefix: str) -> None:
-    assert kept_as(prefix + own_id(run, 1, 2)) == own_id(run, 1, 2)
+    assert stored_id(prefix + own_id(run, 1, 2)) == own_id(run, 1, 2)
 
 
 @pytest.mark.parametrize(
     "id", ["", "c1", "call_", "call_1", "call_abcdefghij", "toolu_01A09q90qw90lq917835lq9", "x_abcdefghi"]
 )
 def test_other_ids_are_kept_as_they_are(id: str) -> None:
-    assert kept_as(id) == id
+    assert stored_id(id) == id
 
 
 TURNS: list[Turn] = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ronda.core.events import CallDelta
 from ronda.core.parts import ToolCall
 from ronda.wire.openai_chat.calls import CallAssembler, CallPiece
-from ronda.wire.openai_chat.client import Reader, read_plain
+from ronda.wire.openai_chat.client_answer import Reader, read_plain
 
 LOOK = ToolCall("call_look", "look", '{"at":"sky"}')
 RING = ToolCall("call_ring", "ring", '{"times":2}')

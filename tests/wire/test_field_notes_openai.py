@@ -29,8 +29,8 @@ from ronda.core.parts import (
 from ronda.core.plan import Options, ToolChoice, ToolSpec
 from ronda.providers import Where, open_provider
 from ronda.wire.openai_chat import API as CHAT
-from ronda.wire.openai_chat.client import Reader, read_plain
-from ronda.wire.openai_chat.plain import Naming
+from ronda.wire.openai_chat.client_answer import Reader, read_plain
+from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_responses import API as RESPONSES
 
 OPENAI, ELSEWHERE = Where(), Where("https://models.example/v1")

@@ -15,7 +15,7 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.core.run import Run
 from ronda.core.transcript import settle
 from ronda.errors import UpstreamBroken, UpstreamError
-from ronda.wire.gemini.answer import Naming, Reader, read_plain
+from ronda.wire.gemini.client_answer import Naming, Reader, read_plain
 from ronda.wire.gemini.errors import error_of
 
 

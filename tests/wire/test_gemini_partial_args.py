@@ -14,7 +14,7 @@ from ronda.core.events import CallDelta, ModelFinished, Preview
 from ronda.core.parts import Text, ToolCall, ToolResult, ToolTurn, user
 from ronda.core.plan import ToolSpec
 from ronda.errors import UpstreamBroken
-from ronda.wire.gemini.answer import Naming, Reader
+from ronda.wire.gemini.client_answer import Naming, Reader
 from ronda.wire.gemini.tools import Tools
 
 NAMING = Naming(MODEL, run="run", round=2)

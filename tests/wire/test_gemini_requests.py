@@ -34,8 +34,8 @@ from ronda.core.parts import (
 from ronda.core.plan import AUTO, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.core.transcript import repair
 from ronda.wire.gemini import native_api
-from ronda.wire.gemini.answer import Naming
-from ronda.wire.gemini.client import Body
+from ronda.wire.gemini.client_answer import Naming
+from ronda.wire.gemini.client_request import Body
 from ronda.wire.gemini.contents import NO_SIGNATURE
 from ronda.wire.gemini.options import unsent
 from ronda.wire.gemini.tools import Tools

@@ -19,11 +19,11 @@ from ronda.core.limits import Limits, Retry
 from ronda.core.plan import ToolChoice
 from ronda.core.run import Run
 from ronda.providers.script import Line
-from ronda.wire.anthropic.message import MessageAnswer
-from ronda.wire.mistral.completion import CompletionAnswer
-from ronda.wire.mistral.conversation import ConversationAnswer
-from ronda.wire.openai_chat.answer import ChatAnswer
-from ronda.wire.openai_responses.answer import ResponseAnswer
+from ronda.wire.anthropic.server_answer import MessageAnswer
+from ronda.wire.mistral.conversation_answer import ConversationAnswer
+from ronda.wire.mistral.server_answer import CompletionAnswer
+from ronda.wire.openai_chat.server_answer import ChatAnswer
+from ronda.wire.openai_responses.server_answer import ResponseAnswer
 
 WRITERS: dict[str, Callable[[Sequence[Run]], Any]] = {
     "chat": ChatAnswer,

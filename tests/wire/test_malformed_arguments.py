@@ -12,13 +12,13 @@ from msgspec import Raw
 from ronda.core.parts import AssistantTurn, Native, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.core.plan import AUTO, NO_OPTIONS, ToolSpec
 from ronda.core.request import ModelRequest
-from ronda.wire.anthropic import client as anthropic
-from ronda.wire.gemini import client as gemini
-from ronda.wire.mistral import client as mistral
+from ronda.wire.anthropic import client_request as anthropic
+from ronda.wire.gemini import client_request as gemini
+from ronda.wire.mistral import client_request as mistral
 from ronda.wire.openai_chat import API as CHAT
-from ronda.wire.openai_chat.requests import write_request as write_chat
+from ronda.wire.openai_chat.client_request import write_request as write_chat
 from ronda.wire.openai_responses import API as RESPONSES
-from ronda.wire.openai_responses.requests import write_request as write_responses
+from ronda.wire.openai_responses.client_request import write_request as write_responses
 
 WRITTEN = [
     ('{"q": "a"}', {"q": "a"}),

@@ -38,9 +38,9 @@ from ronda.core.run import Run
 from ronda.core.transcript import repair, settle
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.mistral import native_api
-from ronda.wire.mistral.answer import Naming, Reader, read_plain
-from ronda.wire.mistral.client import Body, unsent, write_request
-from ronda.wire.mistral.ids import nine, wire_ids
+from ronda.wire.mistral.call_ids import nine, wire_ids
+from ronda.wire.mistral.client_answer import Naming, Reader, read_plain
+from ronda.wire.mistral.client_request import Body, unsent, write_request
 
 MODEL = "magistral-medium-latest"
 NAMING = Naming(MODEL, run="run", round=2)

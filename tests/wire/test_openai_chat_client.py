@@ -13,8 +13,8 @@ from ronda.core.events import CallDelta, LogprobsDelta, ModelFinished, Preview, 
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, Usage
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.errors import error_of
-from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
-from ronda.wire.openai_chat.requests import write_turn
+from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
+from ronda.wire.openai_chat.client_request import write_turn
 
 
 def plain(message: Any, finish: str | None = "stop", **members: Any) -> bytes:

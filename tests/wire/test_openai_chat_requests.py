@@ -29,8 +29,8 @@ from ronda.core.parts import (
 )
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.wire.openai_chat import API
-from ronda.wire.openai_chat.requests import Body, body_of, write_request, write_turn
-from ronda.wire.openai_chat.speakers import OPENAI
+from ronda.wire.openai_chat.client_request import Body, body_of, write_request, write_turn
+from ronda.wire.openai_chat.quirks import OPENAI
 
 LOOK = ToolSpec("look", "Look at something.", Raw(b'{"type":"object","properties":{"at":{"type":"string"}}}'))
 ASKED = AssistantTurn((Text("Let me look."), ToolCall("c1", "look", '{"at":"sky"}')), "tool_calls")

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ronda.core.events import Preview, TextDelta
-from ronda.wire.anthropic.stream import Reader as AnthropicReader
-from ronda.wire.gemini.answer import Reader as GeminiReader
-from ronda.wire.mistral.answer import Reader as MistralReader
-from ronda.wire.openai_chat.client import Reader as ChatReader
-from ronda.wire.openai_chat.client import read_plain
-from ronda.wire.openai_responses.events import Reader as ResponsesReader
-from ronda.wire.surrogates import Halves
+from ronda.wire.anthropic.client_stream import Reader as AnthropicReader
+from ronda.wire.gemini.client_answer import Reader as GeminiReader
+from ronda.wire.mistral.client_answer import Reader as MistralReader
+from ronda.wire.openai_chat.client_answer import Reader as ChatReader
+from ronda.wire.openai_chat.client_answer import read_plain
+from ronda.wire.openai_responses.client_stream import Reader as ResponsesReader
+from ronda.wire.surrogates import SurrogateMender
 
 PIECES = ("Hi \ud83d", "\ude00 there")
 
@@ -82,7 +82,7 @@ def test_whatever_is_cut_wherever_it_is_cut_comes_back_whole(texts: list[str], d
     for cut in [*cuts, len(units) // 2]:
         pieces.append(units[2 * at : 2 * cut].decode("utf-16-le", "surrogatepass"))
         at = cut
-    halves = Halves()
+    halves = SurrogateMender()
 
     read = [json.loads(halves.mend(json.dumps({"text": piece}).encode()))["text"] for piece in pieces]
 

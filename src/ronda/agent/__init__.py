@@ -1,7 +1,7 @@
 """Agents and what is done with them: made in code or loaded from a prompt file, run to an answer, step by step or streamed."""
 
 from ronda.agent.cancel import Cancel
-from ronda.agent.doors import invoke_agent, invoke_agent_async, run_agent, run_agent_async, stream_agent
+from ronda.agent.invoke import invoke_agent, invoke_agent_async, run_agent, run_agent_async, stream_agent
 from ronda.agent.start import RunOptions
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
 

@@ -116,13 +116,13 @@ async def _begun(parent: LiveRun, call: str, id: str) -> Begun | None:
         return None
     run = rebuild(events)
     if run.ended is None:
-        facts = [*recovered(run), *_told(run, parent.run.answers_for(call)), *expired(run)]
+        facts = [*recovered(run), *_answers_as_facts(run, parent.run.answers_for(call)), *expired(run)]
         journal.append(id, facts)
         events += facts
     return Begun(run, events)
 
 
-def _told(run: Run, answers: list[Answered]) -> list[Fact]:
+def _answers_as_facts(run: Run, answers: list[Answered]) -> list[Fact]:
     """What people answered at the parent: facts of the child, unless it has them."""
     told: list[Fact] = []
     for answer in answers:
@@ -242,8 +242,8 @@ async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
     else:
         if run.ended is not None and run.ended.reason == "tool_calls":
             names = ", ".join(f"'{call.name}'" for call in run.open_calls)
-            said = f"Error: the agent '{start.agent.name}' asked for {names}, but it is run with a single model call"
-            output = ToolOutput(said, failed=True)
+            text = f"Error: the agent '{start.agent.name}' asked for {names}, but it is run with a single model call"
+            output = ToolOutput(text, failed=True)
         else:
             output = to_output(result)
     return replace(output, usage=run.usage, tool_calls=run.tool_calls)

@@ -21,12 +21,12 @@ _TAGS = frozenset(turn.__struct_config__.tag for turn in TURNS)
 Messages: TypeAlias = Sequence[Turn | Mapping[str, Any]]
 
 
-def read_turns(given: Any, what: str) -> tuple[Turn, ...]:
+def read_turns(value: Any, what: str) -> tuple[Turn, ...]:
     """`what` names in the error whose messages they are."""
     form = f"{what} is a list of messages, {{'role': …, 'content': …}}, or of turns"
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise BadRequest(form, param=what)
-    items = [item.model_dump(exclude_none=True) if hasattr(item, "model_dump") else item for item in given]
+    items = [item.model_dump(exclude_none=True) if hasattr(item, "model_dump") else item for item in value]
     turns: list[Turn] = []
     for kind, group in itertools.groupby(items, _kind):
         if kind == "":

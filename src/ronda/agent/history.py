@@ -38,8 +38,8 @@ def with_history(rendered: Sequence[Turn], history: Sequence[Turn]) -> list[Turn
         users = [at for at, turn in enumerate(rendered) if type(turn) is UserTurn]
         place = users[-1] if users else len(rendered)
         before, after = rendered[:place], rendered[place:]
-    said = without_instructions(history)
+    turns = without_instructions(history)
     examples = without_instructions(before)
-    if examples and list(said[: len(examples)]) == list(examples):
-        said = said[len(examples) :]
-    return [*before, *said, *after]
+    if examples and list(turns[: len(examples)]) == list(examples):
+        turns = turns[len(examples) :]
+    return [*before, *turns, *after]

@@ -73,13 +73,13 @@ class Source:
     """An agent or the path of one, looked at before it is known which span it belongs into: that of the call, or that of
     the stream that the file asks for. `resolve` tells of the loading wherever it is called."""
 
-    def __init__(self, said: AnyAgent) -> None:
-        self._said = said
+    def __init__(self, agent: AnyAgent) -> None:
+        self._agent = agent
         self._began = time.time()
-        self.found: Agent | Prompty | None = said if isinstance(said, Agent | Prompty) else None
-        if isinstance(said, str | os.PathLike):
+        self.found: Agent | Prompty | None = agent if isinstance(agent, Agent | Prompty) else None
+        if isinstance(agent, str | os.PathLike):
             with contextlib.suppress(RondaError):  # raised again by `resolve`
-                self.found = read_file(said)
+                self.found = read_file(agent)
         self._ended = time.time()
 
     @property
@@ -89,9 +89,9 @@ class Source:
 
     def resolve(self) -> Agent | Prompty:
         if self.found is None:
-            return resolve(self._said)
-        if isinstance(self._said, str | os.PathLike) and isinstance(self.found, Prompty) and not Tracer.is_idle():
-            tell_load(self._said, self.found, self._began, self._ended)
+            return resolve(self._agent)
+        if isinstance(self._agent, str | os.PathLike) and isinstance(self.found, Prompty) and not Tracer.is_idle():
+            tell_load(self._agent, self.found, self._began, self._ended)
         return self.found
 
     def file(self) -> Prompty:
@@ -208,9 +208,9 @@ def _refuse_text(prompty: Prompty, inputs: Any) -> None:
         raise BadRequest(f"the inputs of a prompty file are a mapping; this one declares {names}", param="inputs")
 
 
-def read_conversation(given: Any) -> tuple[list[Message], list[Turn]]:
+def read_conversation(value: Any) -> tuple[list[Message], list[Turn]]:
     """Messages or turns, as far as they have been made: `prepare`'s, an error's `messages`, or dicts."""
-    items = list(given)
+    items = list(value)
     if any(isinstance(item, TURNS) or (isinstance(item, Mapping) and "role" not in item) for item in items):
         return [], list(read_turns(items, "messages"))
     if not items or not all(

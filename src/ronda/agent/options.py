@@ -29,40 +29,40 @@ AnyOptions: TypeAlias = Options | ModelOptions
 AnyToolChoice: TypeAlias = ToolChoice | str | Mapping[str, Any]
 
 
-def read_options(given: AnyOptions, under: Options) -> Options:
+def read_options(options: AnyOptions, under: Options) -> Options:
     """What is given, laid over what there was."""
-    if isinstance(given, Options):
-        return given
-    if not isinstance(given, Mapping):
-        raise BadConfig(f"options is {given!r:.200}; write options={{'temperature': 0}}")
+    if isinstance(options, Options):
+        return options
+    if not isinstance(options, Mapping):
+        raise BadConfig(f"options is {options!r:.200}; write options={{'temperature': 0}}")
     known = ModelOptions.__annotations__
-    for name in given:
+    for name in options:
         if name not in known:
             import difflib  # where nothing is wrong, it is not needed
 
             close = difflib.get_close_matches(str(name), known, 1)
             hint = f"did you mean '{close[0]}'?" if close else f"there is {', '.join(known)}"
             raise BadConfig(f"options has {name!r}; {hint} What only one provider knows goes into 'extra'")
-    said: dict[str, Any] = {**given}
-    if isinstance(said.get("stop"), str):
-        said["stop"] = [said["stop"]]
-    extra = said.pop("extra", {})
+    fields: dict[str, Any] = {**options}
+    if isinstance(fields.get("stop"), str):
+        fields["stop"] = [fields["stop"]]
+    extra = fields.pop("extra", {})
     try:
-        checked = msgspec.convert(said, Options)
+        checked = msgspec.convert(fields, Options)
         more = {name: Raw(msgspec.json.encode(value)) for name, value in dict(extra).items()}
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise BadConfig(f"options do not fit: {error}") from error
-    changed = {name: getattr(checked, name) for name in said}
+    changed = {name: getattr(checked, name) for name in fields}
     return msgspec.structs.replace(under, **changed, extra={**under.extra, **more})
 
 
-def read_tool_choice(given: AnyToolChoice) -> ToolChoice:
+def read_tool_choice(choice: AnyToolChoice) -> ToolChoice:
     """A `ToolChoice`; or "auto", "none", "required"; or one of OpenAI's forms for a function by its name."""
-    if isinstance(given, ToolChoice):
-        return given
+    if isinstance(choice, ToolChoice):
+        return choice
     from ronda.wire.openai_chat.declarations import read_choice  # most agents leave the choice to the model
 
     try:
-        return read_choice(Raw(msgspec.json.encode(given)))
+        return read_choice(Raw(msgspec.json.encode(choice)))
     except (BadRequest, TypeError) as error:
         raise BadConfig(str(error)) from error

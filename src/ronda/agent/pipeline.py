@@ -175,12 +175,14 @@ async def _once(job: FileJob, options: RunOptions) -> Any:
 
 
 def _stream_once(
-    source: Source, given: Conversation | Mapping[str, Any] | None, options: RunOptions, name: str, inputs: Any
+    source: Source, conversation: Conversation | Mapping[str, Any] | None, options: RunOptions, name: str, inputs: Any
 ) -> PromptyStream:
-    check_at_once(source, given, name, options.get("history"))
+    check_at_once(source, conversation, name, options.get("history"))
 
     async def begin() -> Start:
-        return await start_job(FileJob(source.file(), given, options.get("history")), None, True, options, loop=False)
+        return await start_job(
+            FileJob(source.file(), conversation, options.get("history")), None, True, options, loop=False
+        )
 
     return PromptyStream(begin, name=name, inputs=inputs)
 

@@ -42,12 +42,12 @@ def _rewriting(judge: Callable[[Sequence[Turn]], Any]) -> Callable[[Sequence[Tur
     """An input guardrail may write the turns to show as messages, as everybody who gives turns may."""
 
     async def judged(turns: Sequence[Turn]) -> Any:
-        said = judge(turns)
-        if isinstance(said, Awaitable):
-            said = await said
-        if isinstance(said, GuardrailResult) and isinstance(said.rewrite, list | tuple) and said.rewrite:
-            return replace(said, rewrite=read_turns(said.rewrite, "rewrite"))
-        return said
+        verdict = judge(turns)
+        if isinstance(verdict, Awaitable):
+            verdict = await verdict
+        if isinstance(verdict, GuardrailResult) and isinstance(verdict.rewrite, list | tuple) and verdict.rewrite:
+            return replace(verdict, rewrite=read_turns(verdict.rewrite, "rewrite"))
+        return verdict
 
     return judged
 
@@ -65,7 +65,7 @@ def read_summarizer(compaction: AnyCompaction | None) -> Summarize | None:
     agent = compaction
 
     async def ask(turns: Sequence[Turn]) -> str:
-        from ronda.agent.doors import invoke_agent_async
+        from ronda.agent.invoke import invoke_agent_async
 
         text = written_out(turns)
         return str(await invoke_agent_async(agent, {"input": text, "conversation": text}))

@@ -90,8 +90,8 @@ def checked_options(options: RunOptions) -> RunOptions:
         raise TypeError(f"unknown option {first!r}; {way}")
     for name, allowed in (("on_limit", ("error", "answer")), ("on_unknown_tool", ("raise", "tell"))):
         if options.get(name, allowed[0]) not in allowed:
-            said = options.get(name)
-            raise BadRequest(f"{name} is {said!r}; it can be '{allowed[0]}' or '{allowed[1]}'", param=name)
+            value = options.get(name)
+            raise BadRequest(f"{name} is {value!r}; it can be '{allowed[0]}' or '{allowed[1]}'", param=name)
     return options
 
 
@@ -338,17 +338,17 @@ def _bound(table: dict[str, Tool], inputs: Inputs) -> dict[str, Tool]:
 
 def _turns(agent: Agent, inputs: Inputs, history: Messages | None) -> tuple[Turn, ...]:
     instructions: tuple[Turn, ...] = (SystemTurn(agent.instructions),) if agent.instructions else ()
-    asked = _asked(inputs, history is not None)
+    turns = _input_turns(inputs, history is not None)
     if history is not None:
         before: Sequence[Turn] = read_turns(history, "history")
         if instructions:  # the agent that is asked now answers, whoever answered before
             before = without_instructions(before)
-        return (*instructions, *before, *asked)
+        return (*instructions, *before, *turns)
     # A conversation that was saved brings its own instructions.
-    return asked if isinstance(asked[0], SystemTurn) else (*instructions, *asked)
+    return turns if isinstance(turns[0], SystemTurn) else (*instructions, *turns)
 
 
-def _asked(inputs: Inputs, goes_on: bool) -> tuple[Turn, ...]:
+def _input_turns(inputs: Inputs, goes_on: bool) -> tuple[Turn, ...]:
     if isinstance(inputs, str):
         return (user(inputs),)
     if isinstance(inputs, Mapping):

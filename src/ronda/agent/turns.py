@@ -106,7 +106,9 @@ class _Turn(Struct, frozen=True):
     async def run(self, raw: bool) -> Any:
         found = self.source.resolve()
         if isinstance(found, Agent):
-            start = Start(found, () if self.inputs is None else self.inputs, self.tools, False, self._told(final_text))
+            start = Start(
+                found, () if self.inputs is None else self.inputs, self.tools, False, self._run_options(final_text)
+            )
         else:
             job = FileJob(found, self.inputs)
             if not found.has_conversation:
@@ -122,9 +124,9 @@ class _Turn(Struct, frozen=True):
         return await self._begin(FileJob(self.source.file(), self.inputs), stream=True)
 
     async def _begin(self, job: FileJob, *, stream: bool) -> Start:
-        return await start_job(job, self.tools, stream, self._told(job.read), loop=None)
+        return await start_job(job, self.tools, stream, self._run_options(job.read), loop=None)
 
-    def _told(self, read: Callable[[Run], Any]) -> RunOptions:
+    def _run_options(self, read: Callable[[Run], Any]) -> RunOptions:
         if self.on_event is None:
             return self.options
         return {**self.options, "on_event": TurnEvents(self.on_event, read)}

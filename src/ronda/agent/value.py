@@ -97,10 +97,10 @@ class Agent:
 
     def as_tool(self, *, name: str | None = None, description: str | None = None) -> Tool:
         """This agent as a tool of another one: a call of it is a run of its own, within what its caller has left."""
-        said = self.description or self.instructions.strip().partition("\n")[0][:MAX_DESCRIPTION]
+        text = self.description or self.instructions.strip().partition("\n")[0][:MAX_DESCRIPTION]
         spec = ToolSpec(
             name=_NO_NAME.sub("_", self.name)[:MAX_NAME] if name is None else name,
-            description=description or said or f"Ask the agent '{self.name}'.",
+            description=description or text or f"Ask the agent '{self.name}'.",
             parameters=_QUESTION,
             timeout=None,  # it has what its caller has left
             declared=STARTED,
@@ -150,13 +150,13 @@ def tool_from(item: AnyTool, name: str | None = None) -> Tool:
     return item.as_tool(name=name) if isinstance(item, Agent) else as_tool(item, name)
 
 
-def tools_from(given: Tools | None) -> _FunctionsAndTools | None:
+def tools_from(tools: Tools | None) -> _FunctionsAndTools | None:
     """The same with agents made tools, for those who know functions and tools alone."""
-    if isinstance(given, Mapping) and any(isinstance(item, Agent) for item in given.values()):
-        return {name: item.as_tool(name=name) if isinstance(item, Agent) else item for name, item in given.items()}
-    if isinstance(given, list | tuple) and any(isinstance(item, Agent) for item in given):
-        return [item.as_tool() if isinstance(item, Agent) else item for item in given]
-    return cast("_FunctionsAndTools | None", given)
+    if isinstance(tools, Mapping) and any(isinstance(item, Agent) for item in tools.values()):
+        return {name: item.as_tool(name=name) if isinstance(item, Agent) else item for name, item in tools.items()}
+    if isinstance(tools, list | tuple) and any(isinstance(item, Agent) for item in tools):
+        return [item.as_tool() if isinstance(item, Agent) else item for item in tools]
+    return cast("_FunctionsAndTools | None", tools)
 
 
 def tool_table(tools: Sequence[AnyTool]) -> dict[str, Tool]:

@@ -60,9 +60,9 @@ def environment(path: str) -> dict[str, str] | None:
     return with_dotenv(os.environ, *files) if files else None
 
 
-def read_inputs(prompty: Prompty, said: Sequence[str]) -> dict[str, Any]:
+def read_inputs(prompty: Prompty, pairs: Sequence[str]) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
-    for one in said:
+    for one in pairs:
         name, equals, value = one.partition("=")
         if not equals or not name:
             raise BadConfig(f"-i {one!r} is not NAME=VALUE")

@@ -17,24 +17,24 @@ from ronda.store.sqlite_catalog import SqliteCatalog
 _LONGEST = 64  # characters of an owner's name
 
 
-def keys(asked: argparse.Namespace) -> int:
-    folder = data_folder(ServerConfig(data_dir=asked.data_dir))
+def keys(arguments: argparse.Namespace) -> int:
+    folder = data_folder(ServerConfig(data_dir=arguments.data_dir))
     if folder is None:
         raise BadConfig("keys are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
     try:
-        asyncio.run(_with_keys(SqliteCatalog(str(folder / "catalog.db")), asked))
+        asyncio.run(_with_keys(SqliteCatalog(str(folder / "catalog.db")), arguments))
     except StoreError as error:
         raise BadConfig(f"{error} (--data-dir says where)") from error
     return 0
 
 
-async def _with_keys(catalog: SqliteCatalog, asked: argparse.Namespace) -> None:
+async def _with_keys(catalog: SqliteCatalog, arguments: argparse.Namespace) -> None:
     try:
-        match asked.action:
+        match arguments.action:
             case "create":
-                await _create(catalog.keys, _owner(asked.owner))
+                await _create(catalog.keys, _owner(arguments.owner))
             case "revoke":
-                await _revoke(catalog.keys, asked.id)
+                await _revoke(catalog.keys, arguments.id)
             case _:
                 await _show(catalog.keys)
     finally:

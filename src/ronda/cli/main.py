@@ -15,13 +15,13 @@ from ronda.errors import BadConfig, BadRequest
 
 
 def main(arguments: list[str] | None = None) -> int:
-    asked = parse(arguments)
-    if asked.command is None:
+    flags = parse(arguments)
+    if flags.command is None:
         _parser()[0].print_help(sys.stderr)
         return 2
     prepare_streams()
     try:
-        code = _run(asked)
+        code = _run(flags)
         sys.stdout.flush()  # here, where it may still fail
         return code
     except BrokenPipeError:
@@ -72,34 +72,34 @@ def _meant(word: str, words: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'? " if close else ""
 
 
-def _run(asked: argparse.Namespace) -> int:
-    if asked.command == "serve":
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "serve":
         from ronda.cli.serve import serve
 
-        return serve(asked)
-    if asked.command == "models":
+        return serve(arguments)
+    if arguments.command == "models":
         from ronda.cli.models import models
 
-        return models(asked)
-    if asked.command == "keys":
+        return models(arguments)
+    if arguments.command == "keys":
         from ronda.cli.keys import keys
 
-        return keys(asked)
-    if asked.command == "validate":
+        return keys(arguments)
+    if arguments.command == "validate":
         from ronda.cli.validate import validate
 
-        return validate(asked)
-    if asked.command == "render":
+        return validate(arguments)
+    if arguments.command == "render":
         from ronda.cli.render import render
 
-        return render(asked)
-    if asked.command == "schema":
+        return render(arguments)
+    if arguments.command == "schema":
         from ronda.cli.schema import schema
 
-        return schema(asked)
+        return schema(arguments)
     from ronda.cli.run import run
 
-    return run(asked)
+    return run(arguments)
 
 
 class _Parser(argparse.ArgumentParser):

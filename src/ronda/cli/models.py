@@ -14,8 +14,8 @@ from ronda.providers.local.files import DEFAULT, PACKAGE, REQUIREMENT, find_mode
 from ronda.wire.markup.family import family_of, supports_tools
 
 
-def models(asked: argparse.Namespace) -> int:
-    return pull() if asked.action == "pull" else show()
+def models(arguments: argparse.Namespace) -> int:
+    return pull() if arguments.action == "pull" else show()
 
 
 def show() -> int:

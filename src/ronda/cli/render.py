@@ -14,10 +14,10 @@ from ronda.prompty.rich import Message, Part
 SHOWN = 60  # characters of a medium
 
 
-def render(asked: argparse.Namespace) -> int:
-    prompty = load_file(asked.file)
-    messages = prepare(prompty, read_inputs(prompty, asked.inputs))
-    if asked.json:
+def render(arguments: argparse.Namespace) -> int:
+    prompty = load_file(arguments.file)
+    messages = prepare(prompty, read_inputs(prompty, arguments.inputs))
+    if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(messages), indent=2).decode() + "\n")
     else:
         print("\n\n".join(_shown(message) for message in messages))

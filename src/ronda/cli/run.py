@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 _WIDTH = 100  # characters of a tool's arguments and result that are shown
 
 
-def run(asked: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     try:
         with answer_alone() as out:
-            loaded = _load(asked.tools or [])
-            if is_file(asked.prompt):
-                _run_file(asked, loaded, out)
+            loaded = _load(arguments.tools or [])
+            if is_file(arguments.prompt):
+                _run_file(arguments, loaded, out)
             else:
-                _run_prompt(asked, loaded, out)
+                _run_prompt(arguments, loaded, out)
     except ToolMissing as error:
         print(f"ronda: {error}; give a file that has it with --tools", file=sys.stderr)
         return 2
@@ -80,70 +80,70 @@ def _load(paths: list[str]) -> ToolsFile:
     return loaded
 
 
-def _run_prompt(asked: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
-    if asked.inputs:
+def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
+    if arguments.inputs:
         raise BadConfig("-i gives an input to a prompty file, and the prompt is none")
-    prompt = _prompt(asked.prompt)
-    if asked.max_tokens is not None and asked.max_tokens < 1:
-        raise BadConfig(f"--max-tokens is {asked.max_tokens}; it must be at least 1")
-    model = DEFAULT_MODEL if asked.model is None else asked.model
-    check_model(model, asked.base_url)
+    prompt = _prompt(arguments.prompt)
+    if arguments.max_tokens is not None and arguments.max_tokens < 1:
+        raise BadConfig(f"--max-tokens is {arguments.max_tokens}; it must be at least 1")
+    model = DEFAULT_MODEL if arguments.model is None else arguments.model
+    check_model(model, arguments.base_url)
     agent = Agent(
         model=model,
-        base_url=asked.base_url,
-        api_version=asked.api_version,
-        vision=asked.vision,
-        instructions=asked.instructions,
+        base_url=arguments.base_url,
+        api_version=arguments.api_version,
+        vision=arguments.vision,
+        instructions=arguments.instructions,
         tools=loaded.tools,
-        options=Options(max_tokens=asked.max_tokens),
-        tool_choice=_choice(asked.tool_choice, [tool.spec.name for tool in loaded.tools]),
+        options=Options(max_tokens=arguments.max_tokens),
+        tool_choice=_choice(arguments.tool_choice, [tool.spec.name for tool in loaded.tools]),
     )
-    asyncio.run(_run(agent, prompt, msgspec.structs.replace(loaded, tools=()), asked, out))
+    asyncio.run(_run(agent, prompt, msgspec.structs.replace(loaded, tools=()), arguments, out))
 
 
-def _prompt(said: str | None) -> str:
-    if said is None:
+def _prompt(text: str | None) -> str:
+    if text is None:
         if sys.stdin.isatty():
             print("What do you want to ask? (Ctrl-D ends it)", file=sys.stderr)
-        said = sys.stdin.read()
-    elif "." in said or "/" in said:  # what is nothing but the name of a file is hardly meant as a prompt
-        if os.path.isdir(said):
-            raise BadConfig(f"{said} is a folder; name a .prompty file in it, or a prompt")
-        if os.path.isfile(said):
-            raise BadConfig(f"{said} is a file, but no .prompty file; 'ronda run < {said}' asks what it says")
-    if not said.strip():
+        text = sys.stdin.read()
+    elif "." in text or "/" in text:  # what is nothing but the name of a file is hardly meant as a prompt
+        if os.path.isdir(text):
+            raise BadConfig(f"{text} is a folder; name a .prompty file in it, or a prompt")
+        if os.path.isfile(text):
+            raise BadConfig(f"{text} is a file, but no .prompty file; 'ronda run < {text}' asks what it says")
+    if not text.strip():
         raise BadConfig("there is nothing to ask; give a prompt, or write it to standard input")
-    return as_utf8(said, "the prompt")
+    return as_utf8(text, "the prompt")
 
 
-def _run_file(asked: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
-    if asked.instructions:
+def _run_file(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
+    if arguments.instructions:
         raise BadConfig("--instructions belong to a prompt; a prompty file brings its own")
-    if asked.tool_choice != "auto":
+    if arguments.tool_choice != "auto":
         raise BadConfig("--tool-choice belongs to a prompt; a prompty file decides by itself")
-    if asked.max_tokens is not None:
+    if arguments.max_tokens is not None:
         raise BadConfig("--max-tokens belongs to a prompt; a prompty file says maxOutputTokens in its model's options")
-    prompty = load_file(asked.prompt, asked.model, asked.base_url, DEFAULT_MODEL)
-    inputs = read_inputs(prompty, asked.inputs)
-    check_file_model(prompty, environment(asked.prompt))
+    prompty = load_file(arguments.prompt, arguments.model, arguments.base_url, DEFAULT_MODEL)
+    inputs = read_inputs(prompty, arguments.inputs)
+    check_file_model(prompty, environment(arguments.prompt))
     if not prompty.has_conversation:
         _print(invoke_agent(prompty, inputs), out)
     else:
-        asyncio.run(_run(prompty, inputs, loaded, asked, out))
+        asyncio.run(_run(prompty, inputs, loaded, arguments, out))
 
 
-def _choice(said: str, names: list[str]) -> ToolChoice:
-    if said == "required" and not names:
+def _choice(text: str, names: list[str]) -> ToolChoice:
+    if text == "required" and not names:
         raise BadConfig("--tool-choice required needs a tool; give a file of them with --tools")
-    if said in ("auto", "none", "required"):
-        return ToolChoice(said)  # type: ignore[arg-type]  # one of the three, as just seen
-    if said not in names:
-        raise BadConfig(f"--tool-choice names {said!r}; there is {', '.join(names) or 'no tool'}")
-    return ToolChoice("required", (said,), named=True)
+    if text in ("auto", "none", "required"):
+        return ToolChoice(text)  # type: ignore[arg-type]  # one of the three, as just seen
+    if text not in names:
+        raise BadConfig(f"--tool-choice names {text!r}; there is {', '.join(names) or 'no tool'}")
+    return ToolChoice("required", (text,), named=True)
 
 
 async def _run(
-    agent: Agent | Prompty, inputs: Inputs, loaded: ToolsFile, asked: argparse.Namespace, out: TextIO
+    agent: Agent | Prompty, inputs: Inputs, loaded: ToolsFile, flags: argparse.Namespace, out: TextIO
 ) -> None:
     approval = TerminalApproval()
     options: RunOptions = {
@@ -151,8 +151,8 @@ async def _run(
         "guardrails": loaded.guardrails,
         "compaction": loaded.compaction,
     }
-    if asked.max_iterations is not None:
-        options["max_iterations"] = asked.max_iterations
+    if flags.max_iterations is not None:
+        options["max_iterations"] = flags.max_iterations
     async with stream_agent(agent, inputs, loaded.tools or None, **options) as events:
         approval.run = events.run
         arguments: dict[str, str] = {}  # by call
@@ -160,11 +160,11 @@ async def _run(
         async for event in events:
             match event:
                 case TextDelta(text=text):
-                    if asked.stream:
+                    if flags.stream:
                         print(text, end="", flush=True, file=out)
                 case ModelFinished(turn=turn):
                     arguments |= {call.id: call.arguments for call in turn.calls}
-                    if turn.calls and turn.text and asked.stream:
+                    if turn.calls and turn.text and flags.stream:
                         print(flush=True, file=out)
                 case Asked(id=id, call_id=call):
                     questions[id] = call
@@ -184,7 +184,7 @@ async def _run(
                 case Warned(message=message):
                     print(f"ronda: {message}", file=sys.stderr)
                 case ToolProgressed(text=text):
-                    if asked.stream:
+                    if flags.stream:
                         _note(_short(text))
                 case ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
                     pass
@@ -202,7 +202,7 @@ async def _run(
                     pass
                 case _:
                     assert_never(event)
-        _print("" if asked.stream else events.result, out)
+        _print("" if flags.stream else events.result, out)
 
 
 def _print(result: Any, out: TextIO) -> None:

@@ -11,17 +11,17 @@ import msgspec
 from ronda.errors import BadConfig
 
 
-def schema(asked: argparse.Namespace) -> int:
-    if asked.what == "events":
+def schema(arguments: argparse.Namespace) -> int:
+    if arguments.what == "events":
         from ronda.wire.events import schema as make
     else:
         from ronda.prompty.json_schema import schema as make
     text = msgspec.json.format(msgspec.json.encode(make()), indent=2).decode() + "\n"
-    if asked.output is None:
+    if arguments.output is None:
         sys.stdout.write(text)
         return 0
     try:
-        Path(asked.output).write_text(text, "utf-8")
+        Path(arguments.output).write_text(text, "utf-8")
     except OSError as error:
-        raise BadConfig(f"cannot write {asked.output}: {error.strerror}") from error
+        raise BadConfig(f"cannot write {arguments.output}: {error.strerror}") from error
     return 0

@@ -31,8 +31,8 @@ _UNSENT = 128 * 1024  # bytes that wait in the system to be sent to one client
 _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 
-def serve(asked: argparse.Namespace) -> int:
-    config = read_config(asked)
+def serve(arguments: argparse.Namespace) -> int:
+    config = read_config(arguments)
     with _listen(config.host, config.port) as listener, asyncio.Runner(loop_factory=_loop) as runner:
         return runner.run(_serve(config, listener))
 

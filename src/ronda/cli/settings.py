@@ -23,12 +23,12 @@ _NAMES = ServerConfig.__struct_fields__
 MOST_SHUTDOWN_SECONDS = 3600
 
 
-def read_config(asked: argparse.Namespace) -> ServerConfig:
+def read_config(arguments: argparse.Namespace) -> ServerConfig:
     settings: dict[str, Any] = {}
-    if asked.config is not None:
-        settings = _read_toml(asked.config)
+    if arguments.config is not None:
+        settings = _read_toml(arguments.config)
     for name in _NAMES:
-        value = getattr(asked, name, None)
+        value = getattr(arguments, name, None)
         if value is not None:
             settings[name] = value
     try:
@@ -103,12 +103,12 @@ def _check_local_sizes(config: ServerConfig) -> None:
 
 def _read_toml(path: str) -> dict[str, Any]:
     try:
-        said = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise BadConfig(f"cannot read the settings file {path!r}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"the settings file {path!r} is not TOML: {error}") from error
-    settings = {name.replace("-", "_"): value for name, value in said.items()}
+    settings = {name.replace("-", "_"): value for name, value in table.items()}
     for name in settings:
         if name not in _NAMES:
             close = difflib.get_close_matches(name, _NAMES, 1)

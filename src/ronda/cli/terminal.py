@@ -58,13 +58,13 @@ def leave_quietly() -> int:
     return READER_GONE
 
 
-def as_utf8(said: str, what: str) -> str:
+def as_utf8(text: str, what: str) -> str:
     """Text from outside, whatever Python took its bytes for. Lone surrogates are bytes that it could not read."""
     try:
-        said.encode()
+        text.encode()
     except UnicodeEncodeError:
         try:
-            return os.fsencode(said).decode()
+            return os.fsencode(text).decode()
         except UnicodeError as error:
             raise BadConfig(f"{what} is not UTF-8 text") from error
-    return said
+    return text

@@ -8,15 +8,15 @@ from ronda.cli.files import environment
 from ronda.prompty.validate import validate as problems_of
 
 
-def validate(asked: argparse.Namespace) -> int:
+def validate(arguments: argparse.Namespace) -> int:
     failed = False
-    for file in asked.files:
+    for file in arguments.files:
         problems = problems_of(file, env=environment(file))
         for problem in problems:
             place = file if problem.line is None else f"{file}:{problem.line}"
-            said = problem.message if problem.severity == "error" else f"warning: {problem.message}"
-            print(": ".join(part for part in (place, problem.field, said) if part))
-            failed = failed or problem.severity == "error" or asked.strict
+            text = problem.message if problem.severity == "error" else f"warning: {problem.message}"
+            print(": ".join(part for part in (place, problem.field, text) if part))
+            failed = failed or problem.severity == "error" or arguments.strict
         if not problems:
             print(f"{file}: no problems")
     return 2 if failed else 0

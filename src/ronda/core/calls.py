@@ -2,7 +2,7 @@
 
 A call is open from ModelFinished until it has a result. Between the two it may have to wait for its turn, to be allowed by a
 guardrail and then by a person; it is started, and it ends: with what the tool said, with what was said instead of running it,
-or with the run. Which calls are answered at once is sorted out elsewhere (`sorting`).
+or with the run. Which calls are answered at once is sorted out elsewhere (`triage`).
 """
 
 from __future__ import annotations
@@ -200,8 +200,8 @@ class OpenCalls(Struct, gc=False):
 
 
 def _denial(answer: Answered) -> str:
-    said = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
-    return f"Error: not run: {said}{f': {answer.message}' if answer.message else ''}."
+    text = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
+    return f"Error: not run: {text}{f': {answer.message}' if answer.message else ''}."
 
 
 # Between two turns. Nothing can happen to a call that was not asked for, so all runs share it.

@@ -40,8 +40,8 @@ def _size(turn: Turn) -> int:
                         size += len(part.text)
             return size + (calls + 2 if calls else 0)
         case UserTurn(parts=parts):
-            said = [len(part.text) if type(part) is Text else _MEDIUM for part in parts]
-            return len("user") + _MESSAGE + sum(said)
+            sizes = [len(part.text) if type(part) is Text else _MEDIUM for part in parts]
+            return len("user") + _MESSAGE + sum(sizes)
         case SystemTurn():
             return len(turn.role) + _MESSAGE + len(turn.text)
 
@@ -113,5 +113,5 @@ def dropped(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int]) ->
 
 
 def compacted(turns: Sequence[Turn], head: int, upto: int, kept: Sequence[int], summary: str) -> list[Turn]:
-    said = [summary_turn(summary)] if summary else []
-    return [*turns[:head], *said, *[turns[at] for at in kept], *turns[upto:]]
+    summaries = [summary_turn(summary)] if summary else []
+    return [*turns[:head], *summaries, *[turns[at] for at in kept], *turns[upto:]]

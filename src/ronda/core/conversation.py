@@ -85,12 +85,12 @@ class Conversation:
         """Put another text in the place of what the model just said. Its own JSON would still have the old one."""
         for turns in (self.turns,) if self.shown is self.turns else (self.turns, self.shown):
             at = _answered_at(turns)
-            said = turns[at]
-            assert type(said) is AssistantTurn
-            parts: list[AssistantPart] = [part for part in said.parts if type(part) not in _SAID]
-            calls = len(said.calls)
+            turn = turns[at]
+            assert type(turn) is AssistantTurn
+            parts: list[AssistantPart] = [part for part in turn.parts if type(part) not in _SAID]
+            calls = len(turn.calls)
             parts.insert(len(parts) - calls, Text(text))
-            turns[at] = AssistantTurn(tuple(parts), said.stop)
+            turns[at] = AssistantTurn(tuple(parts), turn.stop)
 
     def unsay(self) -> None:
         """Take back what the model just said, and what came of it."""

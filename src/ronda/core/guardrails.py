@@ -40,22 +40,22 @@ class Guardrails(Struct, frozen=True):
     tool: Callable[[str, dict[str, Any]], Judged] | None = None
 
 
-def verdict(said: object, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:
+def verdict(answer: object, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:
     """What a guardrail returned, as an event. What cannot be understood is a no: a guardrail that is broken guards nothing."""
-    if isinstance(said, bool):
-        said = GuardrailResult(said)
-    if not isinstance(said, GuardrailResult):
-        what = "nothing" if said is None else type(said).__name__
+    if isinstance(answer, bool):
+        answer = GuardrailResult(answer)
+    if not isinstance(answer, GuardrailResult):
+        what = "nothing" if answer is None else type(answer).__name__
         return refused(
             f"the guardrail returned {what}; it has to return a GuardrailResult or a bool", stage, call_id, at
         )
-    if not said.allowed:
-        return refused(None if said.reason is None else str(said.reason), stage, call_id, at)
-    if said.rewrite is None:
+    if not answer.allowed:
+        return refused(None if answer.reason is None else str(answer.reason), stage, call_id, at)
+    if answer.rewrite is None:
         return Checked(None, at, stage, True, call_id)
-    rewrite = _rewritten(said.rewrite, stage)
+    rewrite = _rewritten(answer.rewrite, stage)
     if rewrite is None:
-        what = type(said.rewrite).__name__
+        what = type(answer.rewrite).__name__
         return refused(
             f"the guardrail's rewrite is of type {what}; it has to be {_REWRITES[stage]}", stage, call_id, at
         )

@@ -63,12 +63,12 @@ def announces(previews: Iterable[Preview], plan: Plan, start: ModelStarted) -> b
 def fold(previews: Iterable[Preview]) -> AssistantTurn:
     """The turn that was shown so far. Calls are left out: an incomplete call must never look like one."""
     thought: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     refused: list[str] = []
     for preview in previews:
         match preview:
             case TextDelta(text=text):
-                said.append(text)
+                texts.append(text)
             case ReasoningDelta(text=text):
                 thought.append(text)
             case RefusalDelta(text=text):
@@ -80,8 +80,8 @@ def fold(previews: Iterable[Preview]) -> AssistantTurn:
     parts: list[AssistantPart] = []
     if thought:
         parts.append(Reasoning("".join(thought)))
-    if said:
-        parts.append(Text("".join(said)))
+    if texts:
+        parts.append(Text("".join(texts)))
     if refused:
         parts.append(Refusal("".join(refused)))
     return AssistantTurn(tuple(parts), "interrupted")

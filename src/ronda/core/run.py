@@ -11,9 +11,9 @@ model is.
 
     state         what a run is made of, and what the outside may ask of it
     calls         the calls of one turn, and what has become of each
-    sorting       which of them are answered at once, because nobody will run them
+    triage        which of them are answered at once, because nobody will run them
     obligations   what an answer owes, and asking again for it
-    patience      how often a model may do what leads nowhere
+    stuck         how often a model may do what leads nowhere
     endings       how a run ends at a limit
     conversation  all turns, and those the model is shown; `context` cuts them to a budget
 
@@ -78,8 +78,8 @@ from ronda.core.obligations import is_met
 from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
 from ronda.core.sizes import LARGE, event_size, result_size, turns_size
-from ronda.core.sorting import sort_out
 from ronda.core.state import RunState
+from ronda.core.triage import triage
 from ronda.errors import ProtocolError
 
 MOST_RECOVERIES: Final = 3  # without anything that was finished in between
@@ -113,7 +113,7 @@ class Run(RunState):
                 self.model_is_running = True
                 self._last = event.last
                 self._partial = None
-                self._owed.nudge = None
+                self._obligations.nudge = None
                 self.round = event.round + 1
             case ToolStarted():
                 if self._calls.start(event.call_id, self.tools):
@@ -148,7 +148,7 @@ class Run(RunState):
             case Compacted():
                 if self.model_is_running or self._calls.asked or event.upto > len(self.shown):
                     raise ProtocolError("a conversation is compacted between two rounds, and only as far as it goes")
-                self._talk.compact(event.upto, event.kept, event.summary)
+                self._conversation.compact(event.upto, event.kept, event.summary)
             case Recovered():
                 self._recoveries += 1
                 if self._recoveries >= MOST_RECOVERIES:
@@ -170,17 +170,17 @@ class Run(RunState):
             raise ProtocolError("a model finished that was not started")
         turn = event.turn
         self.model_is_running = False
-        self._patience.breaks = 0
+        self._stuck.breaks = 0
         self.size += turns_size((turn,), LARGE)
         self.usage = self.usage + event.usage
         calls = turn.calls
-        self._owed.rejected = None
-        if self._owed.call and not self._last and self._breaks_its_word(turn):
-            self._reject(self._owed.no_call(self.tools, calls))
+        self._obligations.rejected = None
+        if self._obligations.call and not self._last and self._breaks_its_word(turn):
+            self._reject(self._obligations.no_call(self.tools, calls))
             return
-        self._owed.call = self._owed.call and bool(calls) and turn.stop not in ("stop", "tool_calls")
-        self._talk.append(turn)
-        self._said_unseen = self._is_guarded and "output" in self.plan.guards and (bool(turn.text) or not calls)
+        self._obligations.call = self._obligations.call and bool(calls) and turn.stop not in ("stop", "tool_calls")
+        self._conversation.append(turn)
+        self._unchecked_output = self._is_guarded and "output" in self.plan.guards and (bool(turn.text) or not calls)
         if not calls:
             self._answer = turn
             return
@@ -191,8 +191,8 @@ class Run(RunState):
             return
         if len(asked) != len(calls):
             raise ProtocolError("two calls of one turn have the same id")
-        found = sort_out(turn, calls, self.plan, self.tools, self.usage.total, self.tool_calls)
-        self._patience.count(found, turn.stop)
+        found = triage(turn, calls, self.plan, self.tools, self.usage.total, self.tool_calls)
+        self._stuck.count(found, turn.stop)
         self._calls = OpenCalls(asked, found.results)
         if found.is_handed_over and turn.stop != "tool_calls":
             self._answer = turn
@@ -209,17 +209,17 @@ class Run(RunState):
     def _reject(self, end: Finish | None) -> None:
         """The answer does not count."""
         self._answer = None
-        self._said_unseen = False
+        self._unchecked_output = False
         self._end = end or self._end
 
     def _close_turn_when_answered(self) -> None:
         calls = self._calls
         if len(calls.results) < len(calls.asked):
             return
-        self._talk.append(ToolTurn(tuple(self._patience.results_of(calls, self.plan.limits.repeats))))
-        if self._patience.end is not None:
+        self._conversation.append(ToolTurn(tuple(self._stuck.results_of(calls, self.plan.limits.repeats))))
+        if self._stuck.end is not None:
             self.limit = "repeated_call"
-            self._end = self._patience.end
+            self._end = self._stuck.end
         self._calls = NO_CALLS
         self.tool_rounds += 1
         if self.limit is None and self.tool_rounds >= self.plan.limits.rounds:
@@ -232,13 +232,13 @@ class Run(RunState):
     def _model_interrupted(self, event: ModelInterrupted) -> None:
         self.model_is_running = False
         self._partial = event.turn
-        self._patience.breaks += 1
+        self._stuck.breaks += 1
         if event.cause == "upstream":
             retry = self.plan.retry
-            may_ask = retry.on_interrupt == "again" and not event.announced and self._patience.breaks < retry.tries
+            may_ask = retry.on_interrupt == "again" and not event.announced and self._stuck.breaks < retry.tries
         else:
             # In the client-side flow the caller owns the loop and decides about asking again.
-            may_ask = self.runs_tools and not self._patience.is_broken_off
+            may_ask = self.runs_tools and not self._stuck.is_broken_off
         if not may_ask:
             self._end = Finish("failed", message=event.reason, code="model_interrupted")
         if self._steering:
@@ -246,14 +246,14 @@ class Run(RunState):
 
     def _model_failed(self, event: ModelFailed) -> None:
         self.model_is_running = False
-        if event.too_long and self.plan.truncates and self._talk.tighten():
+        if event.too_long and self.plan.truncates and self._conversation.tighten():
             self.round -= 1  # the same round, with less: what its answer owes it still owes
             self._is_guarded = True
-        elif self._owed.rejected is not None:
-            self._answer = self._owed.rejected
-            self._talk.append(self._answer)
-            self._owed.format = False
-            self._said_unseen = "output" in self.plan.guards
+        elif self._obligations.rejected is not None:
+            self._answer = self._obligations.rejected
+            self._conversation.append(self._answer)
+            self._obligations.format = False
+            self._unchecked_output = "output" in self.plan.guards
         else:
             self.failure = event
 
@@ -265,35 +265,35 @@ class Run(RunState):
             if self._last or self._check_of_answer(self._answer) is not None:
                 return
             self._answer = None
-            self._owed.renew()
+            self._obligations.renew()
         for turn in self._steering:
-            self._talk.append(turn)
+            self._conversation.append(turn)
         self.steered += len(self._steering)
         self._steering = []
 
     def _was_checked(self, event: Checked) -> None:
         match event.stage:
             case "format":
-                self._owed.format = False
-                if event.problem is not None and not self._owed.takes_any_form:
-                    self._owed.rejected = self._answer if self.plan.format_is_wish else None
-                    self._talk.pop()
-                    self._reject(self._owed.not_the_format(event.problem))
+                self._obligations.format = False
+                if event.problem is not None and not self._obligations.takes_any_form:
+                    self._obligations.rejected = self._answer if self.plan.format_is_wish else None
+                    self._conversation.pop()
+                    self._reject(self._obligations.not_the_format(event.problem))
             case "input":
-                self._talk.is_admitted = True
+                self._conversation.is_admitted = True
                 if not event.allowed:
                     self._deny(event, "Input")
                 elif isinstance(event.rewrite, tuple):
-                    self._talk.rewrite(event.rewrite)
+                    self._conversation.rewrite(event.rewrite)
             case "output":
-                self._said_unseen = False
+                self._unchecked_output = False
                 if not event.allowed:
-                    self._talk.unsay()
+                    self._conversation.unsay()
                     self._answer = None
                     self._calls = NO_CALLS
                     self._deny(event, "Output")
                 elif isinstance(event.rewrite, str):
-                    self._talk.reword(event.rewrite)
+                    self._conversation.reword(event.rewrite)
                     if self._answer is not None:
                         self._answer = AssistantTurn((Text(event.rewrite),), self._answer.stop)
             case "tool":
@@ -321,15 +321,15 @@ class Run(RunState):
         if self._calls.asked and self.runs_tools:
             self._calls.abandon(event.reason, self.tools)
             if not self.open_calls:
-                self._talk.append(ToolTurn(tuple(self._calls.answers)))
+                self._conversation.append(ToolTurn(tuple(self._calls.answers)))
                 self._calls = NO_CALLS
         partial, self._partial = self._partial, None
         if partial is not None and partial.parts:
-            self._talk.append(partial)
+            self._conversation.append(partial)
         if event.answer is not None:
             if self.turns and type(self.turns[-1]) is AssistantTurn and not self.turns[-1].parts:
-                self._talk.pop()
-            self._talk.append(AssistantTurn((Text(event.answer),)))
+                self._conversation.pop()
+            self._conversation.append(AssistantTurn((Text(event.answer),)))
 
     # ---- todo --------------------------------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ class Run(RunState):
             return []
         if self._answer is not None:
             return [self._check_of_answer(self._answer) or self._finish_with(self._answer)]
-        if self._said_unseen:
+        if self._unchecked_output:
             return [Check("output")]
         if self._end is not None and not self._calls.running:
             return [self._end]
@@ -349,12 +349,12 @@ class Run(RunState):
         if self._is_guarded and (first := self._before_the_call()) is not None:
             return [first]
         last = self.limit is not None
-        return [CallModel(self.round, last, self._owed.nudge, owes=self._owed.call and not last)]
+        return [CallModel(self.round, last, self._obligations.nudge, owes=self._obligations.call and not last)]
 
     def _check_of_answer(self, answer: AssistantTurn) -> Check | None:
-        if self._owed.format and answer.stop == "stop" and not self._calls.asked and not answer.refusal:
+        if self._obligations.format and answer.stop == "stop" and not self._calls.asked and not answer.refusal:
             return Check("format", answer.text)
-        return Check("output") if self._said_unseen else None
+        return Check("output") if self._unchecked_output else None
 
     def _finish_with(self, answer: AssistantTurn) -> Finish:
         if self._calls.asked:
@@ -364,9 +364,9 @@ class Run(RunState):
 
     def _before_the_call(self) -> Action | None:
         """What has to be done before the model may see the conversation as it stands."""
-        if (compact := self._talk.cut()) is not None:
+        if (compact := self._conversation.cut()) is not None:
             return compact
-        return Check("input") if "input" in self.plan.guards and not self._talk.is_admitted else None
+        return Check("input") if "input" in self.plan.guards and not self._conversation.is_admitted else None
 
     # ---- recover -----------------------------------------------------------------------------------------------------
 
@@ -376,24 +376,24 @@ class Run(RunState):
         `shown` is what is kept of the previews since the newest fact: what the answer under way had said so far.
         The events are applied here; whoever recovers a run journals them before driving on.
         """
-        said: list[Fact] = []
+        facts: list[Fact] = []
         if self.ended is not None:
-            return said
+            return facts
         if self.model_is_running:
-            said.append(ModelInterrupted(fold(shown), "the process ended during this model call"))
+            facts.append(ModelInterrupted(fold(shown), "the process ended during this model call"))
         # What a tool wanted to know: the tool is gone, and if it runs again, it asks again.
         gone = [question.id for question in self._calls.questions.values() if question.kind == "input"]
-        said += [Answered(id, "expired", message="the process ended") for id in gone]
+        facts += [Answered(id, "expired", message="the process ended") for id in gone]
         for call in self._calls.running:
             spec = self.tools[call.name]
             if spec.repeatable or spec.is_agent:  # the run of an agent is there, and goes on
                 self._calls.started.discard(call.id)
                 self.tool_calls -= 1
             else:
-                said.append(ToolFinished(ToolResult(call.id, OUTCOME_UNKNOWN, failed=True), name=call.name))
-        for event in said:
+                facts.append(ToolFinished(ToolResult(call.id, OUTCOME_UNKNOWN, failed=True), name=call.name))
+        for event in facts:
             self.apply(event)
-        return said
+        return facts
 
 
 def rebuild(events: list[Event]) -> Run:

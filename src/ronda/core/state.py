@@ -12,9 +12,9 @@ from ronda.core.events import Answered, Asked, Checked, Event, ModelFailed, Reco
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
-from ronda.core.patience import Patience
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.sizes import LARGE, start_size
+from ronda.core.stuck import StuckDetector
 
 
 def question_id(run: str, number: int) -> str:
@@ -41,7 +41,7 @@ class RunState:
     _answer: AssistantTurn | None = None
     _partial: AssistantTurn | None = None
     _end: Finish | None = None
-    _said_unseen = False  # the model said something that the output guardrail has not seen
+    _unchecked_output = False  # the model said something that the output guardrail has not seen
     driven = 0.0  # seconds, up to the newest fact: waiting does not count. Only where they are limited
 
     def __init__(self, start: RunStarted) -> None:
@@ -51,11 +51,11 @@ class RunState:
         self.plan: Plan = plan
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in plan.tools}
         self.runs_tools = plan.runs_tools
-        self._talk = Conversation(start.turns, plan.context_budget)
-        self.turns: list[Turn] = self._talk.turns
+        self._conversation = Conversation(start.turns, plan.context_budget)
+        self.turns: list[Turn] = self._conversation.turns
         self.size = start_size(start, LARGE)  # of all facts, as `sizes` counts
-        self._owed = Obligations(plan, plan.choice.mode == "required", plan.options.response_format is not None)
-        self._patience = Patience()
+        self._obligations = Obligations(plan, plan.choice.mode == "required", plan.options.response_format is not None)
+        self._stuck = StuckDetector()
         self._steering: list[UserTurn] = []  # said, but not heard yet
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._is_timed = plan.limits.seconds is not None
@@ -119,7 +119,7 @@ class RunState:
     @property
     def breaks(self) -> int:
         """How many answers broke off, one after the other."""
-        return self._patience.breaks
+        return self._stuck.breaks
 
     @property
     def is_ending(self) -> bool:
@@ -160,13 +160,13 @@ class RunState:
     @property
     def shown(self) -> list[Turn]:
         """The conversation as the model is shown it: all turns, until some are summed up or rewritten."""
-        return self._talk.shown
+        return self._conversation.shown
 
     @property
     def instructions(self) -> int:
         """How many turns at the beginning are instructions, which are always shown."""
-        return self._talk.head
+        return self._conversation.head
 
     def dropped(self, upto: int, kept: tuple[int, ...]) -> tuple[Turn, ...]:
         """What a compaction would take from the model's eyes."""
-        return self._talk.dropped(upto, kept)
+        return self._conversation.dropped(upto, kept)

@@ -26,11 +26,11 @@ def excerpt(turns: Sequence[Turn], room: int) -> str:
     for turn in turns:
         match turn:
             case UserTurn():
-                if said := _text(turn):
-                    lines.append(f"{_ASKED}{_short(said)}")
+                if words := _text(turn):
+                    lines.append(f"{_ASKED}{_short(words)}")
             case AssistantTurn():
-                if said := (turn.text or turn.refusal).strip():
-                    lines.append(f"Assistant: {_short(said)}")
+                if words := (turn.text or turn.refusal).strip():
+                    lines.append(f"Assistant: {_short(words)}")
                 if names := [call.name for call in turn.calls]:
                     lines.append(f"  Called tools: {', '.join(names)}")
             case SystemTurn(text=text) if text.startswith(SUMMARY):
@@ -63,8 +63,8 @@ def written_out(turns: Sequence[Turn]) -> str:
             case UserTurn():
                 lines.append(f"[user]: {_text(turn)}")
             case AssistantTurn():
-                if said := (turn.text or turn.refusal).strip():
-                    lines.append(f"[assistant]: {said}")
+                if words := (turn.text or turn.refusal).strip():
+                    lines.append(f"[assistant]: {words}")
                 lines += [f"Called: {call.name}({call.arguments})" for call in turn.calls]
             case ToolTurn(results=results):
                 lines += [f"[tool]: {result.content}" for result in results]

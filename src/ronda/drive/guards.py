@@ -15,7 +15,7 @@ from ronda.core.events import Checked, CheckStage, Compacted, TextDelta, Warned
 from ronda.core.guardrails import refused, verdict
 from ronda.core.parts import AssistantTurn
 from ronda.core.summary import excerpt, room_for
-from ronda.drive.tools import as_text, decode_arguments, is_being_cancelled, said_by
+from ronda.drive.tools import as_text, decode_arguments, error_text, is_being_cancelled
 
 if TYPE_CHECKING:
     from ronda.drive.driver import Driver
@@ -37,10 +37,10 @@ async def check(driver: Driver, actions: list[Action]) -> None:
             if checked.rewrite is not None:
                 driver.scratch.clear()
         case _:
-            said = next(turn for turn in reversed(run.turns) if type(turn) is AssistantTurn)
-            checked = await _ask(driver, "output", said)
+            answer = next(turn for turn in reversed(run.turns) if type(turn) is AssistantTurn)
+            checked = await _ask(driver, "output", answer)
             driver.record(checked)
-            text = checked.rewrite if isinstance(checked.rewrite, str) else said.text
+            text = checked.rewrite if isinstance(checked.rewrite, str) else answer.text
             if checked.allowed and text and run.plan.stream:
                 driver.flush()
                 driver.emit([TextDelta(text)])
@@ -51,16 +51,16 @@ async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | Non
     if guard is None:
         return refused(f"the {stage} guardrail this run began with is not here", stage, call_id, driver.now())
     try:
-        said = guard(*seen)
-        if isinstance(said, Awaitable):
-            said = await said
+        answer = guard(*seen)
+        if isinstance(answer, Awaitable):
+            answer = await answer
     except asyncio.CancelledError:
         if is_being_cancelled():
             raise
         return refused("the guardrail was cancelled", stage, call_id, driver.now())
     except Exception as error:  # fails closed: a guardrail that cannot judge has not allowed anything
-        return refused(f"the guardrail failed: {said_by(error)}", stage, call_id, driver.now())
-    return verdict(said, stage, call_id, driver.now())
+        return refused(f"the guardrail failed: {error_text(error)}", stage, call_id, driver.now())
+    return verdict(answer, stage, call_id, driver.now())
 
 
 async def compact(driver: Driver, action: Compact) -> None:
@@ -71,14 +71,14 @@ async def compact(driver: Driver, action: Compact) -> None:
     failure: str | None = None
     if driver.summarize is not None:
         try:
-            said = driver.summarize(gone)
-            if isinstance(said, Awaitable):
-                said = await said
-            if not isinstance(said, str) or not said.strip():
+            answer = driver.summarize(gone)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if not isinstance(answer, str) or not answer.strip():
                 raise ValueError("the summary has no text")
-            summary = as_text(said).strip()[:room]
+            summary = as_text(answer).strip()[:room]
         except Exception as error:  # the run goes on with less than it could have had
-            failure = said_by(error)
+            failure = error_text(error)
     # Without a budget it was the model that found it too long, and an excerpt would only take room again.
     is_too_long = run.plan.context_budget is None
     if not summary and not is_too_long:

@@ -54,7 +54,7 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     except SystemExit as error:  # a tool that was a program once, and still ends as one
         return failed(call, f"it tried to end the program: {error!r}")
     except RondaError as error:  # said on purpose
-        return failed(call, said_by(error))
+        return failed(call, error_text(error))
     except Exception as error:  # whatever a tool raises is news for the model, never the end of the loop
         log.warning("the tool '%s' raised", call.name, exc_info=error)
         return failed(call, raised(error))
@@ -139,7 +139,7 @@ def is_being_cancelled() -> bool:
     return (task := asyncio.current_task()) is not None and task.cancelling() > 0
 
 
-def said_by(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     return as_text(str(error)) or type(error).__name__
 
 
@@ -149,8 +149,8 @@ def raised(error: Exception) -> str:
     return f"{kind}: {said}" if said else kind
 
 
-def as_text(said: str) -> str:
+def as_text(text: str) -> str:
     """Without lone surrogates, as odd file names have them: no journal and no provider could write them."""
-    if said.isascii():
-        return said
-    return said.encode("utf-8", "replace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()

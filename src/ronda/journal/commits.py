@@ -46,6 +46,7 @@ class Held:
         "error",
         "expected",
         "finished",
+        "is_reported",
         "key",
         "name",
         "next",
@@ -53,7 +54,6 @@ class Held:
         "previews",
         "released",
         "size",
-        "told",
         "waiting",
         "was_waiting",
     )
@@ -72,7 +72,7 @@ class Held:
         self.was_waiting = False  # when it was resumed
         self.waiting = False  # nobody drives it, since there is nothing to do until an answer comes
         self.error: RondaError | None = None  # events are missing: nothing more can be kept
-        self.told = False  # the driver knows
+        self.is_reported = False  # the driver knows
 
 
 def _place(path: str) -> tuple[int, int] | None:
@@ -124,7 +124,7 @@ class _Portion(Struct):
 
 
 class Commits:
-    """`count` is how many there were. A lock that another process keeps for longer than `patience` seconds is an error."""
+    """`count` is how many there were. A lock that another process keeps for longer than `timeout` seconds is an error."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ class Commits:
         path: str,
         rows: RowWriter,
         upkeep: Upkeep,
-        patience: float,
+        timeout: float,
         now: Callable[[], float],
     ) -> None:
         self._db = db
         self._path = path
         self._rows = rows
         self._upkeep = upkeep
-        self._patience = patience
+        self._timeout = timeout
         self._now = now
         self._execute = db.cursor().execute
         self.count = 0
@@ -277,7 +277,7 @@ class Commits:
         now = time.monotonic()
         if self._locked_since is None:
             self._locked_since = now
-        return now - self._locked_since < self._patience
+        return now - self._locked_since < self._timeout
 
     def _write_all(self, portions: list[_Portion]) -> None:
         """One transaction. A run that is refused is taken out, and the others are written without it."""
@@ -348,10 +348,10 @@ class Commits:
         held.dirty = False
         held.finished = False
         if held.released:
-            self.mourn(held)
+            self.report_lost(held)
 
-    def mourn(self, held: Held) -> None:
+    def report_lost(self, held: Held) -> None:
         """What a driver did not hear because it did not wait is not lost silently."""
-        if not held.told:
-            held.told = True
+        if not held.is_reported:
+            held.is_reported = True
             _log.error("the last events of run %s are lost: %s", held.name, held.error)

@@ -11,7 +11,7 @@ from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSumma
 from ronda.journal.previews import PreviewsAfter, begins_round, outlives
 
 
-class _Kept:
+class _StoredRun:
     __slots__ = ("calls", "events", "held", "outlives", "place", "previews", "waiting")
 
     def __init__(self, place: int) -> None:
@@ -42,7 +42,7 @@ class MemoryJournal:
 
     def __init__(self, max_runs: int = 1000) -> None:
         self._max_runs = max_runs
-        self._runs: dict[str, _Kept] = {}
+        self._runs: dict[str, _StoredRun] = {}
         self._calls: dict[tuple[str, str], str] = {}
         self._count = 0
 
@@ -58,7 +58,7 @@ class MemoryJournal:
             if kept is not None:
                 raise JournalConflict(f"run {run!r} is in the journal already")
             self._count += 1
-            kept = self._runs[run] = _Kept(self._count)
+            kept = self._runs[run] = _StoredRun(self._count)
             kept.outlives = events[0].outlives
             while len(self._runs) > self._max_runs and self._forget_oldest():
                 pass

@@ -444,9 +444,9 @@ def _damaged(path: str, run: str, number: int, why: str) -> StoreError:
     return StoreError(path, f"event {number} of run {run!r} cannot be read: {why}")
 
 
-def _whole(db: sqlite3.Connection, kept: Apart) -> Event:
-    body = _value(db, kept.value)
-    match kept.event:
+def _whole(db: sqlite3.Connection, apart: Apart) -> Event:
+    body = _value(db, apart.value)
+    match apart.event:
         case ToolFinished() as event:
             return replace(event, result=_decode_result(body))
         case (ModelFinished() | ModelInterrupted()) as event:

@@ -42,7 +42,7 @@ class SqliteJournal:
 
     With "NORMAL", what a barrier has acknowledged survives the end of the process, however violent; with "FULL" also a power
     cut, at the price of waiting for the disk. Runs older than `max_age` seconds are forgotten, and the oldest finished ones
-    when there are more than `max_bytes`. A lock that another process keeps for longer than `patience` seconds is an error.
+    when there are more than `max_bytes`. A lock that another process keeps for longer than `timeout` seconds is an error.
 
     Text with lone surrogates is no text and no JSON: a run that says such a thing is refused, by its barrier.
     """
@@ -54,13 +54,13 @@ class SqliteJournal:
         synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
         max_age: float | None = None,
         max_bytes: int | None = None,
-        patience: float = 5.0,
+        timeout: float = 5.0,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._path = path = os.fspath(path)
-        self._patience = patience
+        self._timeout = timeout
         self._now = now
-        self._db = open_database(path, MIGRATIONS, kind="ronda journal", patience=patience)
+        self._db = open_database(path, MIGRATIONS, kind="ronda journal", timeout=timeout)
         self._presence = None if path == MEMORY else self._announce()
         self._writer = 0 if self._presence is None else self._presence.id
         self._sync = WalSync(path) if synchronous == "FULL" and path != MEMORY else None
@@ -76,7 +76,7 @@ class SqliteJournal:
             is_driven=self._is_there,
             forgot=self._rows.forget,
         )
-        self._commits = Commits(self._db, path, self._rows, self._upkeep, patience, now)
+        self._commits = Commits(self._db, path, self._rows, self._upkeep, timeout, now)
         self._held: dict[str, Held] = {}
         self._lookups = 0
 
@@ -128,7 +128,7 @@ class SqliteJournal:
         if self._sync is not None:
             await self._sync.reach(self._commits.count)
         if held is not None and held.error is not None:
-            held.told = True
+            held.is_reported = True
             raise held.error.with_traceback(None)
 
     async def read(self, run: str) -> list[Event]:
@@ -156,7 +156,7 @@ class SqliteJournal:
 
     async def _patiently(self, job: Callable[[], _T]) -> _T:
         """Do something that others may hold up for a while, after everything that was said before it."""
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._timeout
         while True:
             await self._commits.flush()
             try:
@@ -203,7 +203,7 @@ class SqliteJournal:
         held.released = True
         held.waiting = waiting
         if held.error is not None:
-            self._commits.mourn(held)
+            self._commits.report_lost(held)
         if held.key and not held.finished and not held.dirty:
             self._commits.mark(held)  # to say that nobody drives it any more
 

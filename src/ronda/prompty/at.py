@@ -52,9 +52,9 @@ class At:
 
     def maybe_flag(self) -> bool | None:
         if isinstance(self.value, str) and self.place in self.report.referred:  # an environment knows only text
-            said = {"true": True, "false": False}.get(self.value.lower())
-            if said is not None:
-                return said
+            fields = {"true": True, "false": False}.get(self.value.lower())
+            if fields is not None:
+                return fields
         found = self._read(bool, "true or false")
         return None if found is None else bool(found)
 
@@ -145,7 +145,7 @@ class At:
         return None
 
     def _misfit(self, name: str) -> None:
-        known = next((said for kind, said in _NAMES if isinstance(self.value, kind)), "something else")
+        known = next((label for kind, label in _NAMES if isinstance(self.value, kind)), "something else")
         self.problem(f"{name} is needed here, not {known}")
 
 

@@ -64,5 +64,5 @@ def place_of(tool: str, report: Report) -> Place:
     tools = report.tree.value.get("tools") if report.tree is not None else None
     if isinstance(tools, dict):
         return ("tools", tool)
-    said = [one.get("name") if isinstance(one, dict) else None for one in tools or ()]
-    return ("tools", said.index(tool)) if tool in said else ("tools",)
+    value = [one.get("name") if isinstance(one, dict) else None for one in tools or ()]
+    return ("tools", value.index(tool)) if tool in value else ("tools",)

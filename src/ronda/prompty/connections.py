@@ -88,9 +88,9 @@ def _extra_text(connection: Connection | None, *names: str) -> str | None:
     return next((value for name in names if isinstance(value := said.get(name), str) and value), None)
 
 
-def _read(name: str, said: Mapping[str, Any]) -> Connection:
+def _read(name: str, fields: Mapping[str, Any]) -> Connection:
     report = Report(None)
-    connection = read_connection(At(dict(said), (), report))
+    connection = read_connection(At(dict(fields), (), report))
     if connection is None or report.errors:
         raise BadConfig(f"the connection '{name}' cannot be used: {report.errors[0].where}: {report.errors[0]}")
     return connection

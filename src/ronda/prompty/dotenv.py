@@ -19,11 +19,11 @@ def read_dotenv(path: Path) -> dict[str, str]:
     """`NAME=value` by line; `#` begins a comment; quotes keep spaces and `#`. What makes no sense is passed over."""
     found: dict[str, str] = {}
     for line in decode_text(read_bytes(path.resolve(), _MAX, str(path)), str(path)).split("\n"):
-        said = _LINE.fullmatch(line)
-        if said is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             continue
-        quoted = _QUOTED.fullmatch(said["value"])
-        found[said["name"]] = quoted["text"] if quoted else _COMMENT.sub("", said["value"]).strip()
+        quoted = _QUOTED.fullmatch(match["value"])
+        found[match["name"]] = quoted["text"] if quoted else _COMMENT.sub("", match["value"]).strip()
     return found
 
 

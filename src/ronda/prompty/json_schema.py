@@ -268,14 +268,14 @@ def _tool() -> Schema:
         "approvalMode": _or_reference(approval, "When somebody is asked before a call."),
         "allowedTools": _texts("Only these of its tools."),
     }
-    said: dict[str, Schema] = {
+    fields: dict[str, Schema] = {
         "function": {
             "properties": {
                 "parameters": _or_reference(_parameters(), "What it takes, as a list or by name."),
                 "strict": _flag("Whether arguments must fit exactly.", default=True),
             }
         },
-        "mcp": {"properties": mcp, "anyOf": [_given("connection"), _given("serverName")]},
+        "mcp": {"properties": mcp, "anyOf": [_required("connection"), _required("serverName")]},
         "openapi": {
             "required": ["specification"],
             "properties": {
@@ -295,7 +295,7 @@ def _tool() -> Schema:
             },
         },
     }
-    other = {"if": {"properties": {"kind": {"not": {"enum": [*said]}}}}, "then": _custom(connection)}
+    other = {"if": {"properties": {"kind": {"not": {"enum": [*fields]}}}}, "then": _custom(connection)}
     return {
         "type": "object",
         "required": ["kind"],
@@ -303,14 +303,14 @@ def _tool() -> Schema:
             "name": {"description": "What the model calls it."},
             "kind": {
                 **_name("What it is; another word finds a handler that the program registered."),
-                "examples": [*said],
+                "examples": [*fields],
             },
             "description": _text("What it does and when to use it: the model reads this."),
             "bindings": _or_reference(
                 {"$ref": "#/$defs/bindings"}, "Parameters that are filled in from inputs; the model does not see them."
             ),
         },
-        "allOf": [*(_when(kind, then) for kind, then in said.items()), other],
+        "allOf": [*(_when(kind, then) for kind, then in fields.items()), other],
     }
 
 
@@ -329,7 +329,7 @@ def _parameters() -> Schema:
     }
 
 
-def _given(key: str) -> Schema:
+def _required(key: str) -> Schema:
     return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 

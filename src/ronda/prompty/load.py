@@ -103,12 +103,12 @@ def _resolved(roots: Sequence[AnyPath]) -> list[str]:
 
 def read_text(path: AnyPath, files: Files) -> tuple[Path, str]:
     """Where a prompty file really is, and its text."""
-    said = Path(path)
+    file = Path(path)
     try:
-        found = files.find(said)
+        found = files.find(file)
         there = files.exists(found)
     except (OSError, RuntimeError, ValueError) as error:
-        raise BadPrompty(f"{said} is not a path: {error}") from error
+        raise BadPrompty(f"{file} is not a path: {error}") from error
     if not there:
         raise PromptyNotFound(f"Prompty file not found: {found}", path=str(found))
     try:

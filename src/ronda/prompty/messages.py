@@ -32,8 +32,8 @@ def messages_of(turns: Sequence[Turn]) -> list[Message]:
             case UserTurn(parts=parts):
                 found.append(Message("user", tuple([_part(part) for part in parts])))
             case AssistantTurn():
-                said = turn.text or turn.refusal
-                content = (Part("text", said),) if said else ()
+                words = turn.text or turn.refusal
+                content = (Part("text", words),) if words else ()
                 calls = turn.calls
                 found.append(
                     Message("assistant", content, {"tool_calls": [_call(call) for call in calls]} if calls else {})

@@ -63,12 +63,12 @@ class Connection(Struct, frozen=True, rename="camel", kw_only=True):
 
     def __repr__(self) -> str:
         """Without secrets: this ends up in logs and tracebacks."""
-        said = [
+        fields = [
             f"{name}={'***' if name in _SECRET else repr(value)}"
             for name in self.__struct_fields__
             if (value := getattr(self, name))
         ]
-        return f"{type(self).__name__}({', '.join(said)})"
+        return f"{type(self).__name__}({', '.join(fields)})"
 
 
 class KeyConnection(Connection, frozen=True, kw_only=True):
@@ -332,6 +332,6 @@ def to_dict(value: Prompty) -> dict[str, Any]:
             tool["strict"] = True
     for owner in (known["model"], *(known["tools"] or ())):
         if owner and isinstance(owner.get("connection"), dict):
-            said = owner["connection"]
-            owner["connection"] = {**said.pop("extra"), **said}
+            connection = owner["connection"]
+            owner["connection"] = {**connection.pop("extra"), **connection}
     return known

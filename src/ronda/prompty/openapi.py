@@ -54,8 +54,8 @@ async def operations_of(declared: OpenApiTool, prompty: Prompty, taken: set[str]
 
 # ---- the document -----------------------------------------------------------------------------------------------------
 
-_Kept = tuple[float, Document, list[Operation]]
-_kept: dict[tuple[Any, ...], _Kept] = {}
+_Cached = tuple[float, Document, list[Operation]]
+_cache: dict[tuple[Any, ...], _Cached] = {}
 
 
 async def _found(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, list[Operation]]:
@@ -66,7 +66,7 @@ async def _found(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, lis
         return document, read_operations(document)
     if urlsplit(said).scheme.lower() in ("http", "https"):
         key: tuple[Any, ...] = (said,)
-        if (kept := _kept.get(key)) is not None and kept[0] > time.monotonic():
+        if (kept := _cache.get(key)) is not None and kept[0] > time.monotonic():
             return kept[1:]
         data = await fetch(said)
         made = await asyncio.to_thread(_read_fetched, data, said)
@@ -77,9 +77,9 @@ async def _found(declared: OpenApiTool, prompty: Prompty) -> tuple[Document, lis
 def _keep(
     key: tuple[Any, ...], until: float, document: Document, operations: list[Operation]
 ) -> tuple[Document, list[Operation]]:
-    while len(_kept) >= KEPT:
-        _kept.pop(next(iter(_kept)), None)
-    _kept[key] = (until, document, operations)
+    while len(_cache) >= KEPT:
+        _cache.pop(next(iter(_cache)), None)
+    _cache[key] = (until, document, operations)
     return document, operations
 
 
@@ -88,14 +88,14 @@ def _read_fetched(data: bytes, url: str) -> tuple[Document, list[Operation]]:
     return document, read_operations(document)
 
 
-def _read_file(said: str, roots: Roots) -> tuple[Document, list[Operation]]:
-    path = roots.find(said)
-    data = roots.files.read(path, MAX_FILE, said)
+def _read_file(text: str, roots: Roots) -> tuple[Document, list[Operation]]:
+    path = roots.find(text)
+    data = roots.files.read(path, MAX_FILE, text)
     key = (path, blake2b(data, digest_size=20).digest(), tuple(roots.allowed))
-    if (kept := _kept.get(key)) is not None:
+    if (kept := _cache.get(key)) is not None:
         return kept[1:]
     files = _Files(roots, path)
-    document = Document(_parse(data, said), read=files.read)
+    document = Document(_parse(data, text), read=files.read)
     made = document, read_operations(document)
     if not files.opened:  # what it refers to may change while it does not
         _keep(key, 0.0, *made)

@@ -36,12 +36,12 @@ _ALL: Final = ("top_k", *_PENALTIES)
 
 def options_of(prompty: Prompty, kind: str) -> Options:
     """`kind` is the provider of ours that is asked: `openai-chat`, `anthropic`, …"""
-    said = _said(prompty.model)
+    options = _model_options(prompty.model)
     extra: dict[str, Raw] = {}
     for name in _EXTRAS.get(kind, _ALL):
-        if (value := getattr(said, name)) is not None:
+        if (value := getattr(options, name)) is not None:
             extra[name] = Raw(_encode(value))
-    limit = said.max_output_tokens
+    limit = options.max_output_tokens
     if limit is not None and kind == "openai-chat":
         extra["max_completion_tokens"] = Raw(_encode(limit))  # never the deprecated max_tokens
     if limit is None and kind == "anthropic":
@@ -49,15 +49,15 @@ def options_of(prompty: Prompty, kind: str) -> Options:
     takes_more = kind != "openai"  # the Responses API has no word for these
     known = Options(
         max_tokens=limit,
-        temperature=said.temperature,
-        top_p=said.top_p,
-        stop=(said.stop_sequences or ()) if takes_more else (),
-        seed=said.seed if takes_more else None,
-        parallel_tool_calls=said.allow_multiple_tool_calls,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        stop=(options.stop_sequences or ()) if takes_more else (),
+        seed=options.seed if takes_more else None,
+        parallel_tool_calls=options.allow_multiple_tool_calls,
         response_format=response_format_of(prompty),
     )
-    more = {name: Raw(_encode(value)) for name, value in _additional(said).items()}
-    extra = {**{name: value for name, value in more.items() if name not in _known(said, prompty)}, **extra}
+    more = {name: Raw(_encode(value)) for name, value in _additional(options).items()}
+    extra = {**{name: value for name, value in more.items() if name not in _known(options, prompty)}, **extra}
     return msgspec.structs.replace(known, extra=extra) if extra else known
 
 
@@ -69,20 +69,20 @@ def response_format_of(prompty: Prompty) -> ResponseFormat | None:
 
 
 def wants_stream(prompty: Prompty) -> bool:
-    return _said(prompty.model).additional_properties.get("stream") is True
+    return _model_options(prompty.model).additional_properties.get("stream") is True
 
 
 def additional(prompty: Prompty) -> dict[str, Any]:
     """What goes out as it is."""
-    return _additional(_said(prompty.model))
+    return _additional(_model_options(prompty.model))
 
 
-def _said(model: Model | None) -> ModelOptions:
+def _model_options(model: Model | None) -> ModelOptions:
     return model.options if model is not None and model.options is not None else ModelOptions()
 
 
-def _additional(said: ModelOptions) -> dict[str, Any]:
-    return {name: value for name, value in said.additional_properties.items() if name != "stream"}
+def _additional(options: ModelOptions) -> dict[str, Any]:
+    return {name: value for name, value in options.additional_properties.items() if name != "stream"}
 
 
 # The names in a request of each option that the file may say under its own: additional properties override nothing.
@@ -100,6 +100,6 @@ _NAMES: Final = {
 _OF_THE_REQUEST: Final = frozenset({"model", "messages", "input", "tools", "stream_options"})
 
 
-def _known(said: ModelOptions, prompty: Prompty) -> frozenset[str]:
-    names = {name for option, names in _NAMES.items() if getattr(said, option) is not None for name in names}
+def _known(options: ModelOptions, prompty: Prompty) -> frozenset[str]:
+    names = {name for option, names in _NAMES.items() if getattr(options, option) is not None for name in names}
     return _OF_THE_REQUEST | names | ({"response_format"} if prompty.outputs else set())

@@ -66,8 +66,8 @@ def _member(declared: Property, strict: bool) -> dict[str, Any]:
 
 def _described(declared: Property, strict: bool) -> dict[str, Any]:
     schema: dict[str, Any] = {}
-    if (said := _TYPES.get(declared.kind)) is not None:
-        schema["type"] = said
+    if (value := _TYPES.get(declared.kind)) is not None:
+        schema["type"] = value
     if declared.description:
         schema["description"] = declared.description
     if declared.enum_values is not None:
@@ -93,9 +93,9 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     for key in ("oneOf", "anyOf"):
         if key in schema:
             return schema if _NULL in schema[key] else {**schema, key: [*schema[key], _NULL]}
-    said = schema.get("type")
-    if isinstance(said, str):
-        schema = {**schema, "type": [said, "null"]}
+    type_name = schema.get("type")
+    if isinstance(type_name, str):
+        schema = {**schema, "type": [type_name, "null"]}
     if "enum" in schema and None not in schema["enum"]:
         schema = {**schema, "enum": [*schema["enum"], None]}
     return schema

@@ -81,12 +81,14 @@ def _body(response: Any) -> bytes:
 
 
 def _turn(provider: str, api: str, body: bytes) -> AssistantTurn:
-    said = msgspec.json.decode(body, type=dict[str, Any])
-    if (failure := said.get("error")) is not None:
+    decoded = msgspec.json.decode(body, type=dict[str, Any])
+    if (failure := decoded.get("error")) is not None:
         message = failure.get("message") if isinstance(failure, dict) else failure
         raise BadResponse(str(message or UNEXPECTED))
-    if _is_responses(provider, api) and isinstance(said.get("output_text"), str) and not said.get("output"):
-        return AssistantTurn((Text(said["output_text"]),))  # an SDK's shortcut, when nothing else is left of the answer
+    if _is_responses(provider, api) and isinstance(decoded.get("output_text"), str) and not decoded.get("output"):
+        return AssistantTurn(
+            (Text(decoded["output_text"]),)
+        )  # an SDK's shortcut, when nothing else is left of the answer
     try:
         return _reader(provider, api)(body).turn
     except UpstreamError as error:
@@ -106,26 +108,26 @@ def _reader(provider: str, api: str) -> Callable[[bytes], ModelFinished]:
         raise BadPrompty(f"Unsupported API type: {api}", field="model.apiType")
     match provider:
         case "anthropic":
-            from ronda.wire.anthropic.client import read_plain as read_message
+            from ronda.wire.anthropic.client_request import read_plain as read_message
 
             return read_message
         case "gemini":
-            from ronda.wire.gemini.answer import read_plain as read_content
+            from ronda.wire.gemini.client_answer import read_plain as read_content
 
             return read_content
         case "mistral" | "mistral-agent":
-            from ronda.wire.mistral.answer import read_plain as read_mistral
+            from ronda.wire.mistral.client_answer import read_plain as read_mistral
 
             return read_mistral
         case _:  # whoever else there is speaks Chat Completions
-            from ronda.wire.openai_chat.client import read_plain as read_completion
+            from ronda.wire.openai_chat.client_answer import read_plain as read_completion
 
             return read_completion
 
 
 def _records(body: bytes) -> list[dict[str, Any]]:
-    said = msgspec.json.decode(body, type=dict[str, Any])
-    records = said.get("data")
+    decoded = msgspec.json.decode(body, type=dict[str, Any])
+    records = decoded.get("data")
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise BadResponse(UNEXPECTED)
     return records

@@ -138,18 +138,18 @@ def _reader(prompty: Prompty) -> _Reader:
         return Responses({})
     match provider:
         case "anthropic":
-            from ronda.wire.anthropic.client import Reader as Messages
+            from ronda.wire.anthropic.client_request import Reader as Messages
 
             return Messages()
         case "gemini":
-            from ronda.wire.gemini.answer import Reader as Contents
+            from ronda.wire.gemini.client_answer import Reader as Contents
 
             return Contents()
         case "mistral" | "mistral-agent":
-            from ronda.wire.mistral.answer import Reader as Mistral
+            from ronda.wire.mistral.client_answer import Reader as Mistral
 
             return Mistral()
         case _:
-            from ronda.wire.openai_chat.client import Reader as Completions
+            from ronda.wire.openai_chat.client_answer import Reader as Completions
 
             return Completions()

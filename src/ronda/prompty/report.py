@@ -30,8 +30,8 @@ class Problem(Struct, frozen=True):
 
     def __str__(self) -> str:
         place = f"line {self.line}" if self.line is not None else ""
-        said = self.message if self.severity == "error" else f"warning: {self.message}"
-        return ": ".join(part for part in (place, self.field, said) if part)
+        text = self.message if self.severity == "error" else f"warning: {self.message}"
+        return ": ".join(part for part in (place, self.field, text) if part)
 
 
 class Report:

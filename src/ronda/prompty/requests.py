@@ -56,13 +56,13 @@ def _write_turns(upstream: Upstream, request: ModelRequest) -> bytes:
             return write_response(upstream.model, request)
         case "anthropic":
             from ronda.wire.anthropic import OLD_VERSION, VERSION
-            from ronda.wire.anthropic.client import write_request as write_messages
+            from ronda.wire.anthropic.client_request import write_request as write_messages
 
             # A file that samples asks for the older interface: the newest takes no sampling.
             is_old = upstream.base_url is not None and OLD_VERSION in upstream.base_url
             return write_messages(upstream.model, request, OLD_VERSION if is_old else VERSION)
         case "openai-chat":
-            from ronda.wire.openai_chat.requests import write_request as write_chat
+            from ronda.wire.openai_chat.client_request import write_request as write_chat
 
             return write_chat(upstream.model, request)
         case kind:
@@ -72,8 +72,8 @@ def _write_turns(upstream: Upstream, request: ModelRequest) -> bytes:
 def write_embedding(prompty: Prompty, model: str, messages: Sequence[Message]) -> bytes:
     """All texts there are; one of them is itself, not a list."""
     texts = [part.value for message in messages for part in message.content if part.kind == "text"]
-    said: dict[str, Any] = {"model": model, "input": texts[0] if len(texts) == 1 else texts}
-    return _encode({**additional(prompty), **said})
+    fields: dict[str, Any] = {"model": model, "input": texts[0] if len(texts) == 1 else texts}
+    return _encode({**additional(prompty), **fields})
 
 
 def write_image(prompty: Prompty, model: str, messages: Sequence[Message]) -> bytes:

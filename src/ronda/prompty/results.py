@@ -34,9 +34,9 @@ class StructuredResult(dict[str, Any]):
 class Refused(BadRequest):
     """The model would not: `Model refused: …`."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(f"Model refused: {said}", code="refused")
-        self.refusal = said
+    def __init__(self, text: str) -> None:
+        super().__init__(f"Model refused: {text}", code="refused")
+        self.refusal = text
 
 
 def result_of(turn: AssistantTurn, *, structured: bool) -> Any:

@@ -107,10 +107,10 @@ def read_part(value: Any) -> Part:
         return value
     if isinstance(value, str):
         return Part("text", value)
-    said = value.get("kind", value.get("type")) if isinstance(value, Mapping) else None
-    kind = _KINDS.get(str(said))
+    found = value.get("kind", value.get("type")) if isinstance(value, Mapping) else None
+    kind = _KINDS.get(str(found))
     if kind is None:
-        raise TemplateError(f"a part of a thread's message has the kind '{said}'; there are text, image, audio, file")
+        raise TemplateError(f"a part of a thread's message has the kind '{found}'; there are text, image, audio, file")
     if kind == "text":
         return Part("text", str(value.get("value", value.get("text", ""))))
     return read_media(kind, value, f"a thread's {kind}")
@@ -132,15 +132,15 @@ def read_media(kind: str, value: Any, what: str) -> Part:
                 found = read_media(kind, held, what)
                 return msgspec.structs.replace(
                     found,
-                    media_type=_said(value, "mediaType", "media_type", "mime_type")
+                    media_type=_first_text(value, "mediaType", "media_type", "mime_type")
                     or found.media_type
                     or _format(value),
-                    detail=_said(value, "detail") or found.detail,
-                    name=_said(value, "name", "filename") or found.name,
+                    detail=_first_text(value, "detail") or found.detail,
+                    name=_first_text(value, "name", "filename") or found.name,
                 )
-        known = _said(value, "file_id", "id")
+        known = _first_text(value, "file_id", "id")
         if known:
-            return Part(kind, "", name=_said(value, "name", "filename"), id=known)
+            return Part(kind, "", name=_first_text(value, "name", "filename"), id=known)
     raise TemplateError(f"{what} is a URL, a data: URL, base64, bytes or a mapping with one of these")
 
 
@@ -275,10 +275,10 @@ def _sniff(encoded: str) -> str | None:
     return next((found for start, found in _BEGINNINGS.items() if encoded.startswith(start)), None)
 
 
-def _said(value: Mapping[str, Any], *keys: str) -> str | None:
+def _first_text(value: Mapping[str, Any], *keys: str) -> str | None:
     return next((value[key] for key in keys if isinstance(value.get(key), str) and value[key]), None)
 
 
 def _format(value: Mapping[str, Any]) -> str | None:
-    said = _said(value, "format")
-    return f"audio/{said}" if said else None
+    format = _first_text(value, "format")
+    return f"audio/{format}" if format else None

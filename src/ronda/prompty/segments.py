@@ -43,8 +43,8 @@ class TemplateError(BadRequest):
         if path is None or self.path is not None:
             return
         self.path = path
-        if first_line and (said := _LINE.search(str(self))) is not None:
-            self.line = first_line + int(said[1]) - 1
+        if first_line and (match := _LINE.search(str(self))) is not None:
+            self.line = first_line + int(match[1]) - 1
             self.args = (_LINE.sub("", str(self)),)
 
 

@@ -104,15 +104,15 @@ class _Making:
     def __init__(
         self,
         prompty: Prompty,
-        given: Lent,
+        lent: Lent,
         inputs: Mapping[str, Any],
     ) -> None:
         host = prompty.host or Host()
         self._prompty = prompty
-        self._given = given
+        self._lent = lent
         self._inputs = inputs
-        self._children = Children(host, given)
-        self._taken = {tool.name for tool in prompty.tools} | set(given)
+        self._children = Children(host, lent)
+        self._taken = {tool.name for tool in prompty.tools} | set(lent)
 
     async def tools(self, declared: Declared) -> list[Tool]:
         handler = self._handler(declared.name)
@@ -131,13 +131,13 @@ class _Making:
                 return await self._operations(declared)
             case McpTool():
                 return [self._bound(_McpTool(declared), declared)]
-            case FunctionTool() if self._given.otherwise is not None:
-                return [self._by_handler(declared, self._given.otherwise(declared.name))]
+            case FunctionTool() if self._lent.otherwise is not None:
+                return [self._by_handler(declared, self._lent.otherwise(declared.name))]
             case _:
                 return [MissingTool(_spec(declared))]
 
     def _handler(self, name: str) -> Handler | None:
-        found = self._given.get(name)
+        found = self._lent.get(name)
         return get_tool(name) if found is None else found
 
     def _by_handler(self, declared: Declared, handler: Handler) -> Tool:
@@ -217,8 +217,8 @@ def _spec(declared: Declared, handler: KindHandler | None = None) -> ToolSpec:
 
 class _McpTool:
     def __init__(self, declared: McpTool) -> None:
-        said = declared.description or declared.server_description or ""
-        self.spec = msgspec.structs.replace(_spec(declared), description=said, kind="mcp")
+        text = declared.description or declared.server_description or ""
+        self.spec = msgspec.structs.replace(_spec(declared), description=text, kind="mcp")
         self._server = declared.server_name or declared.name
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

@@ -30,7 +30,7 @@ class Summary(Struct, frozen=True):
 def trajectory(turn: TurnView) -> list[HarnessEvent]:
     found: list[HarnessEvent] = []
     for event in turn.events:
-        found += _told(event, turn)
+        found += _harness_events(event, turn)
     return found
 
 
@@ -46,7 +46,7 @@ def _checkpoints(events: Sequence[EngineEvent]) -> list[EngineEvent]:
     return [event for event in events if event.kind == "checkpoint_created" and event.payload["after"] == "model"]
 
 
-def _told(event: EngineEvent, turn: TurnView) -> list[HarnessEvent]:
+def _harness_events(event: EngineEvent, turn: TurnView) -> list[HarnessEvent]:
     def said(type: str, **payload: Any) -> HarnessEvent:
         return HarnessEvent("turn", type, event.iteration, payload)
 

@@ -124,8 +124,8 @@ class _Builder:
                 yield event, event.start_mark.line + self._first
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            said = ", ".join(part for part in (error.context, error.problem) if part)
-            raise BadYaml(said, (mark.line if mark else 0) + self._first) from error
+            line = ", ".join(part for part in (error.context, error.problem) if part)
+            raise BadYaml(line, (mark.line if mark else 0) + self._first) from error
         except (yaml.YAMLError, UnicodeError) as error:
             raise BadYaml(str(error).partition("\n")[0], self._first) from error
 

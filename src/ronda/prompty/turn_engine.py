@@ -118,7 +118,7 @@ class TurnView:
         self._prefix = 0
         self._rounds = 0
         self._calls: dict[str, ToolCall] = {}
-        self._asked: set[str] = set()
+        self._permissions: set[str] = set()
         self._questions: dict[str, str] = {}  # id of a question → the call it is about
         self._denied: set[str] = set()
         self._ran: set[str] = set()
@@ -169,7 +169,7 @@ class TurnView:
                 self._close_round(run)
             case ToolStarted(call_id=id):
                 call = self._calls[id]
-                if id not in self._asked:
+                if id not in self._permissions:
                     self._permission(call, True, "allow_all")
                 self._say("tool_execution_started", **_request(call))
             case ToolFinished(result=result):
@@ -208,7 +208,7 @@ class TurnView:
     def _model_finished(self, run: Run, event: ModelFinished) -> None:
         self.iterations += 1
         self._calls = {call.id: call for call in event.turn.calls}
-        self._asked.clear()
+        self._permissions.clear()
         self._denied.clear()
         self._ran.clear()
         self.held = event.held or self.held
@@ -222,7 +222,7 @@ class TurnView:
     # ---- tools -------------------------------------------------------------------------------------------------------
 
     def _permission(self, call: ToolCall, approved: bool, reason: str | None) -> None:
-        self._asked.add(call.id)
+        self._permissions.add(call.id)
         self._say("permission_requested", **_request(call))
         self._say("permission_resolved", id=call.id, name=call.name, approved=approved, reason=reason)
         if not approved:
@@ -290,8 +290,8 @@ def _request(call: ToolCall) -> dict[str, Any]:
 
 
 def _payload(result: EngineResult) -> dict[str, Any]:
-    said: dict[str, Any] = {"id": result.request_id, "name": result.name, "outcome": result.outcome}
-    return said if result.error_kind is None else {**said, "errorKind": result.error_kind}
+    fields: dict[str, Any] = {"id": result.request_id, "name": result.name, "outcome": result.outcome}
+    return fields if result.error_kind is None else {**fields, "errorKind": result.error_kind}
 
 
 def _error_kind(run: Run, event: RunFinished) -> str:

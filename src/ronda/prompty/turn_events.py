@@ -72,7 +72,7 @@ class TurnEvents:
         self._read = read
         self._run: Run | None = None
         self._calls: dict[str, ToolCall] = {}
-        self._told: set[str] = set()  # calls whose result was shown
+        self._shown_results: set[str] = set()  # calls whose result was shown
         self._begun: set[str] = set()  # calls whose start was shown
         self._denied: set[str] = set()  # by the tool guardrail, or by a person
         self._questions: dict[str, str] = {}  # id of a question → the call it is about
@@ -102,7 +102,7 @@ class TurnEvents:
                 self._retried(event)
             case ModelFinished(turn=turn):
                 self._calls = {call.id: call for call in turn.calls}
-                self._told.clear()
+                self._shown_results.clear()
                 self._begun.clear()
                 self._denied.clear()
                 self._settled(run)
@@ -187,7 +187,7 @@ class TurnEvents:
         self._emit("tool_call_start", id=call.id, name=call.name, arguments=call.as_written)
 
     def _result(self, result: ToolResult) -> None:
-        self._told.add(result.call_id)
+        self._shown_results.add(result.call_id)
         call = self._calls[result.call_id]
         kind = tool_error_kind(result, denied=call.id in self._denied)
         failure = {} if kind is None else {"errorKind": kind}
@@ -223,7 +223,7 @@ class TurnEvents:
         """Results that nobody computed (a denial, arguments that cannot be read), and the end of a round."""
         closed = run.tool_rounds > self._tool_rounds
         for result in run.last_results if closed else run.results:
-            if result.call_id not in self._told:
+            if result.call_id not in self._shown_results:
                 self._start(self._calls[result.call_id])
                 self._result(result)
         if closed:

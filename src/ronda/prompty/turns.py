@@ -19,7 +19,7 @@ from msgspec import Raw
 from ronda.core.parts import AssistantTurn, File, Native, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.prompty.rich import Message, to_turns
 from ronda.wire.openai_chat import API as CHAT
-from ronda.wire.openai_chat.requests import write_turn
+from ronda.wire.openai_chat.client_request import write_turn
 from ronda.wire.openai_responses import API as RESPONSES
 
 _ITEM: Final = "responses_function_call"
@@ -49,8 +49,8 @@ def _turns(message: Message) -> list[Turn]:
 
 
 def _function_call(message: Message, item: Mapping[str, Any]) -> list[Turn]:
-    said = message.metadata.get("tool_call_id")
-    id = str(item.get("call_id") or said or item.get("id") or "")
+    value = message.metadata.get("tool_call_id")
+    id = str(item.get("call_id") or value or item.get("id") or "")
     arguments = item.get("arguments", "{}")
     written = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     native = Native(RESPONSES, Raw(msgspec.json.encode([{"type": "function_call", **item}])))
@@ -65,10 +65,10 @@ def _chat(message: Message, turn: Turn) -> Native | None:
     remote = type(turn) is UserTurn and any(map(_is_address, turn.parts))
     if not (more or remote) or not (written := write_turn(turn)):
         return None
-    said: dict[str, Any] = msgspec.json.decode(written)
+    fields: dict[str, Any] = msgspec.json.decode(written)
     if remote:
-        said["content"] = [_as_address(part) for part in said["content"]]
-    return Native(CHAT, Raw(msgspec.json.encode({**said, **more})))
+        fields["content"] = [_as_address(part) for part in fields["content"]]
+    return Native(CHAT, Raw(msgspec.json.encode({**fields, **more})))
 
 
 def _is_json(value: Any) -> bool:

@@ -93,11 +93,11 @@ def upstream_of(prompty: Prompty) -> Upstream:
 
 def provider_of(model: Model | None) -> str:
     """Whose JSON a model speaks. A file that says nothing means OpenAI, as the reference has it."""
-    said = model.provider if model is not None else None
-    if not said and model is not None and (prefix := model.id.partition(":")[0]) in PROVIDERS and ":" in model.id:
+    provider = model.provider if model is not None else None
+    if not provider and model is not None and (prefix := model.id.partition(":")[0]) in PROVIDERS and ":" in model.id:
         return prefix
-    said = (said or "openai").lower()
-    return _OTHER_NAMES.get(said, said)
+    provider = (provider or "openai").lower()
+    return _OTHER_NAMES.get(provider, provider)
 
 
 def speaks_openai(provider: str) -> bool:

@@ -55,8 +55,8 @@ class _Validation:
 
     def problems(self) -> list[Problem]:
         found = [*self._template(), *self._components(), *self._prompt()]
-        said = self._report.tree.value if self._report.tree is not None else None
-        if self._prompty.model is None and "model" not in (said or {}):
+        value = self._report.tree.value if self._report.tree is not None else None
+        if self._prompty.model is None and "model" not in (value or {}):
             found.append(Problem(None, "model", "the file names no model", "warning"))
         if self._report.errors:  # what the rest is about may be what is wrong
             return found
@@ -102,8 +102,8 @@ class _Validation:
     def _prompt(self) -> list[Problem]:
         prompty = self._prompty
         if prompty.body_line == 1:
-            said = "the file has no front matter, which stands between two lines of ---"
-            return [Problem(1, "", said, "warning")]
+            text = "the file has no front matter, which stands between two lines of ---"
+            return [Problem(1, "", text, "warning")]
         if not prompty.instructions.strip():
             return [Problem(prompty.body_line or None, "", "there is no prompt below the front matter", "warning")]
         return []
@@ -147,8 +147,8 @@ class _Validation:
             except BadPrompty as error:
                 key = {PromptyTool: "path", OpenApiTool: "specification"}.get(type(tool))
                 elsewhere = error.path is not None and error.path != self._prompty.path
-                said = f"{error.where}: {error}" if elsewhere else str(error)
-                problem = self._at(place if key is None else (*place, key), said)
+                text = f"{error.where}: {error}" if elsewhere else str(error)
+                problem = self._at(place if key is None else (*place, key), text)
                 problems.append(replace(problem, severity=_severity(error)))
         return problems
 

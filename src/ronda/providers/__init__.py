@@ -116,10 +116,10 @@ def open_provider(spec: str, where: Where) -> Provider:
     if where.base_url is not None:
         _check_address(where.base_url)
     opened = PROVIDERS[provider](name, where)
-    from ronda.providers.vision import Sightless, sees
+    from ronda.providers.vision import TextOnly, sees
 
     can_see = where.vision if where.vision is not None else sees(provider, name)
-    return opened if can_see else Sightless(opened)
+    return opened if can_see else TextOnly(opened)
 
 
 def _check_address(url: str) -> None:

@@ -16,7 +16,7 @@ from ronda.drive.aside import written
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.anthropic import OLD_VERSION, VERSION
-from ronda.wire.anthropic.client import (
+from ronda.wire.anthropic.client_request import (
     Answer,
     Body,
     Reader,
@@ -160,6 +160,6 @@ def endpoint(base_url: str) -> tuple[str, str | None]:
     address = address.rstrip("/")
     if not address.endswith("/messages"):
         address += "/messages" if address.endswith("/v1") else "/v1/messages"
-    said = dict(parse_qsl(query, keep_blank_values=True))
-    version = said.pop("anthropic-version", None)
-    return f"{address}?{urlencode(said)}" if said else address, version
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
+    version = parameters.pop("anthropic-version", None)
+    return f"{address}?{urlencode(parameters)}" if parameters else address, version

@@ -14,8 +14,8 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http
-from ronda.wire.gemini.answer import Naming, Reader, read_candidates
-from ronda.wire.gemini.client import body_of
+from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates
+from ronda.wire.gemini.client_request import body_of
 from ronda.wire.gemini.errors import error_of
 from ronda.wire.gemini.options import own_config
 from ronda.wire.projection import Projection

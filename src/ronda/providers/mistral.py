@@ -14,8 +14,8 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.providers.http import Http
 from ronda.wire.errors import error_of
-from ronda.wire.mistral.answer import Naming, Reader, read_choices
-from ronda.wire.mistral.client import body_of
+from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
+from ronda.wire.mistral.client_request import body_of
 from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.mistral.ai/v1"

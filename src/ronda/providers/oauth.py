@@ -32,15 +32,15 @@ class _Token(Struct, frozen=True):
     expires_in: float = LIFETIME
 
 
-_kept: dict[Grant, tuple[float, str]] = {}
+_tokens: dict[Grant, tuple[float, str]] = {}
 
 
 async def token_for(grant: Grant, *, anew: bool = False) -> str:
-    kept = _kept.get(grant)
+    kept = _tokens.get(grant)
     if kept is not None and not anew and kept[0] > time.monotonic():
         return kept[1]
     token = await _ask(grant)
-    _kept[grant] = (time.monotonic() + token.expires_in - EARLY, token.access_token)
+    _tokens[grant] = (time.monotonic() + token.expires_in - EARLY, token.access_token)
     return token.access_token
 
 
@@ -54,8 +54,8 @@ async def _ask(grant: Grant) -> _Token:
         async with client.post(grant.url, data=form, timeout=TIMEOUT, allow_redirects=False) as answer:
             data = await read_within(answer, MAX_ANSWER) or b""
             if answer.status != 200:
-                said = data[:300].decode("utf-8", "replace")
-                raise UpstreamError(f"no token from {where}: {answer.status} {said}", status=answer.status)
+                text = data[:300].decode("utf-8", "replace")
+                raise UpstreamError(f"no token from {where}: {answer.status} {text}", status=answer.status)
             return msgspec.json.decode(data, type=_Token, strict=False)
     except aiohttp.InvalidURL as error:  # whose text repeats the address, with what is secret in it
         raise UpstreamUnreachable(f"no token: {where} is not an address", connection=True) from error

@@ -14,10 +14,10 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
-from ronda.wire.openai_chat.client import Reader, read_choices, read_plain
-from ronda.wire.openai_chat.plain import Naming
-from ronda.wire.openai_chat.requests import Body, body_of
-from ronda.wire.openai_chat.speakers import native_api, speaker_at
+from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
+from ronda.wire.openai_chat.client_plain import Naming
+from ronda.wire.openai_chat.client_request import Body, body_of
+from ronda.wire.openai_chat.quirks import native_api, quirks_at
 from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -28,7 +28,7 @@ class OpenAIChat:
         self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
     ) -> None:
         self._model = model
-        self._speaker = speaker_at(base_url)
+        self._quirks = quirks_at(base_url)
         self._api = native_api(base_url)
         self._http = Http(
             endpoint(base_url or DEFAULT_URL, "/chat/completions"), bearer(base_url or "", key), timeouts or Timeouts()
@@ -41,15 +41,15 @@ class OpenAIChat:
     def enforces_format(self, options: Options) -> bool:
         """A strict schema goes out as it is, and OpenAI's own servers decode under it."""
         format = options.response_format
-        return format is not None and format.strict is True and self._speaker.keeps_forms
+        return format is not None and format.strict is True and self._quirks.keeps_forms
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
-        body = body_of(request, self._speaker, self._api)
+        body = body_of(request, self._quirks, self._api)
         return Projection(body.write(self._model, request), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        body = body_of(request, self._speaker, self._api)
+        body = body_of(request, self._quirks, self._api)
         data = await written(request, lambda: body.write(self._model, request))
         async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:
@@ -72,7 +72,7 @@ class OpenAIChat:
         n = len(shows)
         extra = {**request.options.extra, "n": Raw(str(n).encode())}
         many = structs.replace(request, options=structs.replace(request.options, extra=extra), scratch={})
-        body = body_of(many, self._speaker, self._api)
+        body = body_of(many, self._quirks, self._api)
         data = await written(many, lambda: body.write(self._model, many))
         async with self._http.post(data, n * request.max_bytes) as answer:
             if answer.status != 200:

@@ -13,7 +13,7 @@ from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
-from ronda.wire.openai_chat.speakers import speaker_at
+from ronda.wire.openai_chat.quirks import quirks_at
 from ronda.wire.openai_responses.client import (
     Reader,
     body_of,
@@ -36,7 +36,7 @@ class OpenAIResponses:
         self._http = Http(
             endpoint(base_url or DEFAULT_URL, "/responses"), bearer(base_url or "", key), timeouts or Timeouts()
         )
-        self._speaker = speaker_at(base_url)
+        self._quirks = quirks_at(base_url)
         self._encrypted = True  # until the model says that it has no thoughts to encrypt
 
     @property
@@ -50,13 +50,13 @@ class OpenAIResponses:
     def enforces_format(self, options: Options) -> bool:
         """OpenAI's own servers decode under a strict schema. Some go out in another form: those are looked at at the end."""
         format = options.response_format
-        if format is None or format.strict is not True or not self._speaker.keeps_forms:
+        if format is None or format.strict is not True or not self._quirks.keeps_forms:
             return False
         return sends_as_it_is(format)
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
-        body = body_of(request, self._speaker)
+        body = body_of(request, self._quirks)
         return Projection(body.write(self._model, request, self._encrypted), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
@@ -70,7 +70,7 @@ class OpenAIResponses:
         return await self._call(request, show)
 
     async def _call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        body = body_of(request, self._speaker)
+        body = body_of(request, self._quirks)
         data = await written(request, lambda: body.write(self._model, request, self._encrypted))
         async with self._http.post(data, request.max_bytes) as answer:
             if answer.status != 200:

@@ -151,8 +151,8 @@ class ScriptFile:
         users = [at for at, turn in enumerate(request.turns) if type(turn) is UserTurn]
         script = self._scripts[max(0, len(users) - 1) % len(self._scripts)]
         since = request.turns[users[-1] :] if users else request.turns
-        said = sum(type(turn) is AssistantTurn for turn in since)
-        return await _say(script[said % len(script)], said, request, show)
+        count = sum(type(turn) is AssistantTurn for turn in since)
+        return await _say(script[count % len(script)], count, request, show)
 
 
 async def _say(line: Line, at: int, request: ModelRequest, show: Show) -> ModelFinished:

@@ -39,7 +39,7 @@ def sees(provider: str, name: str) -> bool:
     return blind is None or blind.match(name.lower()) is None
 
 
-class Sightless:
+class TextOnly:
     """Any provider, for a model that cannot see. All else about it is the provider's own."""
 
     def __init__(self, provider: Provider) -> None:

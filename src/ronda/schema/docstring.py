@@ -51,22 +51,22 @@ def parse(text: str | None) -> Docstring:
         else:
             kept.append(line.rstrip())
             at += 1
-    parameters = {name: " ".join(" ".join(said).split()) for name, said in found.items()}
-    return Docstring(_tidy(kept), {name: said for name, said in parameters.items() if said})
+    parameters = {name: " ".join(" ".join(description).split()) for name, description in found.items()}
+    return Docstring(_tidy(kept), {name: description for name, description in parameters.items() if description})
 
 
 def _google(lines: list[str], at: int, found: dict[str, list[str]]) -> int:
     """Items one level in, what continues them further in; a line at the margin ends the section."""
     level = _indent(_next_text(lines, at))
-    said: list[str] = []
+    description: list[str] = []
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > 0):
         line = lines[at]
         if _indent(line) <= level and (item := _GOOGLE_ITEM.fullmatch(line.strip())):
-            said = [item[2] or ""]
+            description = [item[2] or ""]
             for name in item[1].split(","):
-                found.setdefault(_bare(name), said)
+                found.setdefault(_bare(name), description)
         else:
-            said.append(line)
+            description.append(line)
         at += 1
     return at
 
@@ -80,17 +80,17 @@ def _numpy(lines: list[str], at: int, found: dict[str, list[str]]) -> int:
             break
         at += 1
         if item is not None:
-            said: list[str] = []
+            texts: list[str] = []
             for name in item[1].split(","):
-                found.setdefault(_bare(name), said)
-            at = _indented(lines, at, said)
+                found.setdefault(_bare(name), texts)
+            at = _indented(lines, at, texts)
     return at
 
 
-def _indented(lines: list[str], at: int, said: list[str]) -> int:
-    """Add the indented lines from `at` on to `said`. A blank line belongs to them only if more of them follow."""
+def _indented(lines: list[str], at: int, texts: list[str]) -> int:
+    """Add the indented lines from `at` on to `texts`. A blank line belongs to them only if more of them follow."""
     while at < len(lines) and _indent(_next_text(lines, at)) > 0:
-        said.append(lines[at])
+        texts.append(lines[at])
         at += 1
     return at
 

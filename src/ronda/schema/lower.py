@@ -96,7 +96,7 @@ def lower(schema: dict[str, Any], rules: Rules) -> Lowered:
 
 def lowered(schema: bytes, rules: Rules) -> Lowered:
     """The same from JSON, remembered for the next request: the schema in it is everybody's, and not to be changed."""
-    return _kept(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
+    return _cached(schema, rules) if len(schema) <= KEPT_SIZE else _read(schema, rules)
 
 
 def strict_within(tools: Sequence[Lowered], rules: Rules) -> tuple[bool, ...]:
@@ -167,7 +167,7 @@ def _any_object(rules: Rules, reason: str) -> Lowered:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _kept(schema: bytes, rules: Rules) -> Lowered:
+def _cached(schema: bytes, rules: Rules) -> Lowered:
     return _read(schema, rules)
 
 

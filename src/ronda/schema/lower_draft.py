@@ -230,10 +230,10 @@ def _identifiers(node: Schema, draft: int) -> Schema:
 def _bounds(node: Schema) -> Schema:
     """`{"minimum": 3, "exclusiveMinimum": true}` → `{"exclusiveMinimum": 3}`."""
     for exclusive, plain in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        said = node.get(exclusive)
-        if isinstance(said, bool):
+        found = node.get(exclusive)
+        if isinstance(found, bool):
             node = {key: value for key, value in node.items() if key != exclusive}
-            if said and plain in node:
+            if found and plain in node:
                 node = {(exclusive if key == plain else key): value for key, value in node.items()}
     return node
 

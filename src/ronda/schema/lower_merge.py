@@ -151,8 +151,8 @@ def _one_of_several(name: str, branches: list[Schema]) -> Any:
         elif not any(same(option, other) for other in options):
             options.append(option)
     if open_ended:
-        said = next((option for option in options if isinstance(option, dict)), {})
-        return {key: value for key, value in said.items() if key in ("title", "description")}
+        first = next((option for option in options if isinstance(option, dict)), {})
+        return {key: value for key, value in first.items() if key in ("title", "description")}
     if not options:
         return False
     return options[0] if len(options) == 1 else {"anyOf": options}

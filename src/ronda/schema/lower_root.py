@@ -133,9 +133,9 @@ class Root:
 
 def _called(schema: Schema, name: str) -> Schema:
     """A renamed property, with its real name in the description: that is what the rest of the prompt may call it."""
-    said = schema.get("description")
+    value = schema.get("description")
     note = f"The tool calls this {name!r}."
-    return {**schema, "description": f"{said}\n\n{note}" if isinstance(said, str) and said else note}
+    return {**schema, "description": f"{value}\n\n{note}" if isinstance(value, str) and value else note}
 
 
 def _noted(schema: Schema, dropped: Schema) -> Schema:

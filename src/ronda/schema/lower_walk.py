@@ -345,20 +345,20 @@ class Walk:
 
 def types_of(schema: Schema) -> list[str]:
     """The types a schema names; none when it does not say."""
-    said = schema.get("type")
-    if isinstance(said, list):
-        return [name for name in said if isinstance(name, str)]
-    return [said] if isinstance(said, str) else []
+    type_name = schema.get("type")
+    if isinstance(type_name, list):
+        return [name for name in type_name if isinstance(name, str)]
+    return [type_name] if isinstance(type_name, str) else []
 
 
 def say(out: Schema, dropped: Schema) -> None:
     """What has no keyword can still be read: it goes to the end of the description."""
-    said = {key: value for key, value in dropped.items() if value is not None}
+    fields = {key: value for key, value in dropped.items() if value is not None}
     try:
-        note = msgspec.json.encode(said).decode()
+        note = msgspec.json.encode(fields).decode()
     except (TypeError, ValueError, RecursionError):
         return
-    if not said or len(note) > MAX_NOTE or '"$ref"' in note:
+    if not fields or len(note) > MAX_NOTE or '"$ref"' in note:
         return
     before = out.get("description")
     out["description"] = f"{before}\n\n{note}" if isinstance(before, str) and before else note

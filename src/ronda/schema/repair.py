@@ -221,14 +221,14 @@ class _Repair:
         return {meant.get(name, name): item for name, item in value.items()} if meant else value
 
     def _fill(self, fixed: dict[str, Any], name: str, schema: Any, at: str, base: str) -> None:
-        for key, options in self._said(schema, base):
+        for key, options in self._alternatives(schema, base):
             if len(options) == 1 and self._fits(options[0], schema, base):
                 fixed[name] = copy.deepcopy(options[0])
                 what = "default" if key == "default" else "only value"
                 self._note(_FILL, f"{at}/{escape(name)}", f"was missing: its {what} filled in")
                 return
 
-    def _said(self, schema: Any, base: str) -> list[tuple[str, list[Any]]]:
+    def _alternatives(self, schema: Any, base: str) -> list[tuple[str, list[Any]]]:
         """What a schema says its value is: itself, or where it refers to."""
         said: list[tuple[str, list[Any]]] = []
         for _ in range(8):

@@ -75,7 +75,7 @@ def describe(fn: Callable[..., Any], *, hide: frozenset[str] = frozenset()) -> S
     _must_be_named(shown, name)
     annotations = _resolve(shown, home, name)
     schemas, readers, definitions = _types(annotations, name)
-    said = docstring.parse(doc)
+    parsed_doc = docstring.parse(doc)
 
     properties: dict[str, JsonSchema] = {}
     required: list[str] = []
@@ -86,7 +86,7 @@ def describe(fn: Callable[..., Any], *, hide: frozenset[str] = frozenset()) -> S
         if one.kind is inspect.Parameter.VAR_KEYWORD:
             additional, extra = schema or True, readers.pop(key)
             continue
-        text = _annotated_text(annotations[key]) or said.parameters.get(key)
+        text = _annotated_text(annotations[key]) or parsed_doc.parameters.get(key)
         # What a model class says about itself gives way to what is said about the parameter.
         if text and ("description" not in schema or hasattr(annotations[key], "model_json_schema")):
             schema["description"] = text
@@ -103,7 +103,7 @@ def describe(fn: Callable[..., Any], *, hide: frozenset[str] = frozenset()) -> S
     }
     if definitions:
         parameters["$defs"] = definitions
-    return Signature(name, said.description, parameters, readers, hidden, extra)
+    return Signature(name, parsed_doc.description, parameters, readers, hidden, extra)
 
 
 # ---- the function -----------------------------------------------------------------------------------------------------
@@ -358,5 +358,5 @@ def _last_line(error: Exception) -> str:
 def _reason(error: ValueError) -> str:
     if not hasattr(error, "errors"):
         return str(error)
-    said = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
-    return ", ".join(f"{where}: {what}" if where else what for where, what in said)
+    text = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
+    return ", ".join(f"{where}: {what}" if where else what for where, what in text)

@@ -36,7 +36,7 @@ from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
 from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.server.failure import without_paths
-from ronda.server.models import Opened, Served
+from ronda.server.models import Target, TargetOpening
 from ronda.server.toolbox import Toolbox
 from ronda.trace.spans import Tracer
 
@@ -51,7 +51,7 @@ class AgentBroken(RondaError):
 
 class _Known(Struct, frozen=True):
     prompty: Prompty | None
-    served: Served | None
+    served: Target | None
     problem: str = ""
     upstream: Upstream | None = None
 
@@ -70,7 +70,7 @@ class AgentFiles:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
-    async def find(self, name: str, owner: str) -> Served | None:
+    async def find(self, name: str, owner: str) -> Target | None:
         began = time.time()
         known = self._look_at(name)
         if known is None:
@@ -173,7 +173,7 @@ class AgentFiles:
         agent = agent_of(prompty, upstream)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         own = prompty.model.options if prompty.model is not None else None
-        served = Served(
+        served = Target(
             name,
             spec,
             agent.provider,
@@ -192,7 +192,7 @@ class AgentFiles:
         inputs: Mapping[str, Any],
         *,
         loaded: tuple[float, float] | None = None,
-    ) -> Opened:
+    ) -> TargetOpening:
         if loaded is not None:
             tell_load(prompty.path or "", prompty, *loaded)
         if prompty.model is not None and not prompty.has_conversation:
@@ -206,7 +206,7 @@ class AgentFiles:
         here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
         file = None if prompty.host is None else prompty.host.keep(prompty)
-        return Opened(begun, here, theirs, alone=True, file=file, inputs=kept_inputs(prompty, known))
+        return TargetOpening(begun, here, theirs, exclusive=True, file=file, inputs=kept_inputs(prompty, known))
 
 
 def _tell_answer(prompty: Prompty, run: Run) -> Any:
@@ -239,12 +239,12 @@ def begin(
     if thread is not None:
         given[thread] = PLACE_OF_THREAD
     known, messages = prepare(prompty, given)
-    said = turns_of(messages)
-    if _goes_on(turns, said):
+    file_turns = turns_of(messages)
+    if _goes_on(turns, file_turns):
         return known, turns
-    place = _place(said, thread is not None, asked is not None)
-    rest = said[place + 1 :] if thread is not None else said[place:]
-    return known, (*said[:place], *before, *_with_media(rest, asked), *after)
+    place = _place(file_turns, thread is not None, asked is not None)
+    rest = file_turns[place + 1 :] if thread is not None else file_turns[place:]
+    return known, (*file_turns[:place], *before, *_with_media(rest, asked), *after)
 
 
 def _check_names(prompty: Prompty, inputs: Mapping[str, Any]) -> None:
@@ -262,24 +262,24 @@ def _unanswered(prompty: Prompty, inputs: Mapping[str, Any]) -> str | None:
     return texts[0] if len(texts) == 1 and len(missing) == 1 else None
 
 
-def _goes_on(turns: Sequence[Turn], said: Sequence[Turn]) -> bool:
+def _goes_on(turns: Sequence[Turn], conversation: Sequence[Turn]) -> bool:
     """A conversation that was put together from an earlier run of this agent begins with its instructions already."""
-    lead = [turn for turn in said if type(turn) is SystemTurn]
+    lead = [turn for turn in conversation if type(turn) is SystemTurn]
     return bool(lead) and list(turns[: len(lead)]) == lead
 
 
-def _place(said: Sequence[Turn], thread: bool, asked: bool) -> int:
+def _place(turns: Sequence[Turn], thread: bool, asked: bool) -> int:
     """Where the conversation goes: in place of the thread, before the question, or at the end."""
-    if thread and (place := place_in(said)) is not None:
+    if thread and (place := place_in(turns)) is not None:
         return place
     if asked:
-        return max((at for at, turn in enumerate(said) if type(turn) is UserTurn), default=len(said))
-    return len(said)
+        return max((at for at, turn in enumerate(turns) if type(turn) is UserTurn), default=len(turns))
+    return len(turns)
 
 
-def _with_media(said: Sequence[Turn], asked: Turn | None) -> list[Turn]:
+def _with_media(conversation: Sequence[Turn], asked: Turn | None) -> list[Turn]:
     """The question may have come with an image or a file: they go where its text went."""
-    turns = list(said)
+    turns = list(conversation)
     if type(asked) is not UserTurn:
         return turns
     media: list[UserPart] = [part for part in asked.parts if type(part) is not Text]

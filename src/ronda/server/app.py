@@ -24,10 +24,10 @@ from ronda.providers.fan import Fan
 from ronda.server.agent_files import AgentFiles
 from ronda.server.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.config import ServerConfig
-from ronda.server.exchange import Header, Incoming, Json
-from ronda.server.failure import BROKE_DOWN, ErrorWriter, failure_of, said
+from ronda.server.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
+from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.mistral.agents import StoredAgents
-from ronda.server.models import Models, Served
+from ronda.server.models import Models, Target
 from ronda.server.pages import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.recovery import expire_later, recover_runs
 from ronda.server.responses.create import Responses
@@ -97,7 +97,7 @@ class Server:
             self.agent_files = AgentFiles(config.agents, self.toolbox)
             self.models.add(self.agent_files)
 
-    def providers_for(self, served: Served, plan: Plan, n: int) -> Sequence[Provider]:
+    def providers_for(self, served: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
         if n > 1 and not plan.runs_tools and (call_many := capabilities_of(served.provider).call_many) is not None:
             return Fan(call_many, n).choices()
@@ -161,12 +161,12 @@ class App:
                     self._server.toolbox.check_capability(route.capability)
                 answer = await route.handler(self._server, request)
             except Unauthorized as error:
-                answer = said(failure_of(error), route.dialect.error, _NEEDS_KEY)
+                answer = error_answer(failure_of(error), route.dialect.error, _NEEDS_KEY)
             except RondaError as error:
-                answer = said(failure_of(error), route.dialect.error)
+                answer = error_answer(failure_of(error), route.dialect.error)
             except Exception as error:  # ours: told as such, with the rest in the log
                 log.error("%s broke down", scope["path"], exc_info=error)
-                answer = said(BROKE_DOWN, route.dialect.error)
+                answer = error_answer(BROKE_DOWN, route.dialect.error)
             if kind == "websocket" and isinstance(answer, Json):
                 answer = refused_upgrade(answer)
         try:
@@ -181,7 +181,7 @@ class App:
             return refused_socket
         allowed = self._routes.allowed(path)
         headers = ((b"allow", ", ".join(allowed).encode()),) if failure.status == 405 else ()
-        return said(failure, self._routes.dialect_of(path).error, headers)
+        return error_answer(failure, self._routes.dialect_of(path).error, headers)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -199,4 +199,4 @@ def error_writer(path: str) -> ErrorWriter:
 
 
 async def _refused_page(scope: Scope, receive: Receive, send: Send) -> None:
-    await said(refusal(scope), error_writer(scope["path"]))(scope, receive, send)
+    await error_answer(refusal(scope), error_writer(scope["path"]))(scope, receive, send)

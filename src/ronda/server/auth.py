@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from ronda.errors import BadRequest
-from ronda.server.exchange import Headers
+from ronda.server.incoming import Headers
 from ronda.store.keys import KeyRow, Keys, hash_key
 
 FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that was revoked be accepted
@@ -51,15 +51,15 @@ class KeyAuth:
     async def owner(self, headers: Headers) -> str:
         if self._clock() >= self._until:
             await self._look()
-        said = credential(headers)
+        key = credential(headers)
         if not self._known:
-            return blake2b(said, digest_size=16).hexdigest() if said else ""
-        if not said.startswith(_BEARER):
+            return blake2b(key, digest_size=16).hexdigest() if key else ""
+        if not key.startswith(_BEARER):
             raise Unauthorized(
                 "this server wants an API key; send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
             )
         # Found by its hash, of which nobody can choose the bytes: how long that takes tells nothing of other keys.
-        hash = hash_key(said[len(_BEARER) :].strip())
+        hash = hash_key(key[len(_BEARER) :].strip())
         row = self._known.get(hash)
         if row is None or not hmac.compare_digest(row.hash, hash):
             raise Unauthorized("this API key is not known here; ask whoever runs this server for one")

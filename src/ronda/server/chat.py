@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.server.door import Exchange
-from ronda.server.exchange import Incoming
+from ronda.server.exchange import Exchange
+from ronda.server.incoming import Incoming
 from ronda.server.opening import Job
 from ronda.wire.failures import Failure
-from ronda.wire.openai_chat.answer import ChatAnswer, write_error
-from ronda.wire.openai_chat.server import read_request
+from ronda.wire.openai_chat.server_answer import ChatAnswer, write_error
+from ronda.wire.openai_chat.server_request import read_request
 
 if TYPE_CHECKING:
     from ronda.server.app import Server

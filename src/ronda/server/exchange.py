@@ -1,117 +1,241 @@
-"""One HTTP request as a door sees it, and answers that are ready to send.
+"""What all doors share: a job → n runs side by side → an answer, plain or streamed.
 
-Doors are called for every request of every client, so they stand in front of the framework: its request objects,
-middleware and response objects would cost a third of a plain request.
+A door is a dialect's reader (bytes → `DoorRequest`), its writer (events → bytes) and its way to say what went wrong. It knows
+nothing of models, tools or journals; this knows nothing of any dialect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias, TypeVar
-from urllib.parse import parse_qs
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from ronda.errors import BadRequest, TooLarge
-from ronda.server.bodies import TINY, read_body
-from ronda.server.cycle import Cycle
+from ronda.core.events import Event
+from ronda.core.run import Run
+from ronda.drive.aside import LIGHT_TURNS
+from ronda.errors import RondaError
+from ronda.host.run import LiveRun
+from ronda.server.failure import ErrorWriter, error_answer, failure_of, run_error_answer
+from ronda.server.follow import EventStream, Watch
+from ronda.server.incoming import Header, Incoming, Json
+from ronda.server.lingering import check_linger, check_name
+from ronda.server.opening import Job, open_runs
+from ronda.server.relay import Relay, RelayWriter
+from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, why_unended
 
-T = TypeVar("T")
-
-Header = tuple[bytes, bytes]
-Headers: TypeAlias = Mapping[bytes, bytes]  # names in small letters; of one that is there twice, the last
-NO_PLACES: Final[Mapping[str, str]] = {}
-
-
-class WrongType(BadRequest):
-    status_hint = 415
-
-
-class Incoming:
-    """The few things a door reads of a request."""
-
-    __slots__ = ("_scope", "headers", "owner", "places", "receive")
-
-    def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES, owner: str = "") -> None:
-        """`places` is what stands in the places of its address, `owner` whose it is."""
-        self._scope = scope
-        self.receive = receive
-        self.places = places
-        self.owner = owner
-        self.headers: Headers = dict(scope["headers"])
-
-    @property
-    def run_name(self) -> str | None:
-        """By which the client wants to find its run."""
-        return self.header(b"x-ronda-run")
-
-    @property
-    def query(self) -> dict[str, list[str]]:
-        """The parameters behind the `?` of its address."""
-        text = self._scope.get("query_string", b"").decode("latin-1")
-        return parse_qs(text, keep_blank_values=True, encoding="utf-8", errors="replace")
-
-    def header(self, name: bytes) -> str | None:
-        """`name` is in small letters."""
-        value = self.headers.get(name)
-        return None if value is None else bytes(value).decode("latin-1")
-
-    async def read(self, limit: int, read: Callable[[bytes], T]) -> T:
-        """What `read` makes of the body."""
-        content_type = self.headers.get(b"content-type", b"")
-        if content_type != b"application/json":
-            _check_type(content_type)
-        body = await self._body(limit)
-        return read(body) if len(body) <= TINY else await read_body(body, read)
-
-    async def _body(self, limit: int) -> bytes:
-        length = self.headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > limit:
-            raise TooLarge(f"the body has {int(length)} bytes; this server takes {limit}")
-        message = await self.receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            return _within(body, limit)
-        pieces = [body]
-        size = len(body)
-        while message.get("more_body"):
-            message = await self.receive()
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            if size > limit:
-                raise TooLarge(f"the body has more than the {limit} bytes this server takes")
-        if message["type"] == "http.disconnect":
-            raise BadRequest("the body broke off")
-        return b"".join(pieces)
+if TYPE_CHECKING:
+    from ronda.server.app import Server
 
 
-def _check_type(content_type: bytes) -> None:
-    kind = content_type.partition(b";")[0].strip().lower()
-    if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
-        shown = content_type[:100].decode("latin-1")
-        raise WrongType(f"the body must be sent as application/json, not {shown}")
+class Writer(Protocol):
+    """Events → a dialect's bytes. Both ways are folds of the same events, so a stream adds up to the plain answer."""
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        """The bytes of a stream for one batch of events of one of the runs; or for why there will be no more."""
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer."""
+
+    def body(self) -> bytes: ...
 
 
-def _within(body: bytes, limit: int) -> bytes:
-    if len(body) > limit:
-        raise TooLarge(f"the body has {len(body)} bytes; this server takes {limit}")
-    return body
+# The runs, one per choice. What else a writer must know is kept with them; how a run ended it reads when it has.
+MakeWriter: TypeAlias = Callable[[Sequence[Run]], Writer]
 
 
-class Json:
-    """An answer in one piece."""
+class Exchange:
+    """One request and its answer.
 
-    __slots__ = ("_body", "_headers", "status")
+    `outlives`: the ids it shows must be found again after a crash, so they are journaled before they are shown.
+    `may_be_cancelled`: through another request, and that is an answer, too.
+    """
 
-    def __init__(self, body: bytes, status: int = 200, headers: Sequence[Header] = ()) -> None:
-        self._body = body
-        self.status = status
-        length = (b"content-length", b"%d" % len(body))
-        self._headers = [(b"content-type", b"application/json"), length, *headers]
+    def __init__(
+        self,
+        server: Server,
+        request: Incoming,
+        job: Job,
+        make_writer: MakeWriter,
+        write_error: ErrorWriter,
+        *,
+        outlives: bool = False,
+        may_be_cancelled: bool = False,
+    ) -> None:
+        self._server = server
+        self._request = request
+        self._job = job
+        self._make_writer = make_writer
+        self._write_error = write_error
+        self._outlives = outlives
+        self._lingers = job.asked.lingers
+        self._may_be_cancelled = may_be_cancelled
+        self._lives: Sequence[LiveRun | Relay] = ()
+        self._writer: Writer
+        self._client_left = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        cycle = getattr(send, "__self__", None)  # none where something stands between us and the connection
-        if type(cycle) is Cycle and cycle.answer(self.status, self._headers, self._body):
-            return
-        await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
-        await send({"type": "http.response.body", "body": self._body})
+    async def answer(self) -> ASGIApp:
+        await self._open()
+        if len(self._lives[0].run.turns) > LIGHT_TURNS:
+            await asyncio.sleep(0)
+        id = self._lives[0].run.id.encode()
+        ids = id if len(self._lives) == 1 else b", ".join([live.run.id.encode() for live in self._lives])
+        # The second is what Anthropic's SDKs read, the third names all choices.
+        headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
+        if self._job.asked.stream:
+            stream = self._stream(headers)
+            for live in self._lives:
+                live.start(self._finished)
+            return stream
+        watch = Watch(self._request.receive, self._gone)
+        try:
+            if len(self._lives) == 1:  # driven right here
+                await self._lives[0].drive()
+            else:
+                await self._drive_side_by_side()
+        except asyncio.CancelledError:
+            if not self._client_left and not self._server.runs.stopping and not self._cancelled_by_request():
+                raise
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+        except Exception as error:
+            broken = next((live for live in self._lives if live.error is error), self._lives[0])
+            raise self._broken(error, broken) from error
+        finally:
+            watch.stop()
+        return self._plain(headers)
+
+    async def _open(self) -> None:
+        job = self._job
+        name = self._request.run_name
+        if self._lingers:
+            check_linger(self._server, job.asked)
+        if name is not None:
+            await check_name(self._server, job.asked, name)
+        lives = await open_runs(self._server, self._request.owner, job, name or "")
+        self._writer = self._make_writer([live.run for live in lives])
+        if job.added is not None:
+            for live in lives:
+                await job.added(live.run)
+        self._lives = lives
+        if job.next is not None:
+            assert isinstance(self._writer, RelayWriter)
+            self._lives = [Relay(live, job.next, self._writer) for live in lives]
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Of a stream: when its first run, and those that go on from it, are over."""
+        if (task := self._lives[0].task) is None:
+            call()
+        else:
+            task.add_done_callback(lambda _: call())
+
+    def _cancelled_by_request(self) -> bool:
+        """Somebody asked for the end of these runs through another request."""
+        return any(live.cancel_was_asked for live in self._lives)
+
+    def _stream(self, headers: Sequence[Header]) -> ASGIApp:
+        return EventStream(
+            [live.follow() for live in self._lives],
+            self._writer,
+            headers,
+            is_open=self._lingers > 0,  # whoever may lose its connection needs the run's name at once
+            before_head=partial(self._keep_start, headers) if self._outlives or self._lingers else None,
+            instead=partial(self._instead, headers),
+            gone=self._gone,
+            why_unended=self._why_unended,
+        )
+
+    def _finished(self, live: LiveRun | Relay) -> None:
+        if live.error is not None:
+            self._broken(live.error, live)
+
+    def _instead(self, headers: Sequence[Header]) -> ASGIApp | None:
+        """Where nothing was shown, and nothing will be: a status that says so."""
+        failure = self._failure_of_all()
+        return None if failure is None else run_error_answer(failure, self._write_error, tuple(headers))
+
+    async def _keep_start(self, headers: Sequence[Header]) -> ASGIApp | None:
+        """Wait until what the stream's ids name is kept; if that cannot be, this is the answer."""
+        try:
+            for live in self._lives:
+                await live.keep()
+        except RondaError as error:
+            return error_answer(failure_of(error), self._write_error, tuple(headers))
+        return None
+
+    async def _drive_side_by_side(self) -> None:
+        done = asyncio.get_running_loop().create_future()
+        still = len(self._lives)
+
+        def finished(live: LiveRun | Relay) -> None:
+            nonlocal still
+            still -= 1
+            if not still and not done.done():
+                done.set_result(None)
+
+        for live in self._lives:
+            live.start(finished)
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._cancel()
+            raise
+        for live in self._lives:
+            if live.error is not None:
+                raise live.error
+
+    def _broken(self, error: BaseException, live: LiveRun | Relay) -> RondaError:
+        self._server.report(error, live.run)
+        return _as_ours(error)
+
+    def _gone(self) -> None:
+        self._client_left = True
+        if not self._lingers:
+            self._cancel()
+        elif self._lingers != math.inf:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Let runs go on for a while, and for as long as somebody follows them then."""
+        if any(live.task is not None for live in self._lives):
+            asyncio.get_running_loop().call_later(self._lingers, self._end_lonely)
+
+    def _end_lonely(self) -> None:
+        for live in self._lives:
+            if not live.followers:
+                live.cancel()
+        self._linger()
+
+    def _cancel(self) -> None:
+        for live in self._lives:
+            live.cancel()
+
+    def _plain(self, headers: Sequence[Header]) -> ASGIApp:
+        for live in self._lives:
+            if (failure := self._failure_of(live)) is not None:
+                return run_error_answer(failure, self._write_error, tuple(headers))
+            live.fold_into(self._writer)
+        return Json(self._writer.body(), 200, headers)
+
+    def _failure_of(self, live: LiveRun | Relay) -> Failure | None:
+        """Why one of the runs has no answer."""
+        if self._may_be_cancelled and live.cancel_was_asked:
+            return None
+        return failure_of(_as_ours(live.error)) if live.error is not None else failure_of_run(live.run)
+
+    def _why_unended(self, sibling: int) -> Failure | None:
+        live = self._lives[sibling]
+        return why_unended(live.run, live.error)
+
+    def _failure_of_all(self) -> Failure | None:
+        """Why none of them has one: the first that went wrong says it."""
+        failures = [self._failure_of(live) for live in self._lives]
+        return failures[0] if all(failures) else None
+
+
+def _as_ours(error: BaseException) -> RondaError:
+    """What is not ours is for the log alone."""
+    return error if isinstance(error, RondaError) else RondaError(BROKE_DOWN.message)

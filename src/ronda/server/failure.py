@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from ronda.errors import BadRequest, RondaError
-from ronda.server.exchange import Header, Json
+from ronda.server.incoming import Header, Json
 from ronda.store import StoreError
 from ronda.wire.failures import Failure
 
@@ -42,9 +42,9 @@ def without_paths(text: str) -> str:
     return _PATH.sub(lambda found: found[2].rpartition("/")[2] if Path(f"/{found[1]}").exists() else found[0], text)
 
 
-def said(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
+def error_answer(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
     return Json(write(failure), failure.status, headers)
 
 
-def said_of_run(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
+def run_error_answer(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
     return Json(write(failure), failure.status, (*headers, _DO_NOT_RETRY))

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ronda.errors import BadRequest
-from ronda.wire.asked import Asked
+from ronda.wire.door_request import DoorRequest
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -23,14 +23,14 @@ class TooManyDetached(BadRequest):
     status_hint = 429
 
 
-def check_linger(server: Server, asked: Asked) -> None:
+def check_linger(server: Server, request: DoorRequest) -> None:
     """Whether another run may go on without its client."""
     config = server.config
-    if asked.keep != "stored":
+    if request.keep != "stored":
         raise BadRequest("'on_disconnect' needs a run that is stored; leave 'store' out", param="on_disconnect")
-    if asked.lingers != math.inf and asked.lingers > config.max_grace:
+    if request.lingers != math.inf and request.lingers > config.max_grace:
         raise BadRequest(
-            f"'on_disconnect' asks for {asked.lingers:g} seconds; this server gives {config.max_grace:g}",
+            f"'on_disconnect' asks for {request.lingers:g} seconds; this server gives {config.max_grace:g}",
             param="on_disconnect",
         )
     if sum([live.run.start.outlives for live in server.runs.live.values()]) >= config.max_detached:
@@ -40,9 +40,9 @@ def check_linger(server: Server, asked: Asked) -> None:
         )
 
 
-async def check_name(server: Server, asked: Asked, name: str) -> None:
+async def check_name(server: Server, request: DoorRequest, name: str) -> None:
     """A client may name its run itself, if nobody has."""
-    if asked.n > 1:
+    if request.n > 1:
         raise BadRequest("the header X-Ronda-Run names one run; it does not go with 'n'", param="n")
     if not _NAME.fullmatch(name):
         raise BadRequest(

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from ronda.drive.aside import aside
-from ronda.server.exchange import Incoming, Json
+from ronda.server.incoming import Incoming, Json
 from ronda.wire.json import encode
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
-from ronda.server.door import Exchange
-from ronda.server.exchange import Incoming, Json
-from ronda.server.failure import failure_of, said
-from ronda.server.models import Served
+from ronda.server.exchange import Exchange
+from ronda.server.failure import error_answer, failure_of
+from ronda.server.incoming import Incoming, Json
+from ronda.server.models import Target
 from ronda.server.opening import Job, count
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.message import MessageAnswer, passes_over_events, write_error
-from ronda.wire.anthropic.server import MessagesRequest, for_anthropic, for_others, read_request
+from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events, write_error
+from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ class _Known:
         return write_error(failure.status, failure.message, failure.code, self.id)
 
     def refusal(self, error: RondaError) -> ASGIApp:
-        return said(failure_of(error), self.error, self.headers)
+        return error_answer(failure_of(error), self.error, self.headers)
 
 
 # ---- what is asked, of whom -------------------------------------------------------------------------------------------
 
 
-async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Served]:
+async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Target]:
     """The request in the words of the model that will answer it."""
     version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
     asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
@@ -96,7 +96,7 @@ async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Ser
     return for_others(asked), served
 
 
-def _can_think(served: Served, asked: MessagesRequest) -> bool:
+def _can_think(served: Target, asked: MessagesRequest) -> bool:
     """Clients ask every model to think as much as it sees fit; one that cannot should answer all the same."""
     if asked.effort is None:
         return True

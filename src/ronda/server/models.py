@@ -26,22 +26,22 @@ def _as_they_are(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     return turns
 
 
-class Opened(Struct, frozen=True):
-    """What an agent brings to one request: the conversation to start from, and its tools, which `alone` are all there are."""
+class TargetOpening(Struct, frozen=True):
+    """What an agent brings to one request: the conversation to start from, and its tools, which `exclusive` are all there are."""
 
     turns: tuple[Turn, ...]
     tools: tuple[Tool, ...] = ()
     declared: tuple[ToolSpec, ...] = ()
-    alone: bool = False
+    exclusive: bool = False
     file: AgentFile | None = None  # what a run of it is opened again with, and …
     inputs: Mapping[str, Raw] = {}  # … what it was asked with
 
 
 # A request's conversation and inputs → what the agent makes of them.
-Opener: TypeAlias = Callable[[tuple[Turn, ...], Mapping[str, Any]], Awaitable[Opened]]
+Opener: TypeAlias = Callable[[tuple[Turn, ...], Mapping[str, Any]], Awaitable[TargetOpening]]
 
 
-class Served(Struct, frozen=True):
+class Target(Struct, frozen=True):
     """Something that answers requests: a model, or an agent with what it brings along.
 
     `begin` puts an agent's own turns (its instructions) before the caller's. `tools` run here; `declared` ones go out to
@@ -68,29 +68,29 @@ class Served(Struct, frozen=True):
         """It brings something along: it is no model by itself."""
         return self.opener is not None or self.begin is not _as_they_are or bool(self.tools or self.declared)
 
-    async def open(self, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> Opened:
+    async def open(self, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> TargetOpening:
         if self.opener is not None:
             return await self.opener(turns, inputs)
         if inputs:
             raise BadRequest(f"'inputs' are for agents that have some; '{self.name}' has none", param="inputs")
-        return Opened(self.begin(turns), self.tools, self.declared)
+        return TargetOpening(self.begin(turns), self.tools, self.declared)
 
-    def declared_beside(self, asked: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    def not_redeclared(self, requested: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """Its tools that are the caller's to run, without those the request declares anew."""
-        return beside(self.declared, asked)
+        return not_redeclared(self.declared, requested)
 
-    def options_under(self, asked: Options) -> Options:
+    def options_under(self, requested: Options) -> Options:
         if self.options is NO_OPTIONS:
-            return asked
-        said = {
+            return requested
+        fields = {
             name: value
             for name in Options.__struct_fields__
-            if (value := getattr(asked, name)) != getattr(NO_OPTIONS, name)
+            if (value := getattr(requested, name)) != getattr(NO_OPTIONS, name)
         }
-        if "extra" in said:
-            said["extra"] = {**self.options.extra, **asked.extra}
-        options = msgspec.structs.replace(self.options, **said)
-        return options if asked.max_tokens is None else self._limited(options, asked.max_tokens)
+        if "extra" in fields:
+            fields["extra"] = {**self.options.extra, **requested.extra}
+        options = msgspec.structs.replace(self.options, **fields)
+        return options if requested.max_tokens is None else self._limited(options, requested.max_tokens)
 
     def _limited(self, options: Options, wish: int) -> Options:
         """With one limit, under whichever names it goes out: the request's, or the agent's if that is less."""
@@ -102,18 +102,18 @@ class Served(Struct, frozen=True):
         return msgspec.structs.replace(options, max_tokens=limit, extra=extra)
 
 
-def beside(declared: tuple[ToolSpec, ...], asked: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+def not_redeclared(declared: tuple[ToolSpec, ...], requested: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
     """An agent's tools that are the caller's to run, without those the request declares anew."""
     if not declared:
         return ()
-    names = {spec.name for spec in asked}
+    names = {spec.name for spec in requested}
     return tuple([spec for spec in declared if spec.name not in names])
 
 
 class Source(Protocol):
     """Keeps agents: everybody's, or each of one owner's."""
 
-    async def find(self, name: str, owner: str) -> Served | None: ...
+    async def find(self, name: str, owner: str) -> Target | None: ...
 
     def names(self) -> Iterable[str]: ...
 
@@ -122,7 +122,7 @@ class Models:
     def __init__(self, spec: str, provider: Provider, aliases: Sequence[str] = ()) -> None:
         """`aliases` are other names of the server's model: clients have theirs written into them. "*" is any."""
         name = split_spec(spec)[1]
-        self._default = Served(name, spec, provider)
+        self._default = Target(name, spec, provider)
         self._aliases = [alias for alias in aliases if alias != "*"]
         self._takes_any = "*" in aliases
         self._names = dict.fromkeys(("default", "", name, spec, *self._aliases), self._default)
@@ -131,7 +131,7 @@ class Models:
     def add(self, source: Source) -> None:
         self._sources.append(source)
 
-    async def named(self, name: str, owner: str = "") -> Served | None:
+    async def named(self, name: str, owner: str = "") -> Target | None:
         """What goes by this very name."""
         found = self._names.get(name)
         if found is not None:
@@ -141,7 +141,7 @@ class Models:
                 return found
         return None
 
-    async def find(self, name: str, owner: str = "") -> Served:
+    async def find(self, name: str, owner: str = "") -> Target:
         if (found := await self.named(name, owner)) is not None:
             return found
         if self._takes_any:

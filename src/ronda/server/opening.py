@@ -21,15 +21,15 @@ from ronda.drive import capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
-from ronda.server.models import Opened, Served, beside
+from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
 from ronda.server.toolbox import Offer
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
-from ronda.wire.asked import AnswerOptions, Asked
 from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
+from ronda.wire.door_request import AnswerOptions, DoorRequest
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -49,8 +49,8 @@ Added: TypeAlias = Callable[[Run], Awaitable[None]]
 class Job(Struct, frozen=True):
     """What is asked of whom, and what follows."""
 
-    asked: Asked
-    served: Served
+    asked: DoorRequest
+    served: Target
     about: About = answer_alone
     next: Next | None = None  # who goes on when a run of it has ended
     added: Added | None = None
@@ -142,31 +142,31 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
 
 
 async def open_for(
-    server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...], rounds: int
-) -> tuple[Opened, Offer]:
+    server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int
+) -> tuple[TargetOpening, Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
-    if served.opener is None and not asked.inputs:
-        opened = Opened(served.begin(turns), served.tools, served.declared)
+    if served.opener is None and not request.inputs:
+        opened = TargetOpening(served.begin(turns), served.tools, served.declared)
     else:
-        opened = await served.open(turns, asked.inputs)
-    declared = (*beside(opened.declared, asked.tools), *asked.tools)
-    needs = (*served.needs, *asked.needs)
-    return opened, server.toolbox.offer(declared, rounds, opened.tools, alone=opened.alone, needs=needs)
+        opened = await served.open(turns, request.inputs)
+    declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
+    needs = (*served.needs, *request.needs)
+    return opened, server.toolbox.offer(declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs)
 
 
-async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn, ...]) -> int:
+async def count(server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...]) -> int:
     """How many tokens the model would be sent first, if this were a request for an answer.
 
     No model is called: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the rest
     it is an estimate.
     """
-    rounds, _ = server.config.rounds_for(asked.max_tool_rounds)
-    opened, offer = await open_for(server, served, asked, turns, rounds)
-    options = served.options_under(asked.options)
+    rounds, _ = server.config.rounds_for(request.max_tool_rounds)
+    opened, offer = await open_for(server, served, request, turns, rounds)
+    options = served.options_under(request.options)
     heavy = is_heavy(opened.turns, offer.specs)
     repaired = await aside(repair, opened.turns) if heavy else repair(opened.turns)
     first = ModelRequest(
-        repaired, offer.specs, renamed(_choice(asked, served), offer.stand_ins), options, False, "", 0, 1, {}
+        repaired, offer.specs, renamed(_choice(request, served), offer.stand_ins), options, False, "", 0, 1, {}
     )
     count_tokens = capabilities_of(served.provider).count_tokens
     if count_tokens is not None:
@@ -177,8 +177,8 @@ async def count(server: Server, served: Served, asked: Asked, turns: tuple[Turn,
     return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)
 
 
-def _choice(asked: Asked, served: Served) -> ToolChoice:
-    return asked.choice if asked.choice != AUTO else served.choice
+def _choice(request: DoorRequest, served: Target) -> ToolChoice:
+    return request.choice if request.choice != AUTO else served.choice
 
 
 def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:

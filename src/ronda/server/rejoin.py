@@ -17,7 +17,7 @@ from ronda.core.parts import AssistantTurn, ToolTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import continued
 from ronda.journal import Journal
-from ronda.wire.call_ids import kept_as, open_calls, renamed
+from ronda.wire.call_ids import open_calls, renamed, stored_id
 
 _AT_ONCE: Final = 256  # turns that are looked at before other requests have their turn
 
@@ -74,12 +74,12 @@ async def _find(journals: Sequence[Journal], owner: str, calls: Mapping[str, str
     """The run that handed all these calls out; their names are not known where the caller brings results alone."""
     for id in calls:
         for journal in journals:
-            name = await journal.waiting(owner, kept_as(id))
+            name = await journal.waiting(owner, stored_id(id))
             if name is None or not (events := await journal.read(name)):
                 continue  # nearly always: the caller runs all tools itself
             run = rebuild(events)
             known = open_calls(run)
-            found = {one: known.get(kept_as(one)) for one in calls}
+            found = {one: known.get(stored_id(one)) for one in calls}
             ids = {one: call.id for one, call in found.items() if call is not None and calls[one] in (None, call.name)}
             if len(ids) == len(calls):
                 return _Asker(run, (name, len(events)), ids)
@@ -98,9 +98,9 @@ def _ids(turn: Turn) -> set[str]:
     return {result.call_id for result in turn.results} if type(turn) is ToolTurn else set()
 
 
-def _unsaid(generated: Sequence[Turn], said: Sequence[Turn]) -> Sequence[Turn]:
+def _unsaid(generated: Sequence[Turn], turns: Sequence[Turn]) -> Sequence[Turn]:
     """A run's turns without its earlier rounds, where the caller has sent those back itself."""
     before = generated[:-1]
-    tail = said[-len(before) :] if before else []
+    tail = turns[-len(before) :] if before else []
     same = [type(a) is type(b) and _ids(a) == _ids(b) for a, b in zip(tail, before, strict=False)]
     return generated[-1:] if len(same) == len(before) and all(same) else generated

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec import Struct
 from starlette.types import ASGIApp
 
-from ronda.server.exchange import NO_PLACES, Incoming
 from ronda.server.failure import ErrorWriter
+from ronda.server.incoming import NO_PLACES, Incoming
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 

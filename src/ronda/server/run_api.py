@@ -30,8 +30,8 @@ from ronda.errors import BadRequest, NotFound
 from ronda.host.log import FellBehind, Follower, Position, read_position, write_position
 from ronda.host.run import LiveRun
 from ronda.journal import RunQuery, RunState, state_at
-from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
+from ronda.server.incoming import Incoming, Json
 from ronda.server.recovery import answer_waiting
 from ronda.server.responses.query import Query
 from ronda.wire.events import write_frame

@@ -25,7 +25,7 @@ from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.approvals import RemoteApprover
-from ronda.server.models import Opened
+from ronda.server.models import TargetOpening
 from ronda.server.rejoin import Rejoined, rejoin
 from ronda.server.toolbox import Offer
 from ronda.store.claims import Claims
@@ -48,7 +48,7 @@ def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
         journal.expect(run.start.owner, [*ids], run.id)
 
 
-def _nobody_told(run: Run) -> None:
+def _tell_nobody(run: Run) -> None:
     """Who is told of runs that are left waiting, before a server has said so."""
 
 
@@ -64,7 +64,7 @@ class Runs:
         guardrails: Guardrails | None = None,
         summarize: Summarize | None = None,
     ) -> None:
-        self.left_waiting: Callable[[Run], None] = _nobody_told
+        self.left_waiting: Callable[[Run], None] = _tell_nobody
         self._approval_timeout = approval_timeout
         self.journal = journal
         self.guards = guarded_stages(guardrails)  # of the plans of all runs
@@ -96,7 +96,7 @@ class Runs:
         outlives: bool = False,
         agent: str = "",
         version: int = 0,
-        opened: Opened | None = None,
+        opened: TargetOpening | None = None,
     ) -> LiveRun:
         """A run whose input is journaled, and which nobody drives yet."""
         started = RunStarted(

@@ -124,27 +124,27 @@ class Toolbox:
         rounds: int,
         agents: tuple[Tool, ...] = (),
         *,
-        alone: bool = False,
+        exclusive: bool = False,
         needs: Sequence[Need] = (),
     ) -> Offer:
         """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
 
-        `agents` are the tools of the agent that answers, `alone` without the server's. One the caller declares under the
+        `agents` are the tools of the agent that answers, `exclusive` without the server's. One the caller declares under the
         same name is the caller's.
         """
         asked_for = self._meet(needs, agents) if needs else {}
         for spec in declared:
-            if spec.name in asked_for or (spec.name in self._tools and not alone):
+            if spec.name in asked_for or (spec.name in self._tools and not exclusive):
                 raise BadRequest(
                     f"Tool '{spec.name}' conflicts with a registered internal tool. Internal tool names cannot be overridden.",
                     param="tools",
                 )
         if rounds == 0:
             return Offer(declared, {})
-        if not declared and not agents and not alone and not needs:
+        if not declared and not agents and not exclusive and not needs:
             return self._own
         specs: list[ToolSpec] = [tool.spec for tool in asked_for.values()]
-        handlers: dict[str, Tool] = asked_for if alone else {**self._tools, **asked_for}
+        handlers: dict[str, Tool] = asked_for if exclusive else {**self._tools, **asked_for}
         names = {spec.name for spec in declared} | handlers.keys()
         for tool in agents:
             if tool.spec.name not in names:
@@ -156,4 +156,4 @@ class Toolbox:
             specs.append(spec)
         # The server's first, always in the same order, so that prompt caches hold.
         stand_ins = {need.called: found for need in needs if (found := self.tools_for(need, agents))}
-        return Offer((*(() if alone else self._specs), *specs), handlers, stand_ins)
+        return Offer((*(() if exclusive else self._specs), *specs), handlers, stand_ins)

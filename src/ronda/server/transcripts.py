@@ -20,11 +20,11 @@ from ronda.drive import capabilities_of
 from ronda.drive.aside import aside, is_heavy
 from ronda.errors import BadRequest
 from ronda.providers import Where, open_provider
-from ronda.server.exchange import Incoming, Json
-from ronda.server.models import Served
-from ronda.wire.asked import Asked
+from ronda.server.incoming import Incoming, Json
+from ronda.server.models import Target
 from ronda.wire.capabilities import NotHere
-from ronda.wire.openai_chat.server import read_request
+from ronda.wire.door_request import DoorRequest
+from ronda.wire.openai_chat.server_request import read_request
 from ronda.wire.projection import Change, Projection, origins, repairs, warnings_of
 
 if TYPE_CHECKING:
@@ -43,31 +43,31 @@ async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
     return Json(await aside(_checked, served, asked) if heavy else _checked(served, asked))
 
 
-async def _target(server: Server, asked: Asked, owner: str) -> Served:
-    provider, _, name = asked.model.partition(":")
+async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
+    provider, _, name = request.model.partition(":")
     if provider not in _BY_SPEC or not name:
-        return await server.models.find(asked.model, owner)
+        return await server.models.find(request.model, owner)
     # A spec means that model, also where the server answers to any name.
-    named = await server.models.named(asked.model, owner)
-    return named or Served(name, asked.model, open_provider(asked.model, Where()))
+    named = await server.models.named(request.model, owner)
+    return named or Target(name, request.model, open_provider(request.model, Where()))
 
 
-def _checked(served: Served, asked: Asked) -> bytes:
-    turns = served.begin(asked.turns)
+def _checked(served: Target, door_request: DoorRequest) -> bytes:
+    turns = served.begin(door_request.turns)
     repaired = repair(turns)
-    options = served.options_under(asked.options)
-    tools = (*served.declared_beside(asked.tools), *asked.tools)
-    request = ModelRequest(repaired, tools, asked.choice, options, asked.stream, "", 0, 1, scratch={})
+    options = served.options_under(door_request.options)
+    tools = (*served.not_redeclared(door_request.tools), *door_request.tools)
+    request = ModelRequest(repaired, tools, door_request.choice, options, door_request.stream, "", 0, 1, scratch={})
     refusal: BadRequest | None = None
     made = Projection(b"null")
     try:
         able = capabilities_of(served.provider)
-        able.check(Plan(served.spec, tools, asked.choice, options))
+        able.check(Plan(served.spec, tools, door_request.choice, options))
         if able.project is not None:
             made = able.project(request)
     except BadRequest as error:
         refusal = error
-    places = _Places(turns, asked.turns)
+    places = _Places(turns, door_request.turns)
     stood = origins(turns, repaired)
     found = [(change, places.of(change.turn, change.part)) for change in repairs(turns, repaired)]
     for change in made.changes:
@@ -78,7 +78,7 @@ def _checked(served: Served, asked: Asked) -> bytes:
         "object": "transcript.check",
         "model": served.spec,
         "accepted": refusal is None,
-        "changes": [_said(change, index) for change, index in found],
+        "changes": [_change_fields(change, index) for change, index in found],
         "warnings": warnings_of([change for change, _ in found]),
         "request": Raw(made.body),
     }
@@ -87,7 +87,7 @@ def _checked(served: Served, asked: Asked) -> bytes:
     return msgspec.json.encode(answer)
 
 
-def _said(change: Change, index: int) -> dict[str, str]:
+def _change_fields(change: Change, index: int) -> dict[str, str]:
     at = "request" if index < 0 else f"messages[{index}]"
     return {"at": at, "kind": change.kind, "what": change.what, "why": change.why}
 
@@ -95,11 +95,11 @@ def _said(change: Change, index: int) -> dict[str, str]:
 class _Places:
     """Where a turn stands among the messages as they came; -1 for what is of no message, such as an agent's own turns."""
 
-    def __init__(self, turns: tuple[Turn, ...], given: tuple[Turn, ...]) -> None:
+    def __init__(self, turns: tuple[Turn, ...], request_turns: tuple[Turn, ...]) -> None:
         self._first: dict[int, int] = {}
         own = {id(turn): at for at, turn in enumerate(turns)}
         place = 0
-        for turn in given:
+        for turn in request_turns:
             if id(turn) in own:
                 self._first[own[id(turn)]] = place
             place += len(turn.results) if type(turn) is ToolTurn else 1

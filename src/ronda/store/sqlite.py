@@ -27,11 +27,11 @@ MEMORY = ":memory:"
 MOVED = "the file was moved or deleted while it was open; put it back, or start the server again"
 
 
-def open_database(path: str, migrations: Migrations, *, kind: str, patience: float = 5.0) -> sqlite3.Connection:
-    """Open, and make or migrate what is not there yet. Waits up to `patience` seconds for others who do the same."""
+def open_database(path: str, migrations: Migrations, *, kind: str, timeout: float = 5.0) -> sqlite3.Connection:
+    """Open, and make or migrate what is not there yet. Waits up to `timeout` seconds for others who do the same."""
     if path != MEMORY:
         _make_private(path)
-    db = connect(path, patience=patience)
+    db = connect(path, timeout=timeout)
     try:
         _settle_in(db, path, kind)
         _migrate(db, path, migrations)
@@ -44,10 +44,10 @@ def open_database(path: str, migrations: Migrations, *, kind: str, patience: flo
     return db
 
 
-def connect(path: str, *, patience: float = 5.0) -> sqlite3.Connection:
+def connect(path: str, *, timeout: float = 5.0) -> sqlite3.Connection:
     """One more connection to a database that is already in order, e.g. for a thread."""
     try:
-        db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise explain(path, error) from error
     try:

@@ -112,7 +112,7 @@ class SqliteCatalog:
 
     def _open(self) -> sqlite3.Connection:
         if self._db is None:
-            db = open_database(self._path, _MIGRATIONS, kind="ronda catalog", patience=self._timeout)
+            db = open_database(self._path, _MIGRATIONS, kind="ronda catalog", timeout=self._timeout)
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA wal_autocheckpoint = 1000")
             self._db = db

@@ -17,13 +17,13 @@ class WalSync:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._asked = 0  # the last commit that somebody waits for …
+        self._awaited = 0  # the last commit that somebody waits for …
         self._reached = 0  # … and the last that is safe
         self._syncing: asyncio.Task[None] | None = None
         self._error: StoreError | None = None
 
     async def reach(self, commit: int) -> None:
-        self._asked = max(self._asked, commit)
+        self._awaited = max(self._awaited, commit)
         while self._reached < commit:
             if self._syncing is None or self._syncing.done():
                 self._syncing = asyncio.create_task(self._sync())
@@ -32,7 +32,7 @@ class WalSync:
                 raise self._error.with_traceback(None)
 
     async def _sync(self) -> None:
-        upto = self._asked
+        upto = self._awaited
         try:
             await asyncio.to_thread(self._sync_wal)
         except OSError as error:

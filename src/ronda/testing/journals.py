@@ -150,8 +150,8 @@ class JournalContract(RunListContract):
 
             await asyncio.gather(*[drive(name) for name in names])
             for name in names:
-                said = [Warned(f"{name} {number}") for number in range(5)]
-                assert _facts(await journal.read(name)) == [start(name, name), *said]
+                events = [Warned(f"{name} {number}") for number in range(5)]
+                assert _facts(await journal.read(name)) == [start(name, name), *events]
 
     async def test_09_a_barrier_that_is_cancelled_disturbs_nobody(self) -> None:
         async with self.opened() as journal:
@@ -417,9 +417,9 @@ class DurableJournalContract(JournalContract):
                     await journal.barrier(name)
 
             await asyncio.gather(drive(one, "a"), drive(other, "b"), drive(one, "c"))
-            said = [Warned(str(number)) for number in range(20)]
+            events = [Warned(str(number)) for number in range(20)]
             for name in ("a", "b", "c"):
-                assert _facts(await other.read(name)) == [start(name, name * 3000), *said]
+                assert _facts(await other.read(name)) == [start(name, name * 3000), *events]
 
     async def test_28_a_forgotten_run_stays_forgotten(self) -> None:
         async with self.opened() as one, self.opened() as other:

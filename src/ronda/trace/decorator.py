@@ -66,24 +66,24 @@ class _Called:
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         home = getattr(function, "__module__", "")
         qualified = getattr(function, "__qualname__", self.name)
-        self._told = {"signature": f"{home}.{qualified}" if home else qualified, **emitted}
+        self._attributes = {"signature": f"{home}.{qualified}" if home else qualified, **emitted}
         self._ignored = {"self", "cls", *ignore}
 
-    def told(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def attributes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
         except (TypeError, ValueError):  # a call that cannot be made says so itself
-            return {**self._told, "inputs": {"args": args, "kwargs": kwargs}}
+            return {**self._attributes, "inputs": {"args": args, "kwargs": kwargs}}
         bound.apply_defaults()
         inputs = {key: value for key, value in bound.arguments.items() if key not in self._ignored}
-        return {**self._told, "inputs": inputs}
+        return {**self._attributes, "inputs": inputs}
 
 
 def _plain(called: _Called) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if Tracer.is_idle():
             return called.function(*args, **kwargs)
-        with span(called.name, **called.told(args, kwargs)) as emit:
+        with span(called.name, **called.attributes(args, kwargs)) as emit:
             result = called.function(*args, **kwargs)
             emit("result", result)
             return result
@@ -95,7 +95,7 @@ def _coroutine(called: _Called) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         if Tracer.is_idle():
             return await called.function(*args, **kwargs)
-        with span(called.name, **called.told(args, kwargs)) as emit:
+        with span(called.name, **called.attributes(args, kwargs)) as emit:
             result = await called.function(*args, **kwargs)
             emit("result", result)
             return result
@@ -108,9 +108,9 @@ class _Steps:
 
     def __init__(self, called: _Called, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._open = OpenSpan(called.name, _current.get())
-        for key, value in called.told(args, kwargs).items():
+        for key, value in called.attributes(args, kwargs).items():
             self._open.emit(key, value)
-        self._given: list[Any] = []
+        self._items: list[Any] = []
         self._before: Span | None = None
 
     def __enter__(self) -> None:
@@ -121,13 +121,13 @@ class _Steps:
         _current.set(self._before)
 
     def gave(self, item: Any) -> Any:
-        self._given.append(item)
+        self._items.append(item)
         return item
 
     def end(self, error: BaseException | None = None) -> None:
         """Run out, failed, or left early by its reader: what it gave is its result then."""
         if error is None or isinstance(error, GeneratorExit):
-            self._open.emit("result", self._given)
+            self._open.emit("result", self._items)
             error = None
         else:
             self._open.fail(error)

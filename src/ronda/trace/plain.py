@@ -73,8 +73,8 @@ def _json_text(text: str) -> str:
     """JSON inside of a text, as tool arguments and answers of APIs often are."""
     try:
         value = msgspec.json.decode(text)
-        said = _inside(value)
-        return text if said == value else msgspec.json.encode(said).decode()
+        inner = _inside(value)
+        return text if inner == value else msgspec.json.encode(inner).decode()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
 
@@ -118,16 +118,16 @@ def _object(value: Any, depth: int) -> Any:
 def _struct(value: msgspec.Struct, depth: int) -> dict[str, Any]:
     """Under the names that its JSON has, with its tag; what has its default and is left out there is left out here."""
     config = value.__struct_config__
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if config.tag_field is not None:
-        said[config.tag_field] = config.tag
+        fields[config.tag_field] = config.tag
     for name, called, default in zip(
         value.__struct_fields__, value.__struct_encode_fields__, _defaults(type(value)), strict=True
     ):
         item = getattr(value, name)
         if not (config.omit_defaults and default is not msgspec.NODEFAULT and item == default):
-            said[called] = to_dict(item, depth + 1)
-    return said
+            fields[called] = to_dict(item, depth + 1)
+    return fields
 
 
 def _defaults(kind: type[msgspec.Struct]) -> list[Any]:

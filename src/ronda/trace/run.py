@@ -73,9 +73,11 @@ class RunSpans:
                     self._model_retried(event)
                 case ModelFinished():
                     self._calls = {call.id: call for call in event.turn.calls}
-                    self._close_model({**_said(event.turn), "usage": _counted(event.usage)}, event.at)
+                    self._close_model({**_turn_fields(event.turn), "usage": _counted(event.usage)}, event.at)
                 case ModelInterrupted(turn=turn, reason=reason):
-                    self._close_model({**_said(turn), "exception": "ModelInterrupted", "message": reason}, event.at)
+                    self._close_model(
+                        {**_turn_fields(turn), "exception": "ModelInterrupted", "message": reason}, event.at
+                    )
                 case ModelFailed():
                     status = {} if event.status is None else {"status": event.status}
                     self._close_model({"exception": "ExecuteError", "message": event.reason, **status}, event.at)
@@ -176,11 +178,11 @@ def _before(turns: Sequence[Turn], batch: Sequence[Event]) -> list[Turn]:
     return list(turns[:at])
 
 
-def _said(turn: AssistantTurn) -> dict[str, Any]:
-    said: dict[str, Any] = {"content": turn.text or turn.refusal, "finish_reason": turn.stop}
+def _turn_fields(turn: AssistantTurn) -> dict[str, Any]:
+    fields: dict[str, Any] = {"content": turn.text or turn.refusal, "finish_reason": turn.stop}
     if turn.calls:
-        said["tool_calls"] = [{"id": one.id, "name": one.name, "arguments": _arguments(one)} for one in turn.calls]
-    return said
+        fields["tool_calls"] = [{"id": one.id, "name": one.name, "arguments": _arguments(one)} for one in turn.calls]
+    return fields
 
 
 def _arguments(call: ToolCall) -> Any:

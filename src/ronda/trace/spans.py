@@ -146,12 +146,12 @@ class OpenSpan:
 
     def emit(self, key: str, value: Any) -> None:
         try:
-            said = plain(key, value)
+            plain_value = plain(key, value)
         except Exception as error:  # a foreign object's own trouble
-            said = f"<{type(value).__name__} that cannot be told: {type(error).__name__}>"
+            plain_value = f"<{type(value).__name__} that cannot be told: {type(error).__name__}>"
         for called, _, tell in self._followers:
             try:
-                tell(key, said)
+                tell(key, plain_value)
             except Exception as error:
                 _complain(called, self.span, error)
 

@@ -100,9 +100,9 @@ def _usage(frame: Frame) -> dict[str, Any]:
     for inner in frame.get("__frames", ()):
         _add(total, inner.get("__usage"))
     result = frame.get("result")
-    for said in result if isinstance(result, list) else [result]:  # a stream's result is all its pieces
-        if isinstance(said, dict):
-            _add(total, said.get("usage"))
+    for one in result if isinstance(result, list) else [result]:  # a stream's result is all its pieces
+        if isinstance(one, dict):
+            _add(total, one.get("usage"))
     return total
 
 

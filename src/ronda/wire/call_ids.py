@@ -52,7 +52,7 @@ def nine(text: str) -> str:
     return found
 
 
-def kept_as(id: str) -> str:
+def stored_id(id: str) -> str:
     """Under which id a journal has a call: without the word that a dialect puts before one of ours."""
     ours = _OURS.fullmatch(id)
     return id if ours is None else ours[1]
@@ -76,7 +76,10 @@ def model_ids(run: Run, turns: Sequence[Turn]) -> dict[str, str]:
     """The ids by which the caller has results of a run's calls → the model's."""
     calls = open_calls(run)
     found = {
-        one.call_id: calls.get(kept_as(one.call_id)) for turn in turns if type(turn) is ToolTurn for one in turn.results
+        one.call_id: calls.get(stored_id(one.call_id))
+        for turn in turns
+        if type(turn) is ToolTurn
+        for one in turn.results
     }
     return {id: call.id for id, call in found.items() if call is not None and call.id != id}
 
@@ -100,8 +103,8 @@ def _renamed_result(result: ToolResult, ids: Mapping[str, str]) -> ToolResult:
         return result
     native = result.native
     if native is not None:  # an item of the caller's, which names its call
-        said = bytes(native.payload).replace(encode(result.call_id), encode(id))
-        native = replace(native, payload=Raw(said))
+        text = bytes(native.payload).replace(encode(result.call_id), encode(id))
+        native = replace(native, payload=Raw(text))
     return replace(result, call_id=id, native=native)
 
 

@@ -40,7 +40,7 @@ _TOO_LONG: Final = (
 _STATUS: Final[Mapping[str, int]] = {"invalid_request_error": 400}
 
 
-class _SaidError(Struct, frozen=True):
+class _ErrorFields(Struct, frozen=True):
     """Inside an answer that began with 200, the true status has three names: Azure's, Groq's, OpenRouter's.
 
     They may be anything, and whatever they are must not hide the message.
@@ -73,31 +73,31 @@ class _ErrorBody(Struct, frozen=True):
 def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
     """An answer that is not 200."""
     try:
-        said = msgspec.json.decode(body, type=_ErrorBody)
+        decoded = msgspec.json.decode(body, type=_ErrorBody)
     except UNREADABLE:
-        return said_error(body, status, retry_after)
-    if said.error != NULL:
-        return said_error(bytes(said.error), status, retry_after)
-    if said.message is not None:
-        return said_error(encode(said.message), status, retry_after)
-    return said_error(bytes(said.detail) if said.detail != NULL else body, status, retry_after)
+        return envelope_error(body, status, retry_after)
+    if decoded.error != NULL:
+        return envelope_error(bytes(decoded.error), status, retry_after)
+    if decoded.message is not None:
+        return envelope_error(encode(decoded.message), status, retry_after)
+    return envelope_error(bytes(decoded.detail) if decoded.detail != NULL else body, status, retry_after)
 
 
-def said_error(
+def envelope_error(
     raw: bytes, status: int | None = None, retry_after: float | None = None, statuses: Mapping[str, int] = _STATUS
 ) -> UpstreamError:
     """The error itself: an object, a string, or something else altogether. `statuses`: what its type says of its status."""
     message, is_spent, is_too_long = None, False, False
     try:
-        said = msgspec.json.decode(raw, type=_SaidError | str | None)
-        if type(said) is _SaidError:
-            message = said.message
-            is_spent = bool(_NEVER_AGAIN & said.words)
-            is_too_long = bool(_TOO_LONG_CODES & said.words)
+        decoded = msgspec.json.decode(raw, type=_ErrorFields | str | None)
+        if type(decoded) is _ErrorFields:
+            message = decoded.message
+            is_spent = bool(_NEVER_AGAIN & decoded.words)
+            is_too_long = bool(_TOO_LONG_CODES & decoded.words)
             if status is None:
-                status = said.http_status or statuses.get(said.type or "")
-        elif type(said) is str:
-            message = said
+                status = decoded.http_status or statuses.get(decoded.type or "")
+        elif type(decoded) is str:
+            message = decoded
     except UNREADABLE:
         pass
     error = refused(message or raw[:500].decode("utf-8", "replace"), status, retry_after, may_help=not is_spent)
@@ -119,5 +119,5 @@ def refused(text: str, status: int | None, retry_after: float | None, *, may_hel
 
 
 def is_about_length(text: str) -> bool:
-    said = text.lower()
-    return any(words in said for words in _TOO_LONG)
+    value = text.lower()
+    return any(words in value for words in _TOO_LONG)

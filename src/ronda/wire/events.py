@@ -213,13 +213,13 @@ def write(event: WireEvent) -> bytes:
 
 def write_frame(position: str, event: Event) -> bytes:
     """One server-sent event, whose id is where to go on from."""
-    said = shown(event)
-    if said is None:
+    data = shown(event)
+    if data is None:
         return b""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
         position.encode(),
-        _TAGS[type(said)],
-        _encode(said),
+        _TAGS[type(data)],
+        _encode(data),
     )
 
 

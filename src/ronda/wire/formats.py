@@ -34,11 +34,11 @@ class _Format(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_response_format(raw: Raw) -> ResponseFormat | None:
-    said: _Format = decode_field(raw, _Format, "response_format")
-    if said.type == "text":
+    format: _Format = decode_field(raw, _Format, "response_format")
+    if format.type == "text":
         return None
-    if said.type == "json_object":
+    if format.type == "json_object":
         return ResponseFormat("json_object")
-    if said.json_schema is None:
+    if format.json_schema is None:
         raise bad("response_format.json_schema", "is missing")
-    return said.json_schema.must_fit("response_format.json_schema")
+    return format.json_schema.must_fit("response_format.json_schema")

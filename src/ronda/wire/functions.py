@@ -52,10 +52,10 @@ def is_known(raw: Raw) -> bool:
     return True
 
 
-def spec_of(said: FunctionTool, path: str, native: Raw, api: str, namespace: str = "") -> ToolSpec:
+def spec_of(tool: FunctionTool, path: str, native: Raw, api: str, namespace: str = "") -> ToolSpec:
     """The caller's tool. `native` is the declaration as it came, where it says more than we would write."""
-    function: Function = said.function if said.function is not None else said
-    inner = f"{path}.function" if said.function is not None else path
+    function: Function = tool.function if tool.function is not None else tool
+    inner = f"{path}.function" if tool.function is not None else path
     name = must_be_name(function.name, f"{inner}.name")
     if namespace:
         name = must_be_name(f"{namespace}.{name}", f"{inner}.name")

@@ -107,8 +107,8 @@ class Projection(Struct, frozen=True):
 
 def warnings_of(changes: Iterable[Change]) -> tuple[str, ...]:
     """Sentences for the caller, each once."""
-    said = [f"{change.what}: {change.why}" for change in changes if change.kind in _WARNED]
-    return tuple(dict.fromkeys(said))
+    texts = [f"{change.what}: {change.why}" for change in changes if change.kind in _WARNED]
+    return tuple(dict.fromkeys(texts))
 
 
 def repairs(turns: Sequence[Turn], repaired: Sequence[Turn]) -> list[Change]:
@@ -132,7 +132,7 @@ def repairs(turns: Sequence[Turn], repaired: Sequence[Turn]) -> list[Change]:
                 for one in turn.results
                 if id(one) not in given
             ]
-            behind = [id(one) for one in _given(turns, before) if id(one) in kept]
+            behind = [id(one) for one in _results_behind(turns, before) if id(one) in kept]
             if behind != [id(one) for one in turn.results if id(one) in given]:
                 what = "the results are put behind their calls, in the order of the calls"
                 found.append(Change("results_reordered", what, _ORDER, before))
@@ -150,7 +150,7 @@ _NO_CALL: Final = "no assistant turn just before it made that call, or it was an
 _ORDER: Final = "results go back right behind their calls, in the order the model asked"
 
 
-def _given(turns: Sequence[Turn], before: int) -> list[ToolResult]:
+def _results_behind(turns: Sequence[Turn], before: int) -> list[ToolResult]:
     """The results that stand behind an assistant turn."""
     results: list[ToolResult] = []
     for turn in turns[before + 1 :]:

@@ -52,7 +52,7 @@ from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, Tool
 from ronda.core.run import Run
 from ronda.wire.call_ids import are_ours, own_id
 from ronda.wire.failures import Failure, failure_at
-from ronda.wire.own_tools import OwnTools
+from ronda.wire.tool_records import ToolRecords
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
 
@@ -150,7 +150,7 @@ class Showing:
         refusal_is_text: bool = False,
         id_prefix: str | None = None,
     ) -> None:
-        self.tools = OwnTools(choice)
+        self.tools = ToolRecords(choice)
         self._whole_calls = whole_calls
         self._refusal_is_text = refusal_is_text
         self._id_prefix = id_prefix
@@ -196,7 +196,7 @@ class Showing:
         pieces = self._live_calls().rest(turn) if calls and self._announces else ()
         return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces)
 
-    def given_id(self, id: str) -> str:
+    def shown_id(self, id: str) -> str:
         """The id under which a call of this turn goes out."""
         return self._ids.get(id, id)
 

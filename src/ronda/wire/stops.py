@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ronda.core.parts import AssistantPart, Stop, ToolCall
 
 
-def stop_with(said: Stop, parts: Sequence[AssistantPart]) -> Stop:
+def stop_with(stop: Stop, parts: Sequence[AssistantPart]) -> Stop:
     """A turn that was not cut ends in calls if it has some. Many servers say "stop" all the same, and a few the reverse."""
-    if said not in ("stop", "tool_calls"):
-        return said
+    if stop not in ("stop", "tool_calls"):
+        return stop
     return "tool_calls" if any(type(part) is ToolCall for part in parts) else "stop"

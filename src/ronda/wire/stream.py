@@ -13,7 +13,7 @@ from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.json import UNREADABLE
 from ronda.wire.sse import FrameTooLarge, SseReader
-from ronda.wire.surrogates import Halves
+from ronda.wire.surrogates import SurrogateMender
 
 
 class Frames(Protocol):
@@ -30,7 +30,7 @@ class JsonStream(ABC):
 
     def __init__(self, frames: Frames | None = None) -> None:
         self._frames: Frames = SseReader() if frames is None else frames
-        self._halves = Halves()
+        self._halves = SurrogateMender()
         self._failure: UpstreamError | None = None
 
     @property

@@ -14,7 +14,7 @@ _ESCAPES: Final = re.compile(rb'\\(?:u([0-9a-fA-F]{4})|.)|"', re.DOTALL)
 _REPLACEMENT: Final = b"\\ufffd"
 
 
-class Halves:
+class SurrogateMender:
     """The pieces of one stream, in their order. Nearly all of them are given back as they are."""
 
     __slots__ = ("_waiting",)
@@ -64,4 +64,4 @@ def _half(mark: re.Match[bytes]) -> str:
 
 def mended(body: bytes) -> bytes:
     """A whole answer."""
-    return Halves().mend(body)
+    return SurrogateMender().mend(body)

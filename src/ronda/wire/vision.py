@@ -43,9 +43,9 @@ class Unseen:
         images = [item for item in result.attachments if _is_image(item)]
         if not images:
             return result
-        said = "\n".join([*([result.content] if result.content else []), *[self._note(image).text for image in images]])
+        text = "\n".join([*([result.content] if result.content else []), *[self._note(image).text for image in images]])
         others = tuple([item for item in result.attachments if not _is_image(item)])
-        return ToolResult(result.call_id, said, result.failed, others)
+        return ToolResult(result.call_id, text, result.failed, others)
 
     def _note(self, part: UserPart) -> Text:
         name = part.name if type(part) is File else None

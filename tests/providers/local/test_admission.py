@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda.providers.local.admission import Room
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from msgspec import Raw
-from tests.patience import soon
+from tests.timeouts import soon
 
 from ronda.core.events import LogprobsDelta, Preview, TextDelta
 from ronda.core.output import fold

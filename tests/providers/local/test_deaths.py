@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE, soon
 from tests.providers.local import fake_engine
 from tests.providers.local.fake_engine import ANSWER, DIE, EAT, SHOW_AND_DIE, SLEEP, SPIN
 from tests.providers.local.test_files import gguf
+from tests.timeouts import TIMEOUT, soon
 
 from ronda.errors import BadConfig, BadRequest
 from ronda.providers.local.calls import Piece
@@ -210,11 +210,11 @@ async def test_a_process_that_dies_again_and_again_is_left_down_for_a_while(
     supervisor = Supervisor(lambda: EngineProcess(file.path, "", SIZING, command=command, watch=WATCH), lambda: now)
     for _ in range(3):
         process = supervisor.live()
-        process.ready.result(PATIENCE)
+        process.ready.result(TIMEOUT)
         assert process._process is not None
         os.kill(process._process.pid, signal.SIGKILL)
-        process.ended.result(PATIENCE)
-        process._thread.join(PATIENCE)
+        process.ended.result(TIMEOUT)
+        process._thread.join(TIMEOUT)
 
     with pytest.raises(EngineDown, match="30 seconds") as refused:
         supervisor.live()
@@ -223,7 +223,7 @@ async def test_a_process_that_dies_again_and_again_is_left_down_for_a_while(
     assert "SIGKILL" in caplog.text
 
     now += PAUSE
-    supervisor.live().ready.result(PATIENCE)
+    supervisor.live().ready.result(TIMEOUT)
     supervisor.close()
 
 

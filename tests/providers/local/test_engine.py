@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.patience import PATIENCE, soon
 from tests.providers.local.hostile import ENDLESS, lark_json, rules
+from tests.timeouts import TIMEOUT, soon
 
 from ronda.errors import BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece
@@ -152,7 +152,7 @@ def test_a_process_can_end_in_the_middle_of_an_answer(engine: Engine) -> None:
         asyncio.run(main())
     """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=PATIENCE, check=False
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "began\n", "")

@@ -43,13 +43,13 @@ class Connection(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._deadline = 0.0
-        self._patience = 0.0
+        self._timeout = 0.0
         self._pieces: list[bytes] = []
         self._waiting = 0  # bytes in them
         self._paused = False
-        self._asked = False
+        self._is_busy = False
         self._large = False  # what was asked
-        self._heard = 0  # bytes until the answer's head was complete
+        self._head_size = 0  # bytes until the answer's head was complete
         self._lasts = False  # the answer is complete, and another may follow
         self._broken: Exception | None = None
         self.closed = False
@@ -71,18 +71,18 @@ class Connection(asyncio.BufferedProtocol):
         return not self.closed and self._loop.time() < self._deadline
 
     @property
-    def heard(self) -> bool:
+    def has_answered(self) -> bool:
         """Something of an answer has come, be it the first byte."""
-        return self._heard > 0
+        return self._head_size > 0
 
-    def ask(self, head: bytes, body: bytes, patience: float) -> None:
-        self._asked = True
-        self._heard = 0
+    def ask(self, head: bytes, body: bytes, timeout: float) -> None:
+        self._is_busy = True
+        self._head_size = 0
         self.status = 0
         self.headers = {}
         self.complete = False
         self._lasts = False
-        self.expect(patience)
+        self.expect(timeout)
         self._large = len(body) > _LARGE
         if not self._large:
             self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
@@ -90,11 +90,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(b"%b%d\r\n\r\n" % (head, len(body)))
             self._transport.write(body)
 
-    def expect(self, patience: float) -> None:
+    def expect(self, timeout: float) -> None:
         """From now on the server may be silent for so long."""
         now = self._loop.time()
-        self._patience = patience
-        self._deadline = now + patience
+        self._timeout = timeout
+        self._deadline = now + timeout
         if self._watch is not None and self._watch.when() > self._deadline:
             self._watch.cancel()
             self._watch = None
@@ -119,12 +119,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._paused and not self.closed:
             self._paused = False
             self._transport.resume_reading()
-            self.expect(self._patience)
+            self.expect(self._timeout)
         return data
 
     def done(self) -> bool:
         """The answer is read; may the connection be used again?"""
-        self._asked = False
+        self._is_busy = False
         self._pieces = []
         self._waiting = 0
         if not self._lasts or self.closed or self._paused or self._transport.get_write_buffer_size():
@@ -179,8 +179,8 @@ class Connection(asyncio.BufferedProtocol):
             self._watch = self._loop.call_at(now + _TICK, self._look)
         elif now < self._deadline:
             self._watch = self._loop.call_at(min(self._deadline, now + _TICK), self._look)
-        elif self._asked:
-            self._break(TimeoutError(f"nothing came for {self._patience:g} seconds"))
+        elif self._is_busy:
+            self._break(TimeoutError(f"nothing came for {self._timeout:g} seconds"))
         else:
             self.abort()
 
@@ -193,12 +193,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if not self._asked or self.closed:  # an answer to nothing, or to nobody
+        if not self._is_busy or self.closed:  # an answer to nothing, or to nobody
             self.abort()
             return
-        self._deadline = self._loop.time() + self._patience
+        self._deadline = self._loop.time() + self._timeout
         if self.status == 0:
-            self._heard += nbytes
+            self._head_size += nbytes
         try:
             self._parser.feed_data(self._buffer[:nbytes])
         except (HttpParserError, HttpParserUpgrade) as error:
@@ -206,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._break(ConnectionBroken(f"what it sent is not HTTP: {error}"))
                 return
             self.abort()
-        if self.status == 0 and self._heard > _LONGEST_HEAD:
+        if self.status == 0 and self._head_size > _LONGEST_HEAD:
             self._break(ConnectionBroken("its head is too long"))
         self._wake()
 
@@ -216,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._asked and not self.complete:
+        if self._is_busy and not self.complete:
             if error is None and self.status and self._ends_with_connection:
                 self.complete = True
             elif self._broken is None:

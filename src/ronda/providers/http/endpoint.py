@@ -75,14 +75,14 @@ def _secrets(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
     return tuple([key for key in keys if len(key) >= _SHORTEST])
 
 
-def without_keys(said: AnyStr, secrets: tuple[str, ...]) -> AnyStr:
+def without_keys(text: AnyStr, secrets: tuple[str, ...]) -> AnyStr:
     """What an upstream says is shown and kept; our key is not."""
     for secret in secrets:
-        if isinstance(said, bytes):
-            said = said.replace(secret.encode("utf-8", "surrogatepass"), b"[the key]")
-        elif isinstance(said, str):
-            said = said.replace(secret, "[the key]")
-    return said
+        if isinstance(text, bytes):
+            text = text.replace(secret.encode("utf-8", "surrogatepass"), b"[the key]")
+        elif isinstance(text, str):
+            text = text.replace(secret, "[the key]")
+    return text
 
 
 class Http:
@@ -144,7 +144,7 @@ class _Post:
             except BaseException as error:
                 if connection is not None:
                     connection.abort()
-                    if kept and not connection.heard and isinstance(error, (ConnectionBroken, ConnectionError)):
+                    if kept and not connection.has_answered and isinstance(error, (ConnectionBroken, ConnectionError)):
                         connection, kept = None, False
                         continue
                 if isinstance(error, (ConnectionBroken, OSError, ValueError)):
@@ -155,7 +155,7 @@ class _Post:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, UpstreamError) and self._http._secrets:  # said in a stream, perhaps
-            error.args = tuple([without_keys(said, self._http._secrets) for said in error.args])
+            error.args = tuple([without_keys(argument, self._http._secrets) for argument in error.args])
         # Read to its end the connection is used again; otherwise it must be closed, not drained.
         if self._connection.done():
             assert self._http._to is not None
@@ -217,15 +217,15 @@ class Answer:
     @property
     def retry_after(self) -> float | None:
         """Seconds until the server wants to be asked again: it gives them as a number or as a date."""
-        said = self._connection.headers.get(b"retry-after", b"").decode("latin-1").strip()
-        if not said:
+        text = self._connection.headers.get(b"retry-after", b"").decode("latin-1").strip()
+        if not text:
             return None
         try:
-            return max(0.0, float(said))
+            return max(0.0, float(text))
         except ValueError:
             pass
         try:
-            return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+            return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
         except (ValueError, OverflowError):
             return None
 

@@ -45,10 +45,10 @@ class Pool:
             connection.abort()
         return None
 
-    async def connect(self, origin: Origin, patience: float) -> Connection:
+    async def connect(self, origin: Origin, timeout: float) -> Connection:
         """Raises TimeoutError, OSError, or ValueError for a certificate or a name that is no good."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             found = await _connected(loop, origin)
             try:
                 _keep_alive(found)

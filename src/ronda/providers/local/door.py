@@ -66,14 +66,14 @@ class Door:
                 {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"},
             )
             answer = connection.getresponse()
-            said = answer.read()
+            text = answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise UpstreamBroken(f"the local engine does not answer: {error}") from error
         finally:
             connection.close()
         if answer.status != 200:
-            raise UpstreamError(reason(said), status=answer.status)
-        return said
+            raise UpstreamError(reason(text), status=answer.status)
+        return text
 
     @contextlib.asynccontextmanager
     async def post(self, path: str, body: bytes) -> AsyncIterator[Connection]:
@@ -124,16 +124,16 @@ class _Local(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _ErrorFields(msgspec.Struct, frozen=True):
     message: str = ""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    error: _Said = _Said()
+    error: _ErrorFields = _ErrorFields()
 
 
-def reason(said: bytes) -> str:
+def reason(text: bytes) -> str:
     try:
-        return msgspec.json.decode(said, type=_Refusal).error.message or "no reason given"
+        return msgspec.json.decode(text, type=_Refusal).error.message or "no reason given"
     except (msgspec.DecodeError, UnicodeError):
-        return said[:300].decode("utf-8", "replace")
+        return text[:300].decode("utf-8", "replace")

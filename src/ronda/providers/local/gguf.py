@@ -89,22 +89,22 @@ class _Reader:
         version, tensors, count = self._take("<I"), self._take("<Q"), self._take("<Q")
         if version not in (2, 3):
             raise broken(self._path, f"it is GGUF version {version}, and versions 2 and 3 can be read")
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for _ in range(count):
             key = self._text()
-            said[key] = self._value(self._take("<I"), key)
-        self._check_size(tensors, said.get("general.alignment", 32))
-        architecture = str(said.get("general.architecture", ""))
+            fields[key] = self._value(self._take("<I"), key)
+        self._check_size(tensors, fields.get("general.alignment", 32))
+        architecture = str(fields.get("general.architecture", ""))
         if not architecture:
             raise broken(self._path, "it does not say which architecture it has")
         return Header(
-            name=str(said.get("general.name", self._path.stem)),
+            name=str(fields.get("general.name", self._path.stem)),
             architecture=architecture,
             size=len(self._data),
-            context=int(said.get(f"{architecture}.context_length", 2048)),
-            cache_bytes=_cache_bytes(said, architecture),
-            template=str(said.get("tokenizer.chat_template", "")),
-            controls=self._controls(said.get("tokenizer.ggml.token_type")),
+            context=int(fields.get(f"{architecture}.context_length", 2048)),
+            cache_bytes=_cache_bytes(fields, architecture),
+            template=str(fields.get("tokenizer.chat_template", "")),
+            controls=self._controls(fields.get("tokenizer.ggml.token_type")),
         )
 
     def _take(self, kind: str) -> Any:
@@ -181,18 +181,18 @@ def _scalar(kind: int) -> str:
     return _SCALARS[kind]
 
 
-def _cache_bytes(said: dict[str, Any], architecture: str) -> int:
+def _cache_bytes(fields: dict[str, Any], architecture: str) -> int:
     """Keys and values of one token in all layers, as 16-bit numbers. Mixed architectures need less; none needs more."""
 
     def number(key: str, default: int) -> int:
-        value = said.get(f"{architecture}.{key}")
+        value = fields.get(f"{architecture}.{key}")
         return value if isinstance(value, int) else default
 
     layers = number("block_count", 32)
     heads = number("attention.head_count", 32)
     width = number("embedding_length", 4096) // max(heads, 1)
     each = number("attention.key_length", width) + number("attention.value_length", width)
-    per_layer = said.get(f"{architecture}.attention.head_count_kv", heads)
+    per_layer = fields.get(f"{architecture}.attention.head_count_kv", heads)
     shared = sum(per_layer) if isinstance(per_layer, array) else layers * int(per_layer or heads)
     return shared * each * 2
 

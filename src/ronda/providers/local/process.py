@@ -206,9 +206,9 @@ class EngineProcess:
             if self._stirred:
                 self._stirred = False
                 self._seen_cpu = cpu
-            patience = self._watch.seconds if self._under_way else self._watch.seconds_alone
-            if cpu - self._seen_cpu > patience:
-                self._kill(process, f"it worked for {patience:g} seconds and said nothing")
+            timeout = self._watch.seconds if self._under_way else self._watch.seconds_alone
+            if cpu - self._seen_cpu > timeout:
+                self._kill(process, f"it worked for {timeout:g} seconds and said nothing")
 
     def _hear(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait for a moment, or for its last words; whether those were all."""
@@ -218,9 +218,9 @@ class EngineProcess:
         found, _, _ = select.select([process.stderr], [], [], self._watch.interval)
         if not found:
             return False
-        said = os.read(process.stderr.fileno(), 65536)
-        self._tail = (self._tail + said)[-_STDERR_TAIL:]
-        return not said
+        text = os.read(process.stderr.fileno(), 65536)
+        self._tail = (self._tail + text)[-_STDERR_TAIL:]
+        return not text
 
     def _kill(self, process: subprocess.Popen[bytes], why: str) -> None:
         self._verdict = self._verdict or why
@@ -239,8 +239,8 @@ class EngineProcess:
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def _last_words(self) -> str:
-        said = self._tail.decode("utf-8", "replace").strip()
-        return f"; it said: {said}" if said else ""
+        text = self._tail.decode("utf-8", "replace").strip()
+        return f"; it said: {text}" if text else ""
 
     def _memory(self) -> int | None:
         for line in self._proc("status").splitlines():

@@ -55,7 +55,7 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>"""
 
 
-class Defuser:
+class ControlTokenEscaper:
     """Breaks up text that spells a control token, with a space of no width behind its first character."""
 
     def __init__(self, controls: Iterable[str]) -> None:
@@ -86,11 +86,11 @@ def length(turns: Sequence[Turn]) -> int:
     return size
 
 
-def write_tools(tools: Sequence[ToolSpec], defuse: Defuser) -> list[Message]:
+def write_tools(tools: Sequence[ToolSpec], defuse: ControlTokenEscaper) -> list[Message]:
     return [msgspec.json.decode(line) for line in _tool_lines(tools, defuse)]
 
 
-def _tool_lines(tools: Sequence[ToolSpec], defuse: Defuser) -> list[str]:
+def _tool_lines(tools: Sequence[ToolSpec], defuse: ControlTokenEscaper) -> list[str]:
     return [defuse(_encode(_tool(tool)).decode()) for tool in tools]
 
 
@@ -99,7 +99,7 @@ def _tool(tool: ToolSpec) -> Message:
     return {"type": "function", "function": function}
 
 
-def write_messages(turns: Sequence[Turn], defuse: Defuser) -> list[Message]:
+def write_messages(turns: Sequence[Turn], defuse: ControlTokenEscaper) -> list[Message]:
     """For a template that knows tools."""
     writer = _Writer(defuse)
     for turn in turns:
@@ -107,7 +107,7 @@ def write_messages(turns: Sequence[Turn], defuse: Defuser) -> list[Message]:
     return writer.messages
 
 
-def write_flat(turns: Sequence[Turn], tools: Sequence[ToolSpec], defuse: Defuser) -> list[Message]:
+def write_flat(turns: Sequence[Turn], tools: Sequence[ToolSpec], defuse: ControlTokenEscaper) -> list[Message]:
     """For a template that does not: calls and results in plain text."""
     writer = _FlatWriter(defuse)
     if tools:
@@ -121,7 +121,7 @@ def write_flat(turns: Sequence[Turn], tools: Sequence[ToolSpec], defuse: Defuser
 
 
 class _Writer:
-    def __init__(self, defuse: Defuser) -> None:
+    def __init__(self, defuse: ControlTokenEscaper) -> None:
         self.messages: list[Message] = []
         self._defuse = defuse
         self._names: dict[str, tuple[str, str]] = {}  # by call id: the id as the template sees it, and the tool's name
@@ -141,17 +141,17 @@ class _Writer:
             case UserTurn(parts=parts):
                 self.say("user", "\n".join([self._part(part) for part in parts]))
             case AssistantTurn():
-                self.add_answer(turn, self._defuse(_said(turn)))
+                self.add_answer(turn, self._defuse(_turn_text(turn)))
             case ToolTurn(results=results):
                 self.add_results(results)
 
-    def add_answer(self, turn: AssistantTurn, said: str) -> None:
+    def add_answer(self, turn: AssistantTurn, text: str) -> None:
         if not turn.calls:
-            if said:
-                self.say("assistant", said)
+            if text:
+                self.say("assistant", text)
             return
         calls = [self._call(call) for call in turn.calls]
-        self.messages.append({"role": "assistant", "content": said, "tool_calls": calls})
+        self.messages.append({"role": "assistant", "content": text, "tool_calls": calls})
 
     def add_results(self, results: Sequence[ToolResult]) -> None:
         for result in results:
@@ -173,16 +173,16 @@ class _Writer:
 
 
 class _FlatWriter(_Writer):
-    def add_answer(self, turn: AssistantTurn, said: str) -> None:
+    def add_answer(self, turn: AssistantTurn, words: str) -> None:
         calls = [f"<tool_call>\n{self._defuse(_written(call))}\n</tool_call>" for call in turn.calls]
-        if text := "\n".join([said, *calls] if said else calls):
+        if text := "\n".join([words, *calls] if words else calls):
             self.say("assistant", text)
 
     def add_results(self, results: Sequence[ToolResult]) -> None:
         self.say("user", "\n".join([f"<tool_response>\n{self._result(r)}\n</tool_response>" for r in results]))
 
 
-def _said(turn: AssistantTurn) -> str:
+def _turn_text(turn: AssistantTurn) -> str:
     return "".join([part.text for part in turn.parts if type(part) is Text or type(part) is Refusal])
 
 
@@ -212,5 +212,5 @@ def _note(part: Attachment | Text) -> str:
 
 def write_chatml(messages: Sequence[Message]) -> str:
     """For a model whose file has no template."""
-    said = [f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n" for message in messages]
-    return "".join([*said, "<|im_start|>assistant\n"])
+    lines = [f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n" for message in messages]
+    return "".join([*lines, "<|im_start|>assistant\n"])

@@ -27,7 +27,14 @@ from ronda.providers.local.engine import Engine, engine_for
 from ronda.providers.local.files import find_model
 from ronda.providers.local.grammar_bounds import check_grammar
 from ronda.providers.local.guide import tools_to_call
-from ronda.providers.local.prompt import Defuser, length, write_chatml, write_flat, write_messages, write_tools
+from ronda.providers.local.prompt import (
+    ControlTokenEscaper,
+    length,
+    write_chatml,
+    write_flat,
+    write_messages,
+    write_tools,
+)
 from ronda.providers.local.schema_bounds import check_schema_text
 from ronda.providers.local.settings import Settings, read_settings
 from ronda.schema.grammar import TooSmall, is_exact
@@ -77,7 +84,7 @@ class LocalModel:
     def __init__(self, engine: Engine) -> None:
         template = engine.header.template
         self._engine = engine
-        self._defuse = Defuser(engine.header.controls)
+        self._defuse = ControlTokenEscaper(engine.header.controls)
         self._has_template = bool(template)
         self._words_tools = supports_tools(template)
         self._family = family_of(template)
@@ -206,10 +213,10 @@ class LocalModel:
         except TooSmall:
             return None
 
-    def _prepare_call(self, request: ModelRequest, settings: Settings, before: _Prepared, said: str) -> dict[str, Any]:
+    def _prepare_call(self, request: ModelRequest, settings: Settings, before: _Prepared, text: str) -> dict[str, Any]:
         """The second step: go on from what was said, with the call."""
-        thinking = ends_in_thought(self._family, said, begun=before.thinking)
-        body = {**before.body, "prompt": self._engine.tokenize(before.prompt + said), "n_predict": before.owed}
+        thinking = ends_in_thought(self._family, text, begun=before.thinking)
+        body = {**before.body, "prompt": self._engine.tokenize(before.prompt + text), "n_predict": before.owed}
         body.pop("stop", None)
         body["grammar"] = self._grammar(request, before.owed, before.owed, thinking)
         return body

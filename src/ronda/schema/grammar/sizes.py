@@ -163,9 +163,9 @@ class Sizes:
 
     def enough(self, shape: Shape) -> int:
         """Tokens in which it can say something: between what it needs and what it wants."""
-        return self._cached("enough", shape, self._said)
+        return self._cached("enough", shape, self._enough)
 
-    def _said(self, shape: Shape) -> int:
+    def _enough(self, shape: Shape) -> int:
         match shape:
             case String():
                 enough = self._cost.quotes + max(ENOUGH_TEXT, 2 * self._least_room(shape))

@@ -17,17 +17,17 @@ from starlette.types import ASGIApp
 from ronda.core.parts import SystemTurn, Turn
 from ronda.errors import NotFound
 from ronda.providers import split_spec
-from ronda.server.exchange import Incoming, Json
+from ronda.server.incoming import Incoming, Json
 from ronda.server.mistral.endpoint import Asks, matches
 from ronda.server.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
-from ronda.server.models import Models, Served, beside
+from ronda.server.models import Models, Target, not_redeclared
 from ronda.server.runs import new_id
 from ronda.store.agents import AgentRow, Agents, AliasRow
 from ronda.wire.json import encode
-from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_kept, read_update, when, write_agent
+from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
 from ronda.wire.mistral.declared import raws
 from ronda.wire.mistral.details import BODY, refuse
-from ronda.wire.mistral.server import guarded
+from ronda.wire.mistral.server_request import guarded
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PREFIX = "ag_"
 
 
-class ServedAgent(Served, frozen=True, kw_only=True):
+class ServedAgent(Target, frozen=True, kw_only=True):
     """What answers for a stored agent."""
 
     id: str
@@ -61,7 +61,7 @@ class StoredAgents:
         return await self._served(row, owner) if row is not None else None
 
     async def _served(self, row: AgentRow, owner: str) -> ServedAgent:
-        agent = read_kept(row.body)
+        agent = read_stored(row.body)
         base = await find_model(self._models, agent.model, owner)
         if base is None:
             raise NotFound(
@@ -72,7 +72,7 @@ class StoredAgents:
         return serve_agent(agent, base, row.id, row.version)
 
 
-def serve_agent(agent: AgentBody, base: Served, id: str = "", version: int = 0) -> ServedAgent:
+def serve_agent(agent: AgentBody, base: Target, id: str = "", version: int = 0) -> ServedAgent:
     """A model with what an agent brings along."""
     if guarded(agent.guardrails) == "always" and not speaks_mistral(base):
         raise Blocked(f"blocked: the agent sets block_on_error, and {no_moderation}", code="guardrail_error")
@@ -86,7 +86,7 @@ def serve_agent(agent: AgentBody, base: Served, id: str = "", version: int = 0) 
         provider=base.provider,
         begin=_beginning(base, agent.instructions),
         tools=base.tools,
-        declared=(*beside(base.declared, declared.specs), *declared.specs),
+        declared=(*not_redeclared(base.declared, declared.specs), *declared.specs),
         needs=(*base.needs, *declared.needs),
         choice=choice,
         options=base.options_under(options),
@@ -96,7 +96,7 @@ def serve_agent(agent: AgentBody, base: Served, id: str = "", version: int = 0) 
     )
 
 
-def _beginning(base: Served, instructions: str | None) -> Any:
+def _beginning(base: Target, instructions: str | None) -> Any:
     if not instructions:
         return base.begin
     mine = SystemTurn(instructions)
@@ -107,7 +107,7 @@ def _beginning(base: Served, instructions: str | None) -> Any:
     return begin
 
 
-async def find_model(models: Models, name: str, owner: str) -> Served | None:
+async def find_model(models: Models, name: str, owner: str) -> Target | None:
     """A model that agents and conversations may name; none for an agent, which is no model."""
     if name.startswith(PREFIX):
         return None
@@ -141,7 +141,7 @@ async def _missing(server: Server, owner: str, id: str, version: int | str | Non
 def _shown(row: AgentRow) -> dict[str, Any]:
     return write_agent(
         row.id,
-        read_kept(row.body),
+        read_stored(row.body),
         version=row.version,
         versions=row.versions,
         created=row.created,
@@ -191,7 +191,7 @@ async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRo
     metadata = asks.metadata()
     found = []
     for row in await server.catalog.agents.of(request.owner):
-        agent = read_kept(row.body)
+        agent = read_stored(row.body)
         if (
             (chat is None or row.deployment_chat == chat)
             and (name is None or agent.name == name)
@@ -229,7 +229,7 @@ async def get(server: Server, request: Incoming) -> ASGIApp:
 
 async def update(server: Server, request: Incoming) -> ASGIApp:
     row = await _row(server, request)
-    before = read_kept(row.body)
+    before = read_stored(row.body)
     agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
     await _check(server, agent, request.owner)
     if (

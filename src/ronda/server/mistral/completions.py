@@ -12,21 +12,21 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
-from ronda.server.door import Exchange
-from ronda.server.exchange import Incoming
+from ronda.server.exchange import Exchange
+from ronda.server.incoming import Incoming
 from ronda.server.mistral.agents import ServedAgent
 from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.mistral.handoffs import next_of, offered
 from ronda.server.mistral.history import place_of
 from ronda.server.mistral.upstream import fitted, without_prompt
-from ronda.server.models import Served
+from ronda.server.models import Target
 from ronda.server.opening import Job, answer_alone
 from ronda.server.runs import Runs
-from ronda.wire.call_ids import INSTEAD, kept_as
-from ronda.wire.mistral.completion import CompletionAnswer
+from ronda.wire.call_ids import INSTEAD, stored_id
 from ronda.wire.mistral.declared import raws
 from ronda.wire.mistral.handoffs import about_ways
-from ronda.wire.mistral.server import CompletionAsked, guarded, read_completion
+from ronda.wire.mistral.server_answer import CompletionAnswer
+from ronda.wire.mistral.server_request import CompletionRequest, guarded, read_completion
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -37,14 +37,14 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_completion)
     served = await find_agent(server, asked.model, owner)
     if isinstance(served, ServedAgent) and served.agent.handoffs:
-        by = await _asked_by(server.runs, asked.turns, owner)
+        by = await _caller_of(server.runs, asked.turns, owner)
         if by is not None and (there := await _still_there(server, by, owner)) is not None:
             asked, served = _instead(asked), there
     job = await _job(server, owner, asked, served, 0)
     return await Exchange(server, request, job, CompletionAnswer, mistral_error).answer()
 
 
-async def _job(server: Server, owner: str, asked: CompletionAsked, served: Served, handed: int) -> Job:
+async def _job(server: Server, owner: str, asked: CompletionRequest, served: Target, handed: int) -> Job:
     """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
     given = await offered(server, served, owner, asked, "server")
     served, mine = given.served, asked
@@ -69,17 +69,17 @@ async def _job(server: Server, owner: str, asked: CompletionAsked, served: Serve
     )
 
 
-def _instead(asked: CompletionAsked) -> CompletionAsked:
+def _instead(asked: CompletionRequest) -> CompletionRequest:
     """The request as it is put to another agent than it names. The beginning of an answer was given to that one."""
     about = {name: value for name, value in asked.about.items() if name != "prefix"}
     return structs.replace(asked, about={**about, INSTEAD: Raw(b"true")})
 
 
-async def _asked_by(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:
+async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:
     """The agent whose calls the end of a conversation answers, where it is one that another agent handed over to."""
     last = turns[-1] if turns else None
     for result in last.results if isinstance(last, ToolTurn) else ():
-        if (name := await runs.journal.waiting(owner, kept_as(result.call_id))) is not None:
+        if (name := await runs.journal.waiting(owner, stored_id(result.call_id))) is not None:
             events = await runs.read(name, owner)
             start = events[0] if events else None
             if isinstance(start, RunStarted) and INSTEAD in start.about:
@@ -87,14 +87,14 @@ async def _asked_by(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | No
     return None
 
 
-async def _still_there(server: Server, id: str, owner: str) -> Served | None:
+async def _still_there(server: Server, id: str, owner: str) -> Target | None:
     try:
         return await server.models.find(id, owner)
     except NotFound:
         return None
 
 
-async def find_agent(server: Server, id: str, owner: str) -> Served:
+async def find_agent(server: Server, id: str, owner: str) -> Target:
     """An agent of this owner's, of everybody's, or a model: an agent that brings nothing along."""
     try:
         return await server.models.find(id, owner)

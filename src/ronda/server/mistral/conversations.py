@@ -22,31 +22,31 @@ from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run
 from ronda.errors import NotFound
-from ronda.server.door import Exchange
-from ronda.server.exchange import Incoming, Json
+from ronda.server.exchange import Exchange
+from ronda.server.incoming import Incoming, Json
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
 from ronda.server.mistral.endpoint import Asks, matches, mistral_error
 from ronda.server.mistral.handoffs import next_of, offered
 from ronda.server.mistral.history import (
     Busy,
+    ConversationRun,
     History,
-    Said,
     agent_after,
     joined,
-    last_said,
+    last_run,
     place_of,
     read_history,
     turns_before,
 )
 from ronda.server.mistral.upstream import fitted, without_prompt
-from ronda.server.models import Served
+from ronda.server.models import Target
 from ronda.server.opening import Added, Job
 from ronda.server.runs import new_id
 from ronda.store import Taken
 from ronda.store.conversations import ConversationRow, RunRow
 from ronda.wire.json import encode
-from ronda.wire.mistral.conversation import ConversationAnswer
+from ronda.wire.mistral.conversation_answer import ConversationAnswer
 from ronda.wire.mistral.conversations import (
     ConversationBody,
     Wish,
@@ -62,7 +62,7 @@ from ronda.wire.mistral.declared import raws, read_args
 from ronda.wire.mistral.details import BODY, refuse
 from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
 from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, handoff_of
-from ronda.wire.mistral.server import CompletionAsked, guarded
+from ronda.wire.mistral.server_request import CompletionRequest, guarded
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -94,7 +94,7 @@ def _added(server: Server, keep: Keep) -> Added:
     return add
 
 
-async def _served(server: Server, about: ConversationBody, owner: str) -> Served:
+async def _served(server: Server, about: ConversationBody, owner: str) -> Target:
     if about.agent is not None:
         base = await find_model(server.models, about.agent.model, owner)
         if base is None:
@@ -117,7 +117,7 @@ async def _answer(
     about: ConversationBody,
     wish: Wish,
     turns: tuple[Turn, ...],
-    parent: Said | None,
+    parent: ConversationRun | None,
     keep: Keep | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
@@ -155,7 +155,7 @@ async def _job(
     id: str,
     about: ConversationBody,
     wish: Wish,
-    served: Served,
+    served: Target,
     turns: tuple[Turn, ...],
     parent: tuple[str, int] | None,
     keep: Keep | None,
@@ -178,7 +178,7 @@ async def _job(
         "prefix": True if end_in_prefix(wish.entries) else None,
         "metadata": about.metadata,
     }
-    asked = CompletionAsked(
+    asked = CompletionRequest(
         model=served.name,
         turns=turns,
         choice=choice,
@@ -220,7 +220,7 @@ async def _begin(
     wish: Wish,
     rows: list[RunRow],
     turns: tuple[Turn, ...],
-    parent: Said | None,
+    parent: ConversationRun | None,
 ) -> ASGIApp:
     """A new conversation, with these runs before its own."""
     id, owner = new_id("conv"), request.owner
@@ -247,11 +247,11 @@ async def append(server: Server, request: Incoming) -> ASGIApp:
         history = await _history(server, request, row, rows)
         if history.busy:
             raise _busy(row.id)
-        last = history.said[-1] if history.said else None
+        last = history.runs[-1] if history.runs else None
         whole = last.run if last is not None and last.row.upto is None else None
         if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
             refuse("missing", (*BODY, "inputs"), "Field required")
-        turns = joined(turns_before(history.said), whole, turns_of(wish.entries))
+        turns = joined(turns_before(history.runs), whole, turns_of(wish.entries))
         count = len(rows)
 
         async def add_row(run: Run) -> None:
@@ -268,7 +268,7 @@ async def restart(server: Server, request: Incoming) -> ASGIApp:
     row = await _row(server, request)
     history = await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
     rows = history.before(said.from_entry_id)
-    shared = [Said(kept, one.run, one.events) for kept, one in zip(rows, history.said, strict=False)]
+    shared = [ConversationRun(kept, one.run, one.events) for kept, one in zip(rows, history.runs, strict=False)]
     last = shared[-1]
     about = restarted(agent_after(read_conversation(row.body), last), said)
     whole = last.run if last.row.upto is None else None
@@ -318,7 +318,7 @@ async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dic
     about = read_conversation(row.body)
     if about.agent_id is not None:
         rows = await server.catalog.conversations.runs(request.owner, row.id)
-        about = agent_after(about, await last_said(server.runs, rows, request.owner))
+        about = agent_after(about, await last_run(server.runs, rows, request.owner))
     return write_conversation(row.id, about, row.created, row.updated)
 
 
@@ -345,5 +345,5 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
     entries = (
         await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
     ).entries
-    said = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
-    return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": said}))
+    found = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
+    return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": found}))

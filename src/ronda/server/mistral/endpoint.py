@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ronda.server.exchange import Incoming
+from ronda.server.incoming import Incoming
 from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 from ronda.wire.mistral.details import read_value, refuse
@@ -32,48 +32,48 @@ class Asks:
     """What a query asks for, checked: a 422 names what cannot be read."""
 
     def __init__(self, request: Incoming) -> None:
-        self._said = request.query
+        self._values = request.query
 
     def text(self, name: str) -> str | None:
-        said = self._said.get(name)
-        return said[-1] if said else None
+        value = self._values.get(name)
+        return value[-1] if value else None
 
     def texts(self, name: str) -> list[str]:
-        return self._said.get(name, [])
+        return self._values.get(name, [])
 
     def needed(self, name: str) -> str:
-        said = self.text(name)
-        if said is None:
+        value = self.text(name)
+        if value is None:
             refuse("missing", ("query", name), "Field required")
-        return said
+        return value
 
     def number(self, name: str, default: int | None, least: int = 0, most: int = 2**53) -> int:
-        said = self.text(name)
-        if said is None:
+        value = self.text(name)
+        if value is None:
             if default is None:
                 refuse("missing", ("query", name), "Field required")
             return default
         try:
-            number = int(said) if len(said) < 20 else -1
+            number = int(value) if len(value) < 20 else -1
         except ValueError:
-            refuse("int_parsing", ("query", name), "Input should be a valid integer", said)
+            refuse("int_parsing", ("query", name), "Input should be a valid integer", value)
         if not least <= number <= most:
-            refuse("value_error", ("query", name), f"Input should be from {least} to {most}", said)
+            refuse("value_error", ("query", name), f"Input should be from {least} to {most}", value)
         return number
 
     def flag(self, name: str) -> bool | None:
-        said = self.text(name)
-        if said is None or said == "":
+        value = self.text(name)
+        if value is None or value == "":
             return None
-        if said.lower() not in ("true", "false", "1", "0"):
-            refuse("bool_parsing", ("query", name), "Input should be a valid boolean", said)
-        return said.lower() in ("true", "1")
+        if value.lower() not in ("true", "false", "1", "0"):
+            refuse("bool_parsing", ("query", name), "Input should be a valid boolean", value)
+        return value.lower() in ("true", "1")
 
     def metadata(self) -> dict[str, Any] | None:
-        said = self.text("metadata")
-        if not said or said == _UNSET:
+        value = self.text("metadata")
+        if not value or value == _UNSET:
             return None
-        wanted: dict[str, Any] | None = read_value(said.encode(), dict[str, Any] | None, ("query", "metadata"))
+        wanted: dict[str, Any] | None = read_value(value.encode(), dict[str, Any] | None, ("query", "metadata"))
         return wanted
 
     def page(self, size: int) -> tuple[int, int]:
@@ -83,8 +83,10 @@ class Asks:
         return page * size, (page + 1) * size
 
 
-def matches(kept: Any, wanted: Any) -> bool:
+def matches(stored: Any, wanted: Any) -> bool:
     """Whether metadata has all that a filter asks for."""
     if isinstance(wanted, dict):
-        return isinstance(kept, dict) and all(name in kept and matches(kept[name], wanted[name]) for name in wanted)
-    return bool(kept == wanted)
+        return isinstance(stored, dict) and all(
+            name in stored and matches(stored[name], wanted[name]) for name in wanted
+        )
+    return bool(stored == wanted)

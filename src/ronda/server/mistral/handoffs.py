@@ -15,12 +15,12 @@ from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadRequest, ProtocolError, RondaError
 from ronda.host.run import LiveRun
 from ronda.server.mistral.agents import ServedAgent
-from ronda.server.mistral.history import said_in
-from ronda.server.models import Served
+from ronda.server.mistral.history import turns_in
+from ronda.server.models import Target
 from ronda.server.opening import Added, Job, open_runs
 from ronda.server.relay import Leg, Next
 from ronda.server.toolbox import Offer
-from ronda.wire.asked import Asked
+from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,
     Execution,
@@ -51,12 +51,12 @@ class _Way(Struct, frozen=True):
 class Offered(Struct, frozen=True):
     """An agent with the tools that hand over, and who goes on when one of them is called."""
 
-    served: Served
+    served: Target
     ways: Ways | None = None
     agents: dict[str, ServedAgent] = {}
 
 
-async def offered(server: Server, served: Served, owner: str, asked: Asked, execution: Execution) -> Offered:
+async def offered(server: Server, served: Target, owner: str, request: DoorRequest, execution: Execution) -> Offered:
     """What an agent may hand over to in this request: agents that are there, and could answer."""
     if not isinstance(served, ServedAgent):
         return Offered(served)
@@ -64,7 +64,7 @@ async def offered(server: Server, served: Served, owner: str, asked: Asked, exec
     found = [agent for agent in targets if agent is not None]
     if not found:
         return Offered(served)
-    taken = {*server.toolbox.names, *[spec.name for spec in (*served.declared, *asked.tools)]}
+    taken = {*server.toolbox.names, *[spec.name for spec in (*served.declared, *request.tools)]}
     tools = tool_names([one.agent.name for one in found], taken | {tool.spec.name for tool in served.tools})
     agents = dict(zip(tools, found, strict=True))
     specs = tuple(
@@ -72,7 +72,7 @@ async def offered(server: Server, served: Served, owner: str, asked: Asked, exec
     )
     me = Named(served.id, served.agent.name)
     ways = Ways(me, {tool: Named(one.id, one.agent.name) for tool, one in agents.items()}, execution)
-    if server.config.rounds_for(asked.max_tool_rounds)[0] == 0:
+    if server.config.rounds_for(request.max_tool_rounds)[0] == 0:
         # Nothing of ours is offered then; a handoff is no round, and needs nobody to run it.
         return Offered(structs.replace(served, declared=(*served.declared, *specs)), ways, agents)
     # Beside the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
@@ -103,7 +103,7 @@ def next_of(server: Server, owner: str, offered: Offered, ask: AskNext, added: A
             return None
         handoff, handed = handoff_of(run), handed_before(run) + 1
         assert handoff is not None
-        turns = (*said_in(run), ToolTurn(answers_of(run)))
+        turns = (*turns_in(run), ToolTurn(answers_of(run)))
         try:
             if handed > MOST_HANDOFFS:
                 raise BadRequest(

@@ -19,9 +19,9 @@ from ronda.core.transcript import UnknownCall, continued
 from ronda.errors import BadRequest, NotFound
 from ronda.server.runs import Runs
 from ronda.store.conversations import RunRow
-from ronda.wire.asked import AnswerOptions
+from ronda.wire.door_request import AnswerOptions
 from ronda.wire.json import encode
-from ronda.wire.mistral.conversation import entries_of
+from ronda.wire.mistral.conversation_answer import entries_of
 from ronda.wire.mistral.conversations import ConversationBody
 from ronda.wire.mistral.entries import decode_entries, turns_of
 from ronda.wire.mistral.handoffs import answers_of, handed_before, handoff_of
@@ -33,7 +33,7 @@ class Busy(BadRequest):
     status_hint = 409
 
 
-class Said(Struct, frozen=True):
+class ConversationRun(Struct, frozen=True):
     """A run of a conversation, as far as it belongs to it."""
 
     row: RunRow
@@ -48,24 +48,24 @@ class Said(Struct, frozen=True):
 class History(Struct, frozen=True):
     """`lost`: the journal has forgotten all that was said."""
 
-    said: list[Said]
+    runs: list[ConversationRun]
     busy: bool
     lost: bool
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        return [entry for said in self.said for entry in said.entries]
+        return [entry for one in self.runs for entry in one.entries]
 
     def before(self, id: str) -> list[RunRow]:
         """The runs up to an entry, the last of them cut behind it."""
         rows: list[RunRow] = []
-        for said in self.said:
-            entries = said.entries
+        for one in self.runs:
+            entries = one.entries
             at = next((at for at, entry in enumerate(entries) if entry["id"] == id), None)
             if at is not None:
-                whole = said.row.upto is None and at == len(entries) - 1
-                return [*rows, said.row if whole else RunRow(said.row.run, at + 1)]
-            rows.append(said.row)
+                whole = one.row.upto is None and at == len(entries) - 1
+                return [*rows, one.row if whole else RunRow(one.row.run, at + 1)]
+            rows.append(one.row)
         raise NotFound(
             f"the conversation has no entry '{id[:200]}'; its history lists them",
             param="from_entry_id",
@@ -74,7 +74,7 @@ class History(Struct, frozen=True):
 
 
 async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> History:
-    found: list[Said] = []
+    found: list[ConversationRun] = []
     busy = lost = False
     for row in rows:
         events = await runs.read(row.run, owner)
@@ -84,7 +84,7 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
             continue
         run = rebuild(events)
         if run.ended is not None and run.ended.reason not in ("failed", "cancelled", "interrupted"):
-            found.append(Said(row, run, events))
+            found.append(ConversationRun(row, run, events))
             continue
         busy = busy or run.ended is None
         if led := handed_before(run):  # so many runs led to this one
@@ -92,7 +92,7 @@ async def read_history(runs: Runs, rows: Sequence[RunRow], owner: str) -> Histor
     return History(found, busy, lost and not found)
 
 
-async def last_said(runs: Runs, rows: Sequence[RunRow], owner: str) -> Said | None:
+async def last_run(runs: Runs, rows: Sequence[RunRow], owner: str) -> ConversationRun | None:
     """The last run that counts, without reading those before it."""
     leave_out = 0
     for row in reversed(rows):
@@ -101,12 +101,12 @@ async def last_said(runs: Runs, rows: Sequence[RunRow], owner: str) -> Said | No
         elif events := await runs.read(row.run, owner):
             run = rebuild(events)
             if run.ended is not None and run.ended.reason not in ("failed", "cancelled", "interrupted"):
-                return Said(row, run, events)
+                return ConversationRun(row, run, events)
             leave_out = handed_before(run)
     return None
 
 
-def agent_after(about: ConversationBody, last: Said | None) -> ConversationBody:
+def agent_after(about: ConversationBody, last: ConversationRun | None) -> ConversationBody:
     """The conversation as it stands behind an entry: with the agent that was handed over to last, if one was."""
     if about.agent_id is None or last is None:
         return about
@@ -118,14 +118,14 @@ def agent_after(about: ConversationBody, last: Said | None) -> ConversationBody:
     return msgspec.structs.replace(about, agent_id=now, agent_version=None)
 
 
-def turns_before(said: Sequence[Said]) -> tuple[Turn, ...]:
+def turns_before(runs: Sequence[ConversationRun]) -> tuple[Turn, ...]:
     """What the model is shown of what was said: all that the last run had and added, its instructions aside."""
-    if not said:
+    if not runs:
         return ()
-    last = said[-1]
+    last = runs[-1]
     if last.row.upto is None:
-        return said_in(last.run)
-    return joined(turns_before(said[:-1]), said[-2].run if len(said) > 1 else None, turns_of(_read(last.entries)))
+        return turns_in(last.run)
+    return joined(turns_before(runs[:-1]), runs[-2].run if len(runs) > 1 else None, turns_of(_read(last.entries)))
 
 
 def _read(entries: list[dict[str, Any]]) -> Any:
@@ -139,7 +139,7 @@ def place_of(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOp
     return answer.about if at is None else {**answer.about, "place": Raw(encode((at, count)))}
 
 
-def said_in(run: Run) -> tuple[Turn, ...]:
+def turns_in(run: Run) -> tuple[Turn, ...]:
     """The conversation as the run left it, without what its agent said around it."""
     if (place := run.start.about.get("place")) is None:
         first = next((at for at, turn in enumerate(run.turns) if type(turn) is not SystemTurn), len(run.turns))

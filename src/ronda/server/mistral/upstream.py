@@ -14,10 +14,10 @@ from ronda.core.plan import Options
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest
 from ronda.providers import split_spec
-from ronda.server.models import Served
+from ronda.server.models import Target
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.chunks import renamed
-from ronda.wire.mistral.server import CompletionAsked
+from ronda.wire.mistral.server_request import CompletionRequest
 
 _MISTRAL: Final = frozenset({"mistral", "mistral-agent"})
 _OPENAI: Final = frozenset({"openai", "openai-chat"})
@@ -48,11 +48,11 @@ class Blocked(BadRequest):
     status_hint = 403
 
 
-def speaks_mistral(served: Served) -> bool:
+def speaks_mistral(served: Target) -> bool:
     return split_spec(served.spec)[0] in _MISTRAL
 
 
-def fitted(asked: CompletionAsked, served: Served) -> CompletionAsked:
+def fitted(asked: CompletionRequest, served: Target) -> CompletionRequest:
     """The request as this upstream can be asked it."""
     provider, name = split_spec(served.spec)
     answer = asked.answer

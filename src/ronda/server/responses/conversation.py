@@ -16,13 +16,13 @@ from ronda.core.parts import SystemTurn, Turn
 from ronda.core.run import Run, rebuild
 from ronda.core.transcript import UnknownCall, continued
 from ronda.errors import BadRequest, NotFound
-from ronda.server.models import Served
+from ronda.server.models import Target
 from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
-from ronda.wire.openai_responses.answer import ResponseAnswer
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.listed import item_named
-from ronda.wire.openai_responses.resource import Kept, conversation, kept_with, run_id
-from ronda.wire.openai_responses.server import ResponseRequest
+from ronda.wire.openai_responses.resource import Kept, conversation, fields_with, run_id
+from ronda.wire.openai_responses.server_answer import ResponseAnswer
+from ronda.wire.openai_responses.server_request import ResponseRequest
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -35,7 +35,7 @@ class Local(Protocol):
 
 
 async def joined(
-    server: Server, asked: ResponseRequest, served: Served, owner: str, local: Local | None = None
+    server: Server, asked: ResponseRequest, served: Target, owner: str, local: Local | None = None
 ) -> ResponseRequest:
     """The request with its whole conversation: items that were only named, and what the response before it left."""
     turns, ids = asked.turns, asked.ids
@@ -65,7 +65,7 @@ async def _previous(server: Server, response: str, owner: str, local: Local | No
         return run, (run.id, len(run.turns))
     events = await server.runs.read(run_id(response), owner)
     run = rebuild(events) if events else None
-    if run is None or kept_with(run) is None:
+    if run is None or fields_with(run) is None:
         raise NotFound(
             f"Previous response with id '{response[:100]}' not found.",
             param="previous_response_id",
@@ -78,7 +78,7 @@ async def _previous(server: Server, response: str, owner: str, local: Local | No
 
 def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     try:
-        return continued(conversation(before, kept_with(before) or Kept()), turns, before.results)
+        return continued(conversation(before, fields_with(before) or Kept()), turns, before.results)
     except UnknownCall as error:
         raise BadRequest(
             f"No tool call found for function call output with call_id {error.call_id[:100]}.", param="input"
@@ -91,7 +91,7 @@ async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
     item = None
     if events:
         found = rebuild(events)
-        if (kept := kept_with(found)) is not None:
+        if (kept := fields_with(found)) is not None:
             written = ResponseAnswer([found])
             written.fold(0, events[1:])
             item = item_named(id, found, kept, written.items)

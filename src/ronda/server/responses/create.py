@@ -11,21 +11,21 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import Turn
 from ronda.core.run import Run
-from ronda.server.door import Exchange, MakeWriter, Writer
-from ronda.server.exchange import Incoming, Json
-from ronda.server.models import Served
+from ronda.server.exchange import Exchange, MakeWriter, Writer
+from ronda.server.incoming import Incoming, Json
+from ronda.server.models import Target
 from ronda.server.opening import Job, count
 from ronda.server.responses.conversation import Local, joined
 from ronda.store.catalog import Catalog
-from ronda.wire.asked import AnswerOptions
+from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
-from ronda.wire.openai_chat.answer import write_error
-from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
+from ronda.wire.openai_chat.server_answer import write_error
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
 from ronda.wire.openai_responses.resource import Kept, code_of
 from ronda.wire.openai_responses.sealed import Sealer
-from ronda.wire.openai_responses.server import ResponseRequest, read_request, request_of
+from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
+from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -57,11 +57,11 @@ async def compact_response(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
     served = await server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
-    said = asked.turns[1:] if asked.answer.instructed else asked.turns
+    conversation = asked.turns[1:] if asked.answer.instructed else asked.turns
     asked = replace(asked, turns=with_task(asked.turns))
 
     def writer(runs: Sequence[Run]) -> Writer:
-        return CompactAnswer(runs[0], said)
+        return CompactAnswer(runs[0], conversation)
 
     return await _exchange(server, request, asked, served, writer).answer()
 
@@ -110,7 +110,7 @@ async def answer(
 
 
 def _exchange(
-    server: Server, request: Incoming, asked: ResponseRequest, served: Served, writer: MakeWriter
+    server: Server, request: Incoming, asked: ResponseRequest, served: Target, writer: MakeWriter
 ) -> Exchange:
     """Of a request whose conversation is whole."""
     job = Job(asked, served, _about)

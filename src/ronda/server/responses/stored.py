@@ -11,14 +11,14 @@ from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.run import LiveRun
-from ronda.server.exchange import Incoming, Json
 from ronda.server.follow import EventStream
+from ronda.server.incoming import Incoming, Json
 from ronda.server.responses.query import Query
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.listed import input_items
 from ronda.wire.openai_responses.resource import Kept, run_id
+from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 
 if TYPE_CHECKING:
     from ronda.server.app import Server

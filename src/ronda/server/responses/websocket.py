@@ -25,14 +25,14 @@ from ronda.core.run import Run
 from ronda.drive.aside import aside
 from ronda.errors import BadRequest, RondaError
 from ronda.server.bodies import is_small, read_body
-from ronda.server.exchange import Incoming
 from ronda.server.failure import BROKE_DOWN, failure_of
+from ronda.server.incoming import Incoming
 from ronda.server.responses.create import answer
 from ronda.wire.failures import Failure, failure_of_run
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.resource import code_of, response_id
-from ronda.wire.openai_responses.server import request_of
+from ronda.wire.openai_responses.server_request import request_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -119,8 +119,8 @@ class Connection:
                 self._closed.set()
                 self._news.set()
                 return
-            said = message.get("text")
-            self._incoming.append(message.get("bytes") or b"" if said is None else said)
+            value = message.get("text")
+            self._incoming.append(message.get("bytes") or b"" if value is None else value)
             self._news.set()
             if len(self._incoming) > WAITING:
                 await self._close(_NOT_ALLOWED, f"more than {WAITING} requests are waiting")

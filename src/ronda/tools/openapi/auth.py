@@ -96,6 +96,6 @@ def sign(request: Request, schemes: tuple[Scheme, ...], secret: str) -> None:
                 kept = [pair for pair in asked.split("&") if pair and pair.partition("=")[0] != name]
                 request.url = base + "?" + "&".join([*kept, f"{name}={quote(value, safe='-._~')}"])
             case _:
-                said = [part for part in request.headers.get("Cookie", "").split("; ") if part]
-                kept = [part for part in said if part.partition("=")[0] != one.name]
+                found = [part for part in request.headers.get("Cookie", "").split("; ") if part]
+                kept = [part for part in found if part.partition("=")[0] != one.name]
                 request.headers["Cookie"] = "; ".join([*kept, f"{one.name}={quote(value, safe='-._~')}"])

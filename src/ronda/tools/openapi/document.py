@@ -49,8 +49,8 @@ class Place(Struct, frozen=True):
         return [Place(value, self.file, f"{self.pointer}/{n}") for n, value in enumerate(self.value)]
 
     def text(self, key: str) -> str:
-        said = self.value.get(key) if isinstance(self.value, Mapping) else None
-        return said if isinstance(said, str) else ""
+        value = self.value.get(key) if isinstance(self.value, Mapping) else None
+        return value if isinstance(value, str) else ""
 
 
 class Document:
@@ -61,8 +61,8 @@ class Document:
             raise BadDocument("an OpenAPI document is an object")
         version = value.get("openapi")
         if not isinstance(version, str) or not version.startswith("3."):
-            said = f"Swagger {value['swagger']}" if "swagger" in value else f"openapi: {version!r}"
-            raise BadDocument(f"only OpenAPI 3.0 and 3.1 can be read, and this is {said}; convert it first")
+            text = f"Swagger {value['swagger']}" if "swagger" in value else f"openapi: {version!r}"
+            raise BadDocument(f"only OpenAPI 3.0 and 3.1 can be read, and this is {text}; convert it first")
         self.url = url
         self.root = Place(value)
         self.is_old = version.startswith("3.0")  # its schemas are a dialect of their own

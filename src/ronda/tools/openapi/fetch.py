@@ -40,9 +40,9 @@ async def _get(url: yarl.URL, origin: yarl.URL) -> bytes | yarl.URL:
     client = await session()
     headers = {"User-Agent": "ronda", "Accept": "application/json, application/yaml, */*;q=0.5"}
     async with client.get(url, headers=headers, allow_redirects=False) as answer:
-        said = answer.headers.get("Location")
-        if 300 <= answer.status < 400 and said:
-            to = url.join(yarl.URL(said))
+        location = answer.headers.get("Location")
+        if 300 <= answer.status < 400 and location:
+            to = url.join(yarl.URL(location))
             if to.scheme not in ("http", "https") or to.origin() != origin:
                 raise BadDocument(f"{_shown(url)} redirects to another host, which is not followed")
             return to

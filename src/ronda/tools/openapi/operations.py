@@ -80,8 +80,8 @@ def read_operations(document: Document) -> list[Operation]:
         item = document.follow(item)
         for method, place in item.items():
             if method in METHODS and isinstance(place.value, dict):
-                said = place.text("operationId") or _name(method, path)
-                name = next(one for one in (said, *(f"{said}_{n}" for n in range(2, len(seen) + 3))) if one not in seen)
+                text = place.text("operationId") or _name(method, path)
+                name = next(one for one in (text, *(f"{text}_{n}" for n in range(2, len(seen) + 3))) if one not in seen)
                 seen.add(name)
                 found.append((name, _operation(document, item, place, method, path)))
     names = renamed([name for name, _ in found], TOOL_NAME)
@@ -130,9 +130,9 @@ def server_url(place: Place) -> str:
 
 def _security(document: Document, place: Place) -> tuple[tuple[str, ...], ...] | None:
     for owner in (place, document.root):
-        said = owner.at("security")
-        if isinstance(said.value, list):
-            return tuple(tuple(name for name, _ in one.items()) for one in said.each())
+        security = owner.at("security")
+        if isinstance(security.value, list):
+            return tuple(tuple(name for name, _ in one.items()) for one in security.each())
     return None
 
 
@@ -142,21 +142,21 @@ def _security(document: Document, place: Place) -> tuple[tuple[str, ...], ...] |
 def _parameters(
     document: Document, item: Place, place: Place, schemas: Schemas, path: str
 ) -> tuple[list[Parameter], dict[str, Any], list[str]]:
-    said: dict[tuple[str, str], Place] = {}
+    fields: dict[tuple[str, str], Place] = {}
     for one in (
         *item.at("parameters").each(),
         *place.at("parameters").each(),
     ):  # the operation's own come last, and count
         one = document.follow(one)
-        said[one.text("in"), one.text("name")] = one
+        fields[one.text("in"), one.text("name")] = one
     for name in re.findall(
         r"\{([^{}]+)\}", path
     ):  # a document that forgets to declare them: they are needed all the same
-        said.setdefault(("path", name), Place({"in": "path", "name": name, "schema": {"type": "string"}}))
+        fields.setdefault(("path", name), Place({"in": "path", "name": name, "schema": {"type": "string"}}))
     parameters: list[Parameter] = []
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for (where, name), one in said.items():
+    for (where, name), one in fields.items():
         if not _is_ours(where, name, path):
             continue
         argument = name if name not in properties else f"{where}_{name}"
@@ -204,12 +204,12 @@ def _is_ours(where: str, name: str, path: str) -> bool:
 def _body(
     document: Document, place: Place, schemas: Schemas, properties: dict[str, Any], required: list[str]
 ) -> Body | None:
-    said = document.follow(place.at("requestBody"))
-    media = [(name, kind, one) for name, one in said.at("content").items() if (kind := _kind(name)) is not None]
+    body = document.follow(place.at("requestBody"))
+    media = [(name, kind, one) for name, one in body.at("content").items() if (kind := _kind(name)) is not None]
     if not media:
         return None
     name, kind, content = min(media, key=lambda one: _KINDS.index(one[1]))
-    needed = said.value.get("required") is True
+    needed = body.value.get("required") is True
     shape = _flat(document, content.at("schema")) if kind != "text" else None
     if shape is None or any(member in properties for member, _ in shape.at("properties").items()):
         argument = _free("body", properties)

@@ -65,7 +65,7 @@ class Schemas:
 
     def _node(self, place: Place, value: Mapping[str, Json], depth: int) -> Schema:
         schema: Schema = {}
-        for key, said in value.items():
+        for key, member in value.items():
             if not isinstance(key, str) or key in _DROPPED or key.startswith("x-"):
                 continue
             inner = place.at(key)
@@ -73,12 +73,12 @@ class Schemas:
                 schema[key] = {
                     name: self.convert(one, depth + 1) for name, one in inner.items() if not self._is_answer_only(one)
                 }
-            elif key in _LIST and isinstance(said, list):
+            elif key in _LIST and isinstance(member, list):
                 schema[key] = [self.convert(one, depth + 1) for one in inner.each()]
             elif key in (*_ONE, *_ONE_MORE):
                 schema[key] = self.convert(inner, depth + 1)
             else:
-                schema[key] = said
+                schema[key] = member
         if isinstance(schema.get("required"), list):
             hidden = {name for name, one in place.at("properties").items() if self._is_answer_only(one)}
             schema["required"] = [name for name in schema["required"] if name not in hidden]
@@ -94,10 +94,10 @@ class Schemas:
 
 def _modern(schema: Schema, old: Mapping[str, Json]) -> Schema:
     for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        said = schema.get(flag)
-        if isinstance(said, bool):
+        value = schema.get(flag)
+        if isinstance(value, bool):
             del schema[flag]
-            if said and limit in schema:
+            if value and limit in schema:
                 schema[flag] = schema.pop(limit)
     if old.get("nullable") is True:
         if isinstance(schema.get("type"), str):

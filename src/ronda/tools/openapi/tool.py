@@ -87,12 +87,12 @@ async def _send(request: Request, called: str) -> tuple[int, ToolOutput]:
 
 
 def _redirect(answer: aiohttp.ClientResponse, url: yarl.URL, request: Request, called: str) -> yarl.URL | None:
-    said = answer.headers.get("Location")
-    if answer.status not in (301, 302, 303, 307, 308) or not said:
+    location = answer.headers.get("Location")
+    if answer.status not in (301, 302, 303, 307, 308) or not location:
         return None
-    to = url.join(yarl.URL(said))
+    to = url.join(yarl.URL(location))
     if to.scheme not in ("http", "https") or to.origin() != url.origin():
-        raise ToolFailed(f"{called} redirects to another host, {to.host or said[:100]!r}, which is not followed")
+        raise ToolFailed(f"{called} redirects to another host, {to.host or location[:100]!r}, which is not followed")
     if request.method not in ("GET", "HEAD") and answer.status not in (307, 308):
         # The specification of HTTP has it as a GET from here on: what was asked is done, this is where to read of it.
         request.method, request.data, request.fields = "GET", None, None

@@ -27,9 +27,9 @@ from ronda.core.parts import (
 )
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API, VERSION
-from ronda.wire.anthropic.answer import Block, finish
-from ronda.wire.anthropic.heard import READ, Said, is_plain, need, read_result
+from ronda.wire.anthropic.client_answer import Block, finish
 from ronda.wire.anthropic.names import NO_NAMES
+from ronda.wire.anthropic.user_blocks import READ, UserBlock, is_plain, need, read_result
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode
 
@@ -85,8 +85,8 @@ def read_conversation(fields: dict[str, Raw], version: str | None) -> Conversati
     if "messages" not in fields:
         raise BadRequest("'messages' is missing", param="messages")
     if bytes(fields["messages"])[:1] == b'"':  # a question alone, as on our other doors
-        said = decode_field(fields["messages"], str, "messages")
-        return Conversation((*_read_system(fields), UserTurn((Text(said),))))
+        text = decode_field(fields["messages"], str, "messages")
+        return Conversation((*_read_system(fields), UserTurn((Text(text),))))
     messages: list[_Message] = decode_field(fields["messages"], list[_Message], "messages")
     if not messages:
         raise BadRequest("'messages' is empty", param="messages")
@@ -107,7 +107,7 @@ class _Reader:
         self._strict = version == VERSION
         self._turns: list[Turn] = []
         self._results: list[ToolResult] = []  # of the user's messages since the assistant's last
-        self._heard: list[Turn] = []
+        self._user_turns: list[Turn] = []
 
     def add(self, message: _Message, path: str) -> None:
         match message.role:
@@ -118,7 +118,7 @@ class _Reader:
                 if (turn := self._read_assistant(message.content, f"{path}.content")) is not None:
                     self._turns.append(turn)
             case "system":
-                self._heard.append(_system_turn(message.content, f"{path}.content", self.unknown))
+                self._user_turns.append(_system_turn(message.content, f"{path}.content", self.unknown))
             case role:
                 raise bad(f"{path}.role", f"is {role[:40]!r}; it can be {', '.join(_ROLES)}")
 
@@ -129,12 +129,12 @@ class _Reader:
     def _close(self) -> None:
         if self._results:
             self._turns.append(ToolTurn(tuple(self._results)))
-        self._turns += self._heard
-        self._results, self._heard = [], []
+        self._turns += self._user_turns
+        self._results, self._user_turns = [], []
 
     def _add_user(self, content: str | list[Raw], path: str) -> None:
         if isinstance(content, str):
-            self._heard.append(UserTurn((Text(content),)))
+            self._user_turns.append(UserTurn((Text(content),)))
             return
         if not content:
             raise bad(path, "is an empty list")
@@ -143,24 +143,24 @@ class _Reader:
         plain = True
         for at, raw in enumerate(content):
             where = f"{path}[{at}]"
-            said: Said = decode_field(raw, Said, where)
-            if said.type == "tool_result":
-                self._results.append(read_result(said, raw, where))
+            block: UserBlock = decode_field(raw, UserBlock, where)
+            if block.type == "tool_result":
+                self._results.append(read_result(block, raw, where))
                 continue
-            read = READ.get(said.type)
+            read = READ.get(block.type)
             if read is not None:
-                if self._strict and said.type == "text" and said.citations != NULL:
+                if self._strict and block.type == "text" and block.citations != NULL:
                     raise bad(f"{where}.citations", f"is not taken in what a user says by the API of {VERSION}")
-                parts += read(said, where)
-            elif said.type in _SPOKEN_ONLY or said.type.endswith("_tool_result"):
-                raise bad(f"{where}.type", f"is {said.type!r}, which only the assistant says")
+                parts += read(block, where)
+            elif block.type in _SPOKEN_ONLY or block.type.endswith("_tool_result"):
+                raise bad(f"{where}.type", f"is {block.type!r}, which only the assistant says")
             else:
-                self.unknown.append(f"'{where}.type' is {said.type[:60]!r}; it can be {', '.join(HEARD)}")
+                self.unknown.append(f"'{where}.type' is {block.type[:60]!r}; it can be {', '.join(HEARD)}")
             rest.append(raw)
             plain = plain and is_plain(raw)
         if rest:
             native = None if plain else Native(API, Raw(encode(rest)))
-            self._heard.append(UserTurn(tuple(parts), native=native))
+            self._user_turns.append(UserTurn(tuple(parts), native=native))
 
     def _read_assistant(self, content: str | list[Raw], path: str) -> AssistantTurn | None:
         if isinstance(content, str):
@@ -169,7 +169,7 @@ class _Reader:
         ids: set[str] = set()
         for at, raw in enumerate(content):
             where = f"{path}[{at}]"
-            self._check_spoken(decode_field(raw, Said, where), ids, where)
+            self._check_spoken(decode_field(raw, UserBlock, where), ids, where)
             blocks.append(Block(decode_field(raw, dict[str, Raw], where)))
         if not blocks:  # an answer that said nothing, sent back
             return None
@@ -177,16 +177,16 @@ class _Reader:
         summaries = [Text(text) for block in blocks if (text := _summary(block))]
         return msgspec.structs.replace(turn, parts=(*summaries, *turn.parts)) if summaries else turn
 
-    def _check_spoken(self, said: Said, ids: set[str], where: str) -> None:
-        match said.type:
+    def _check_spoken(self, block: UserBlock, ids: set[str], where: str) -> None:
+        match block.type:
             case "text":
-                need(said.text, f"{where}.text")
+                need(block.text, f"{where}.text")
             case "thinking":
-                need(said.thinking, f"{where}.thinking")
+                need(block.thinking, f"{where}.thinking")
             case "tool_use":
-                id = need(said.id, f"{where}.id")
-                need(said.name, f"{where}.name")
-                if said.input is None:
+                id = need(block.id, f"{where}.id")
+                need(block.name, f"{where}.name")
+                if block.input is None:
                     raise bad(f"{where}.input", "is missing")
                 if id in ids:
                     raise bad(f"{where}.id", f"is {id[:100]!r}, which another call of this message has already")
@@ -194,7 +194,7 @@ class _Reader:
             case "document" if self._strict:
                 raise bad(f"{where}.type", f"is 'document', which the API of {VERSION} takes from the user alone")
             case "tool_result" | "image" | "search_result" | "container_upload":
-                raise bad(f"{where}.type", f"is {said.type!r}, which only the user says")
+                raise bad(f"{where}.type", f"is {block.type!r}, which only the user says")
             case "document" | "compaction":
                 pass
             case kind:
@@ -215,8 +215,8 @@ def _summary(block: Block) -> str:
 def _read_system(fields: dict[str, Raw]) -> list[SystemTurn]:
     if "system" not in fields:
         return []
-    said: str | list[Raw] = decode_field(fields["system"], str | list[Raw], "system")
-    return [_system_turn(said, "system", None)] if said else []
+    system: str | list[Raw] = decode_field(fields["system"], str | list[Raw], "system")
+    return [_system_turn(system, "system", None)] if system else []
 
 
 def _system_turn(content: str | list[Raw], path: str, unknown: list[str] | None) -> SystemTurn:
@@ -225,11 +225,11 @@ def _system_turn(content: str | list[Raw], path: str, unknown: list[str] | None)
         return SystemTurn(content)
     texts: list[str] = []
     for at, raw in enumerate(content):
-        said: Said = decode_field(raw, Said, f"{path}[{at}]")
-        if said.type == "text":
-            texts.append(need(said.text, f"{path}[{at}].text"))
+        block: UserBlock = decode_field(raw, UserBlock, f"{path}[{at}]")
+        if block.type == "text":
+            texts.append(need(block.text, f"{path}[{at}].text"))
             continue
-        problem = f"is {said.type[:60]!r}; only text can stand here"
+        problem = f"is {block.type[:60]!r}; only text can stand here"
         if unknown is None:
             raise bad(f"{path}[{at}].type", problem)
         unknown.append(f"'{path}[{at}].type' {problem}")

@@ -86,21 +86,21 @@ def call_part(call: ToolCall, members: dict[str, Raw] | None = None) -> Part:
 
 
 def _native_part(members: dict[str, Raw], calls: dict[str, ToolCall]) -> Part | None:
-    match _said(members, "type"):
+    match _text_member(members, "type"):
         case "text":
             cited = members.get("citations", NULL)
             citations = msgspec.json.decode(cited, type=list[Raw] | None) or []
-            return Part("text", _said(members, "text"), citations=tuple(citations))
+            return Part("text", _text_member(members, "text"), citations=tuple(citations))
         case "thinking":
-            return Part("thinking", _said(members, "thinking"), _said(members, "signature"))
+            return Part("thinking", _text_member(members, "thinking"), _text_member(members, "signature"))
         case "tool_use":
-            call = calls.get(_said(members, "id"))
+            call = calls.get(_text_member(members, "id"))
             return call_part(call, members) if call is not None else None
         case _:
             return Part("other", members=members)
 
 
-def _said(members: dict[str, Raw], name: str) -> str:
+def _text_member(members: dict[str, Raw], name: str) -> str:
     raw = members.get(name, NULL)
     return "" if raw == NULL else _decode_text(raw)
 
@@ -108,14 +108,14 @@ def _said(members: dict[str, Raw], name: str) -> str:
 class Grown:
     """A block as far as it was shown."""
 
-    __slots__ = ("_given_id", "citations", "id", "index", "kind", "members", "name", "pieces", "signature")
+    __slots__ = ("_shown_id", "citations", "id", "index", "kind", "members", "name", "pieces", "signature")
 
-    def __init__(self, index: int, part: Part, given_id: str) -> None:
-        """`given_id` is what the caller calls it."""
+    def __init__(self, index: int, part: Part, shown_id: str) -> None:
+        """`shown_id` is what the caller calls it."""
         self.index = index
         self.kind = part.kind
         self.id = part.id
-        self._given_id = given_id
+        self._shown_id = shown_id
         self.name = part.name
         self.members = part.members
         self.signature = ""
@@ -138,14 +138,14 @@ class Grown:
 
     @property
     def _call(self) -> dict[str, Any]:
-        return {**self.members, "type": "tool_use", "id": self._given_id, "name": self.name}
+        return {**self.members, "type": "tool_use", "id": self._shown_id, "name": self.name}
 
     @property
     def json(self) -> dict[str, Any]:
         match self.kind:
             case "text":
-                said = {"type": "text", "text": self.text}
-                return {**said, "citations": self.citations} if self.citations else said
+                fields = {"type": "text", "text": self.text}
+                return {**fields, "citations": self.citations} if self.citations else fields
             case "thinking":
                 return {"type": "thinking", "thinking": self.text, "signature": self.signature}
             case "tool_use":
@@ -172,19 +172,19 @@ def input_of(arguments: str) -> Raw | dict[str, str]:
     """A call's input is an object here, whatever the model wrote."""
     if not arguments.strip():
         return {}
-    if (said := _object(arguments)) is not None:
-        return said
+    if (input := _object(arguments)) is not None:
+        return input
     recovered = recover(arguments)
     return Raw(recovered.text.encode()) if recovered is not None else {INVALID_JSON: arguments}
 
 
 class Content:
-    """`out` takes the bytes of a stream. `given_id`: the model's id of a call → what the caller calls it."""
+    """`out` takes the bytes of a stream. `shown_id`: the model's id of a call → what the caller calls it."""
 
-    __slots__ = ("_announced", "_calls", "_given_id", "_last", "_open", "_since", "blocks", "out")
+    __slots__ = ("_announced", "_calls", "_last", "_open", "_shown_id", "_since", "blocks", "out")
 
-    def __init__(self, given_id: Callable[[str], str]) -> None:
-        self._given_id = given_id
+    def __init__(self, shown_id: Callable[[str], str]) -> None:
+        self._shown_id = shown_id
         self.blocks: list[Grown] = []
         self.out: list[bytes] = []
         self._last: Grown | None = None  # the block that grows
@@ -221,12 +221,12 @@ class Content:
     def native(self, payload: Raw, *, with_text: bool) -> None:
         """`with_text` is False where text is held back."""
         members = _decode_members(payload)
-        kind = _said(members, "type")
+        kind = _text_member(members, "type")
         last = self._last
         match kind:
             case "thinking":
                 block = last if last is not None and last.kind == "thinking" else self._begin(Part("thinking"))
-                self._sign(block, _said(members, "signature"))
+                self._sign(block, _text_member(members, "signature"))
                 self.close()
             case "text":
                 if last is not None and last.kind == "text":
@@ -235,7 +235,7 @@ class Content:
                 if with_text:
                     self._cite(last if last is not None and last.kind == "text" else self._begin(Part("text")), members)
             case "tool_use":
-                self._announced[_said(members, "id")] = members
+                self._announced[_text_member(members, "id")] = members
             case _:
                 self._begin(Part("other", members=members))
 
@@ -256,10 +256,10 @@ class Content:
     def _show_rests(self, shown: Sequence[Grown], parts: Sequence[Part]) -> None:
         """The upstream's previews came in other pieces than its turn: what counts is that nothing is lost or said twice."""
         for kind in ("thinking", "text"):
-            said = "".join([block.text for block in shown if block.kind == kind])
+            text = "".join([block.text for block in shown if block.kind == kind])
             whole = "".join([part.text for part in parts if part.kind == kind])
-            if len(whole) > len(said):
-                self.add(Part(kind, whole[len(said) :]))
+            if len(whole) > len(text):
+                self.add(Part(kind, whole[len(text) :]))
         calls = {block.id: block for block in shown if block.kind == "tool_use"}
         others = [block.members for block in shown if block.kind == "other"]
         for part in parts:
@@ -289,7 +289,7 @@ class Content:
                 self.out.append(_STOP % block.index)
             else:
                 still_open.append(block)
-        block = Grown(len(self.blocks), part, self._given_id(part.id))
+        block = Grown(len(self.blocks), part, self._shown_id(part.id))
         self.blocks.append(block)
         self._open = [*still_open, block]
         self._last = block

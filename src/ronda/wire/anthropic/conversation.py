@@ -10,7 +10,7 @@ from typing import Final
 from ronda.core.parts import AssistantTurn, SystemTurn, ToolTurn, Turn, UserTurn
 from ronda.wire.anthropic.models import facts
 from ronda.wire.anthropic.names import Ids, Names
-from ronda.wire.anthropic.options import Said
+from ronda.wire.anthropic.options import MessageFacts
 from ronda.wire.anthropic.turns import (
     begins_with_thought,
     is_ours,
@@ -46,8 +46,8 @@ class Conversation:
         "_has_results",
         "_ids",
         "_inline_system",
+        "_last_assistant",
         "_last_at",
-        "_last_said",
         "_late",
         "_loop_has_thought",
         "_names",
@@ -65,7 +65,7 @@ class Conversation:
         self._changes = changes
         self._ids = Ids(changes)
         self._role = ""  # whose message is open
-        self._last_said: AssistantTurn | None = None
+        self._last_assistant: AssistantTurn | None = None
         self._last_at = 0  # where its blocks begin
         self._system: list[str | bytes] = []
         self._late: list[str | bytes] = []  # what the system says behind this user message
@@ -75,10 +75,10 @@ class Conversation:
         self._container: str | None = None  # where the calls that results go back to were made
         self.buffer = bytearray()
 
-    def said(self, has_tools: bool, container: str | None) -> Said:
+    def facts(self, has_tools: bool, container: str | None) -> MessageFacts:
         """What the messages mean for the rest of the request; `container` is where a turn that paused went on."""
         in_loop = self._role == "user" and self._has_results
-        return Said(
+        return MessageFacts(
             tuple(self._system),
             tuple(self._called) if not has_tools else (),
             thoughtless_loop=in_loop and not self._loop_has_thought,
@@ -88,10 +88,12 @@ class Conversation:
     def add(self, turn: Turn) -> None:
         match turn:
             case AssistantTurn():
-                if said := write_assistant(turn, self._names, self._ids, self._version, self._changes, self._advised):
+                if content := write_assistant(
+                    turn, self._names, self._ids, self._version, self._changes, self._advised
+                ):
                     self._open("assistant", turn)
-                    self._last_said, self._last_at = turn, len(self.buffer)
-                    self.buffer += said
+                    self._last_assistant, self._last_at = turn, len(self.buffer)
+                    self.buffer += content
                 for call in turn.calls:
                     self._called[self._names.wire(call.name)] = None
                 self._container = kept(turn.native).container if is_ours(turn.native) else None
@@ -101,9 +103,9 @@ class Conversation:
                     self.buffer += write_results(turn, self._ids, self._changes)
                     self._has_results = True
             case UserTurn():
-                if said := write_user(turn, self._version, self._changes):
+                if content := write_user(turn, self._version, self._changes):
                     self._open("user")
-                    self.buffer += said
+                    self.buffer += content
             case SystemTurn():
                 if words := write_system(turn):
                     is_inline = bool(self._role) and self._inline_system
@@ -143,7 +145,7 @@ class Conversation:
             return size, close + (b',{"role":"assistant","content":[%b]}' % paused if paused else b"")
         if paused:
             return size, b",%b]}" % paused
-        last = self._last_said
+        last = self._last_assistant
         if prefill and not self._late and last is not None and not is_ours(last.native) and not last.calls:
             # A caller may put words into the model's mouth; what a model said itself is no such beginning.
             return self._last_at, write_beginning(last) + b"]}"

@@ -85,14 +85,14 @@ def read_tools(raws: list[Raw]) -> Declared:
     check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
-        said: _Tool = decode_field(raw, _Tool, path)
-        if said.type in (None, "custom") and (said.input_schema != NULL or said.name not in HOSTED):
-            spec = _caller_s(said, raw, path)
+        tool: _Tool = decode_field(raw, _Tool, path)
+        if tool.type in (None, "custom") and (tool.input_schema != NULL or tool.name not in HOSTED):
+            spec = _caller_s(tool, raw, path)
             tools.append(spec)
-            elsewhere += _elsewhere(said, path)
+            elsewhere += _elsewhere(tool, path)
         else:
-            spec = ToolSpec(_name_of(said, path), kind="caller", native=raw.copy(), native_api=API)
-            needs.append(_need(said, spec.name, raw, path))
+            spec = ToolSpec(_name_of(tool, path), kind="caller", native=raw.copy(), native_api=API)
+            needs.append(_need(tool, spec.name, raw, path))
         if spec.name in seen:
             raise BadRequest(f"'{path}': a tool named '{spec.name}' is declared twice", param=path)
         seen.add(spec.name)
@@ -100,22 +100,22 @@ def read_tools(raws: list[Raw]) -> Declared:
     return Declared(tuple(tools), tuple(every), tuple(needs), tuple(elsewhere))
 
 
-def _caller_s(said: _Tool, raw: Raw, path: str) -> ToolSpec:
-    if said.name is None:
+def _caller_s(tool: _Tool, raw: Raw, path: str) -> ToolSpec:
+    if tool.name is None:
         raise bad(f"{path}.name", "is missing")
-    if not _NAME.fullmatch(said.name):
-        raise bad(f"{path}.name", f"is {said.name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
-    if said.input_schema == NULL:
+    if not _NAME.fullmatch(tool.name):
+        raise bad(f"{path}.name", f"is {tool.name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
+    if tool.input_schema == NULL:
         raise bad(f"{path}.input_schema", "is missing")
-    schema = must_be_schema(said.input_schema, f"{path}.input_schema")
+    schema = must_be_schema(tool.input_schema, f"{path}.input_schema")
     if schema.get("type", "object") != "object":
         raise bad(f"{path}.input_schema.type", 'must be "object": arguments are one')
     native = NULL if _is_plain(raw) else raw.copy()
     return ToolSpec(
-        name=said.name,
-        description=said.description or "",
-        parameters=said.input_schema.copy(),
-        strict=said.strict,
+        name=tool.name,
+        description=tool.description or "",
+        parameters=tool.input_schema.copy(),
+        strict=tool.strict,
         kind="caller",
         no_arguments_needed=not schema.get("required"),
         native=native,
@@ -131,10 +131,10 @@ def _is_plain(raw: Raw) -> bool:
     return True
 
 
-def _elsewhere(said: _Tool, path: str) -> list[tuple[str, str]]:
+def _elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
     asked = {
-        "input_examples": bool(said.input_examples),
-        "allowed_callers": said.allowed_callers not in (None, ["direct"]),
+        "input_examples": bool(tool.input_examples),
+        "allowed_callers": tool.allowed_callers not in (None, ["direct"]),
     }
     return [
         (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2]) for name, is_asked in asked.items() if is_asked
@@ -144,8 +144,8 @@ def _elsewhere(said: _Tool, path: str) -> list[tuple[str, str]]:
 _IDLE: Final = frozenset({"type", "name", "cache_control", "mcp_server_name"})
 
 
-def _name_of(said: _Tool, path: str) -> str:
-    name = said.name or _kind(said.type or "")
+def _name_of(tool: _Tool, path: str) -> str:
+    name = tool.name or _kind(tool.type or "")
     if not _NAME.fullmatch(name):
         raise bad(f"{path}.name", f"is {name[:80]!r}; it must be 1 to 128 letters, digits, '_', '-' or '.'")
     return name
@@ -156,8 +156,8 @@ def _kind(type: str) -> str:
     return dated["kind"] if dated is not None else type
 
 
-def _need(said: _Tool, name: str, raw: Raw, path: str) -> Need:
-    type = said.type or said.name or ""
+def _need(tool: _Tool, name: str, raw: Raw, path: str) -> Need:
+    type = tool.type or tool.name or ""
     hosted = hosted_by(type) if _kind(type) in HOSTED else None
     if hosted is None:
         known = ", ".join(f"{name}_…" for name in HOSTED)
@@ -182,8 +182,8 @@ class Chosen(Struct, frozen=True):
 
 
 def read_choice(raw: Raw) -> Chosen:
-    said: _Choice = decode_field(raw, _Choice, "tool_choice")
-    match said.type:
+    wish: _Choice = decode_field(raw, _Choice, "tool_choice")
+    match wish.type:
         case "auto":
             choice = AUTO
         case "any":
@@ -191,11 +191,11 @@ def read_choice(raw: Raw) -> Chosen:
         case "none":
             choice = NONE
         case "tool":
-            if not said.name:
+            if not wish.name:
                 raise bad("tool_choice.name", "is missing")
-            choice = ToolChoice("required", (said.name,), named=True)
+            choice = ToolChoice("required", (wish.name,), named=True)
         case other:
             raise bad("tool_choice.type", f'is {other[:40]!r}; it can be "auto", "any", "tool" or "none"')
-    if said.name and said.type != "tool":
+    if wish.name and wish.type != "tool":
         raise bad("tool_choice.name", 'goes with {"type": "tool"}')
-    return Chosen(choice, bool(said.disable_parallel_tool_use))
+    return Chosen(choice, bool(wish.disable_parallel_tool_use))

@@ -29,10 +29,10 @@ _TOO_MUCH: Final = ("grammar is too large", "too complex for compilation", "sche
 
 def is_about_grammar(error: UpstreamError) -> bool:
     """Strict tools, or the form of the answer, were more than the API decodes under; without them the request is fine."""
-    said = str(error).lower()
-    return error.status == 400 and any(words in said for words in _TOO_MUCH)
+    text = str(error).lower()
+    return error.status == 400 and any(words in text for words in _TOO_MUCH)
 
 
-def said_error(raw: bytes) -> UpstreamError:
+def envelope_error(raw: bytes) -> UpstreamError:
     """The error of an answer that began with 200."""
-    return errors.said_error(raw, statuses=_STATUS)
+    return errors.envelope_error(raw, statuses=_STATUS)

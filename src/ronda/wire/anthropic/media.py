@@ -46,11 +46,11 @@ def note(what: str, changes: Changes = NOBODY) -> dict[str, Any]:
 def _image(url: str, changes: Changes) -> dict[str, Any]:
     if url.startswith(("http://", "https://")):
         return {"type": "image", "source": {"type": "url", "url": url}}
-    said = _read(url)
-    media_type = "image/jpeg" if said.media_type == "image/jpg" else said.media_type
-    if media_type not in _IMAGES or not said.data:
+    content = _read(url)
+    media_type = "image/jpeg" if content.media_type == "image/jpg" else content.media_type
+    if media_type not in _IMAGES or not content.data:
         return note(f"an image of type {media_type or 'unknown'}", changes)
-    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": said.base64}}
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": content.base64}}
 
 
 def _file(file: File, changes: Changes) -> dict[str, Any]:
@@ -62,13 +62,13 @@ def _file(file: File, changes: Changes) -> dict[str, Any]:
         return {"type": kind, "source": {"type": "file", "file_id": file.id}}
     if file.data.startswith(("http://", "https://")):
         return _document({"type": "url", "url": file.data}, name)
-    said = _read(file.data)
-    media_type = said.media_type
+    content = _read(file.data)
+    media_type = content.media_type
     if media_type in _IMAGES:
         return _image(file.data, changes)
-    if media_type == "application/pdf" and said.data:
-        return _document({"type": "base64", "media_type": media_type, "data": said.base64}, name)
-    if (media_type.startswith("text/") or media_type in _TEXTS) and (text := said.text).strip():
+    if media_type == "application/pdf" and content.data:
+        return _document({"type": "base64", "media_type": media_type, "data": content.base64}, name)
+    if (media_type.startswith("text/") or media_type in _TEXTS) and (text := content.text).strip():
         return _document({"type": "text", "media_type": "text/plain", "data": text}, name)
     return note(f"a file{f' named {name!r}' if name else ''} of type {media_type or 'unknown'}", changes)
 

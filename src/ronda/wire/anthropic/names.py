@@ -41,10 +41,10 @@ class Names(Struct, frozen=True):
         if lowered is None:
             return arguments
         try:
-            said = msgspec.json.decode(arguments, type=dict)
+            decoded = msgspec.json.decode(arguments, type=dict)
         except UNREADABLE:
             return arguments
-        return msgspec.json.encode(lowered.restore(said)).decode()
+        return msgspec.json.encode(lowered.restore(decoded)).decode()
 
 
 NO_NAMES: Final = Names()

@@ -71,7 +71,7 @@ _SCHEMA: Final = (
 )
 
 
-class Said(Struct, frozen=True):
+class MessageFacts(Struct, frozen=True):
     """What the messages mean for the rest of the request."""
 
     system: tuple[str | bytes, ...] = ()  # plain words, or blocks
@@ -100,7 +100,7 @@ def write_tail(
     name: str,
     model: Model,
     request: ModelRequest,
-    said: Said,
+    facts: MessageFacts,
     names: Names,
     grammars: bool = True,
     version: str = VERSION,
@@ -110,9 +110,9 @@ def write_tail(
     extra = options.extra
     changes = Changes()
     rest: dict[str, Any] = {"model": name}
-    thinking = _thinking(model, request, said)
+    thinking = _thinking(model, request, facts)
     rest["max_tokens"] = _max_tokens(model, options, thinking)
-    system = list(said.system)
+    system = list(facts.system)
     config, instruction = _config(model, options, grammars)
     if instruction is not None:
         system.append(instruction)
@@ -123,8 +123,8 @@ def write_tail(
         rest["tools"] = write_tools(request.tools, names, model, request.stream, grammars)
         if (choice := write_choice(request.choice, options, names, model)) is not None:
             rest["tool_choice"] = choice
-    elif said.called:
-        rest["tools"] = stand_ins(said.called)
+    elif facts.called:
+        rest["tools"] = stand_ins(facts.called)
         rest["tool_choice"] = {"type": "none"}
     if request.stream:
         rest["stream"] = True
@@ -139,8 +139,8 @@ def write_tail(
     if config:
         rest["output_config"] = config
     rest.update(_extra(passed_on(extra, _OWN, changes)))
-    if said.container is not None and bytes(extra.get("container", b""))[:1] != b'"':
-        rest["container"] = said.container  # the id: the parameters it was made with are refused the second time
+    if facts.container is not None and bytes(extra.get("container", b""))[:1] != b'"':
+        rest["container"] = facts.container  # the id: the parameters it was made with are refused the second time
     thinks = thinking is not None and _type_of(thinking) in ("enabled", "adaptive", "between_tools")
     thinks = thinks or (thinking is None and model.thinks_unasked)
     prefill = model.prefill and not thinks and "format" not in config and "output_format" not in extra
@@ -174,11 +174,11 @@ def _changes(
 
 def betas(options: Options) -> str:
     """The value of the `anthropic-beta` header, which the SDKs call `betas`."""
-    said = options.extra.get("betas")
-    if said is None:
+    value = options.extra.get("betas")
+    if value is None:
         return ""
     try:
-        wanted = msgspec.json.decode(said, type=list[str] | str | None)
+        wanted = msgspec.json.decode(value, type=list[str] | str | None)
     except UNREADABLE:
         return ""
     return wanted if isinstance(wanted, str) else ",".join(wanted or ())
@@ -187,11 +187,11 @@ def betas(options: Options) -> str:
 # ---- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _thinking(model: Model, request: ModelRequest, said: Said) -> dict[str, Any] | Raw | None:
+def _thinking(model: Model, request: ModelRequest, facts: MessageFacts) -> dict[str, Any] | Raw | None:
     """A budget cannot begin in the middle of a tool loop, nor go with a forced choice; that round goes without."""
     own = request.options.extra.get("thinking")
     if own is not None:
-        return None if said.thoughtless_loop and _type_of(own) == "enabled" else own
+        return None if facts.thoughtless_loop and _type_of(own) == "enabled" else own
     effort = request.options.reasoning_effort
     if effort is None:
         return None
@@ -200,7 +200,7 @@ def _thinking(model: Model, request: ModelRequest, said: Said) -> dict[str, Any]
     if model.adaptive:
         return {"type": "adaptive", "display": "summarized"} if model.hides_thinking else {"type": "adaptive"}
     limit = _limit(request.options)
-    if said.thoughtless_loop or is_forced(request.choice, model) or (limit is not None and limit <= _LEAST_BUDGET):
+    if facts.thoughtless_loop or is_forced(request.choice, model) or (limit is not None and limit <= _LEAST_BUDGET):
         return None
     budget = _BUDGETS.get(effort, _LARGEST_BUDGET)
     if limit is not None:

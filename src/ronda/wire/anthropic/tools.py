@@ -32,12 +32,12 @@ def is_ours(tool: ToolSpec) -> bool:
     if tool.native == NULL or tool.native_api not in ("", API):
         return False
     try:
-        said = msgspec.json.decode(tool.native, type=_Declared)
+        decoded = msgspec.json.decode(tool.native, type=_Declared)
     except UNREADABLE:
         return False
-    if said.function != NULL or said.parameters != NULL:
+    if decoded.function != NULL or decoded.parameters != NULL:
         return False
-    return said.input_schema != NULL or bool(_HOSTED.fullmatch(said.type or ""))
+    return decoded.input_schema != NULL or bool(_HOSTED.fullmatch(decoded.type or ""))
 
 
 def write_tools(
@@ -55,15 +55,15 @@ def write_tools(
         if is_ours(tool):
             written.append(tool.native)
             continue
-        said: dict[str, Any] = {"name": names.wire(tool.name)}
+        fields: dict[str, Any] = {"name": names.wire(tool.name)}
         if tool.description:
-            said["description"] = tool.description
-        said["input_schema"] = schema.schema
+            fields["description"] = tool.description
+        fields["input_schema"] = schema.schema
         if is_strict:
-            said["strict"] = True
+            fields["strict"] = True
         elif stream and model.eager_input:
-            said["eager_input_streaming"] = True
-        written.append(said)
+            fields["eager_input_streaming"] = True
+        written.append(fields)
     return written
 
 
@@ -82,9 +82,9 @@ def write_choice(choice: ToolChoice, options: Options, names: Names, model: Mode
     """None where it goes without saying. Several allowed tools have no word here; the loop holds the model to them."""
     if choice.mode == "none":
         return {"type": "none"}
-    said: dict[str, Any] = {"type": "auto"}
+    fields: dict[str, Any] = {"type": "auto"}
     if is_forced(choice, model):
-        said = {"type": "tool", "name": names.wire(choice.names[0])} if len(choice.names) == 1 else {"type": "any"}
+        fields = {"type": "tool", "name": names.wire(choice.names[0])} if len(choice.names) == 1 else {"type": "any"}
     if options.parallel_tool_calls is False:
-        said["disable_parallel_tool_use"] = True
-    return None if said == {"type": "auto"} else said
+        fields["disable_parallel_tool_use"] = True
+    return None if fields == {"type": "auto"} else fields

@@ -74,8 +74,8 @@ def write_system(turn: SystemTurn) -> str | bytes:
     return turn.text if turn.text.strip() else ""
 
 
-def system_blocks(said: Iterable[str | bytes]) -> Raw:
-    blocks = [one if isinstance(one, bytes) else encode_message(text_block(one)) for one in said]
+def system_blocks(texts: Iterable[str | bytes]) -> Raw:
+    blocks = [one if isinstance(one, bytes) else encode_message(text_block(one)) for one in texts]
     return Raw(b"[%b]" % b",".join(blocks))
 
 
@@ -105,16 +105,16 @@ def write_assistant(
         if (name := names.wire(call.name)) != call.name:
             why = "names have letters, digits, '_' and '-' here, 64 at most"
             changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", why)
-    said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
-    blocks = [text_block(text) for text in said] + [write_call(call, names, ids) for call in calls]
+    texts = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
+    blocks = [text_block(text) for text in texts] + [write_call(call, names, ids) for call in calls]
     return encode_message(blocks)[1:-1]
 
 
 def write_beginning(turn: AssistantTurn) -> bytes:
     """Words for the model to go on from: "final assistant content cannot end with trailing whitespace"."""
-    said = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
-    said[-1] = said[-1].rstrip()
-    return encode_message([text_block(text) for text in said])[1:-1]
+    texts = [part.text for part in turn.parts if not isinstance(part, (Reasoning, ToolCall)) and part.text.strip()]
+    texts[-1] = texts[-1].rstrip()
+    return encode_message([text_block(text) for text in texts])[1:-1]
 
 
 def write_call(call: ToolCall, names: Names, ids: Ids) -> dict[str, Any]:
@@ -160,10 +160,10 @@ def _input(arguments: str) -> Raw | dict[str, Any]:
 
 def _inside(content: Raw) -> bytes:
     """The blocks of a content without the brackets; a string is one block of text."""
-    said = bytes(content).strip()
-    if said[:1] == b"[":
-        return said[1:-1].strip()
-    text = msgspec.json.decode(said, type=str | None)
+    line = bytes(content).strip()
+    if line[:1] == b"[":
+        return line[1:-1].strip()
+    text = msgspec.json.decode(line, type=str | None)
     return encode_message(text_block(text)) if text and text.strip() else b""
 
 
@@ -186,8 +186,8 @@ def _without_citations(content: Raw, changes: Changes) -> Raw:
 
 def taken_back(content: Raw, version: str, advised: bool, changes: Changes) -> Raw:
     """What the API said itself, or a caller in its name: byte for byte, unless it would be refused."""
-    said = bytes(content)
-    if said[:1] == b'"' or not any(mark in said for mark in _MARKS):
+    text = bytes(content)
+    if text[:1] == b'"' or not any(mark in text for mark in _MARKS):
         return content
     blocks = _decode_blocks(content)
     fit = [block for block in blocks if not _refused(block, version, advised, changes)]

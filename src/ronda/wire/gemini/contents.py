@@ -38,7 +38,7 @@ def made_up_id(run: str, round: int, index: int | str) -> str:
     return f"{API}_{run[-12:]}_{round}_{index}"
 
 
-class _Asked(Struct, frozen=True):
+class _WireCall(Struct, frozen=True):
     """A call (`ours` is its id in the turn) as it stands on the wire: its result bears the same name, and the same id or none."""
 
     ours: str
@@ -62,7 +62,7 @@ _decode_result = msgspec.json.Decoder(dict[str, Any] | list[Any]).decode
 class Contents:
     """Bytes that only grow: the contents of the next round are those of the last one and the new turns."""
 
-    __slots__ = ("_api", "_asked", "_changes", "_model", "_name", "_role", "_tools", "buffer", "system")
+    __slots__ = ("_api", "_changes", "_model", "_name", "_role", "_tools", "_wire_calls", "buffer", "system")
 
     def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY) -> None:
         self._changes = changes
@@ -71,7 +71,7 @@ class Contents:
         self._model = model_of(model)
         self._tools = tools
         self._role = ""  # of the content written last
-        self._asked: list[_Asked] = []  # the calls that wait for their results
+        self._wire_calls: list[_WireCall] = []  # the calls that wait for their results
         self.buffer = bytearray()
         self.system: list[str] = []
 
@@ -117,20 +117,24 @@ class Contents:
         if native is not None and native.api == self._api:
             asked = [part.function_call for part in _decode_parts(native.payload) if part.function_call is not None]
             if len(asked) == len(calls):
-                self._asked = [_Asked(call.id, wire.name, wire.id) for call, wire in zip(calls, asked, strict=True)]
+                self._wire_calls = [
+                    _WireCall(call.id, wire.name, wire.id) for call, wire in zip(calls, asked, strict=True)
+                ]
                 self._add("model", bytes(native.payload))
                 return
-        self._asked = []
+        self._wire_calls = []
         if parts := self._foreign(turn):
             self._add("model", encode_message(parts))
 
-    def _ask(self, call: ToolCall) -> _Asked:
-        says_nothing = not call.id or call.id.startswith(f"{API}_") or any(call.id == one.ours for one in self._asked)
+    def _ask(self, call: ToolCall) -> _WireCall:
+        says_nothing = (
+            not call.id or call.id.startswith(f"{API}_") or any(call.id == one.ours for one in self._wire_calls)
+        )
         name = self._tools.call_it(call.name)
         if name != call.name:
             self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
-        self._asked.append(_Asked(call.id, name, None if says_nothing else call.id))
-        return self._asked[-1]
+        self._wire_calls.append(_WireCall(call.id, name, None if says_nothing else call.id))
+        return self._wire_calls[-1]
 
     def _foreign(self, turn: AssistantTurn) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
@@ -140,10 +144,10 @@ class Contents:
             match part:
                 case ToolCall():
                     asked = self._ask(part)
-                    said: dict[str, Any] = {"name": asked.name, "args": self._arguments(part)}
+                    fields: dict[str, Any] = {"name": asked.name, "args": self._arguments(part)}
                     if asked.id is not None:
-                        said["id"] = asked.id
-                    parts.append({"functionCall": said})
+                        fields["id"] = asked.id
+                    parts.append({"functionCall": fields})
                     if signature := next(signatures):
                         parts[-1]["thoughtSignature"] = signature
                     elif unsigned:
@@ -164,20 +168,20 @@ class Contents:
         parts: list[dict[str, Any]] = []
         attached: list[dict[str, Any]] = []
         for result in results:
-            asked = next((one for one in self._asked if one.ours == result.call_id), None)
+            asked = next((one for one in self._wire_calls if one.ours == result.call_id), None)
             if asked is None:
                 continue  # nobody asked: histories are repaired before they come here
-            self._asked.remove(asked)
-            said: dict[str, Any] = {"name": asked.name, "response": _response(result)}
+            self._wire_calls.remove(asked)
+            fields: dict[str, Any] = {"name": asked.name, "response": _response(result)}
             if asked.id is not None:
-                said["id"] = asked.id
+                fields["id"] = asked.id
             media = [write_media(item, self._changes) for item in result.attachments]
             inside = [part for part in media if self._model.media_in_results and kind_of(part) in IN_RESULTS]
             if inside:
-                said["parts"] = inside
+                fields["parts"] = inside
             attached += [part for part in media if part not in inside]
-            parts.append({"functionResponse": said})
-        self._asked = []
+            parts.append({"functionResponse": fields})
+        self._wire_calls = []
         if parts:
             self._add("user", encode_message(parts))
         if attached:  # beside the results they would be counted as such (gemini-cli#16135)
@@ -203,14 +207,14 @@ def _response(result: ToolResult) -> dict[str, Any]:
     """An object, as it must be. A tool's own object is one, unless it has a member that Gemini gives a meaning to."""
     if result.failed:
         return {"error": result.content}
-    said: Any = result.content
-    if said.lstrip()[:1] in ("{", "["):
+    content: Any = result.content
+    if content.lstrip()[:1] in ("{", "["):
         try:
-            said = _decode_result(said)
+            content = _decode_result(content)
         except (*UNREADABLE, ValueError):
             pass  # a text that only begins like JSON
-    is_its_own = isinstance(said, dict) and "output" not in said and "error" not in said
-    return said if is_its_own else {"output": said}
+    is_its_own = isinstance(content, dict) and "output" not in content and "error" not in content
+    return content if is_its_own else {"output": content}
 
 
 def write_system(system: list[str]) -> Raw:

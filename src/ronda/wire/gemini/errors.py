@@ -48,21 +48,21 @@ class _Envelope(Struct, frozen=True):
 def error_of(body: bytes, status: int, retry_after: float | None = None) -> UpstreamError:
     """An answer that is not 200."""
     try:
-        said = msgspec.json.decode(body, type=_Envelope | list[_Envelope])
+        decoded = msgspec.json.decode(body, type=_Envelope | list[_Envelope])
     except UNREADABLE:
         return errors.error_of(body, status, retry_after)  # a proxy in between, in whatever words
-    envelopes = [said] if isinstance(said, _Envelope) else said
+    envelopes = [decoded] if isinstance(decoded, _Envelope) else decoded
     found = next((one.error for one in envelopes if one.error != NULL), None)
     if found is None:
         return errors.error_of(body, status, retry_after)
-    return said_error(bytes(found), status, retry_after)
+    return envelope_error(bytes(found), status, retry_after)
 
 
-def said_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
+def envelope_error(raw: bytes, status: int | None = None, retry_after: float | None = None) -> UpstreamError:
     try:
         error = msgspec.json.decode(raw, type=_Error)
     except UNREADABLE:
-        return errors.said_error(raw, status, retry_after)
+        return errors.envelope_error(raw, status, retry_after)
     if status is None:
         known = error.code is not None and 400 <= error.code < 600
         status = error.code if known else _STATUS.get(error.status or "")

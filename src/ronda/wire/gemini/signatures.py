@@ -36,8 +36,8 @@ class _Extra(Struct, frozen=True):
     google: _Google | None = None
 
     def signature_for(self, model: str) -> str | None:
-        said = self.google
-        return said.thought_signature if said is not None and said.model in (None, model) else None
+        extra = self.google
+        return extra.thought_signature if extra is not None and extra.model in (None, model) else None
 
 
 _NOTHING: Final = _Extra()

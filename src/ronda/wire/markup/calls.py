@@ -245,11 +245,11 @@ class JsonCalls:
         if not self._span.complete:
             return (end if end < at + room else self._fail(end)), None
         try:
-            said = msgspec.json.decode("".join(self._quoted), type=str)
+            name = msgspec.json.decode("".join(self._quoted), type=str)
         except ValueError:
-            said = ""
+            name = ""
         self._quoted = []
-        return end, said
+        return end, name
 
     def _commit(self, out: Out) -> None:
         if self._name and not self._open:

@@ -120,13 +120,13 @@ def supports_tools(template: str) -> bool:
     return family_of(template).name != "generic" and _TOOLS.search(template) is not None
 
 
-def ends_in_thought(family: Family, said: str, *, begun: bool) -> bool:
+def ends_in_thought(family: Family, text: str, *, begun: bool) -> bool:
     """Whether what was said so far ends inside a thought. `begun`: it began in one."""
     if family.think is None:
         return False
     opening, closing = family.think
-    opened = said.rfind(opening.rstrip())
-    return (begun or opened >= 0) and said.rfind(closing) <= opened
+    opened = text.rfind(opening.rstrip())
+    return (begun or opened >= 0) and text.rfind(closing) <= opened
 
 
 def opens_thinking(family: Family, prompt: str) -> bool:

@@ -93,7 +93,7 @@ class _Gemma:
     def value(self, shape: Shape) -> str:
         match shape:
             case Values(texts):
-                return alternatives(self._lark.text(_said(decode(text))) for text in texts)
+                return alternatives(self._lark.text(_literal(decode(text))) for text in texts)
             case String():
                 return self._string(shape)
             case Array():
@@ -130,14 +130,14 @@ class _Gemma:
         return f'"{{" {inner} "}}"'
 
 
-def _said(value: Any) -> str:
+def _literal(value: Any) -> str:
     match value:
         case str():
             return f"{GEMMA_QUOTE}{value}{GEMMA_QUOTE}"
         case dict():
-            return "{" + ",".join(f"{key}:{_said(one)}" for key, one in value.items()) + "}"
+            return "{" + ",".join(f"{key}:{_literal(one)}" for key, one in value.items()) + "}"
         case list():
-            return "[" + ",".join(map(_said, value)) + "]"
+            return "[" + ",".join(map(_literal, value)) + "]"
         case bool():
             return "true" if value else "false"
         case None:

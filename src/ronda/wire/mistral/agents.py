@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.wire.json import encode
-from ronda.wire.mistral.declared import CompletionArgs, Declared, Guardrail, kept_tools, read_args, read_tools
+from ronda.wire.mistral.declared import CompletionArgs, Declared, Guardrail, read_args, read_tools, stored_tools
 from ronda.wire.mistral.details import BODY, Loc, decoder, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -35,7 +35,7 @@ class AgentBody(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
     def declared(self) -> Declared:
         """Once it was `checked`."""
-        return kept_tools(self.tools, (*BODY, "tools"))
+        return stored_tools(self.tools, (*BODY, "tools"))
 
     def options(self, loc: Loc = BODY) -> tuple[Options, ToolChoice]:
         return read_args(self.completion_args, (*loc, "completion_args"))
@@ -86,20 +86,24 @@ def checked(agent: AgentBody) -> AgentBody:
 
 def read_update(body: bytes, before: AgentBody) -> tuple[AgentBody, bool | None]:
     """The next version, and whether the agent is deployed, if that was said."""
-    said = read_body(body, AgentUpdate)
-    changed = {name: getattr(said, name) for name in AgentBody.__struct_fields__ if getattr(said, name) is not UNSET}
+    body_fields = read_body(body, AgentUpdate)
+    changed = {
+        name: getattr(body_fields, name)
+        for name in AgentBody.__struct_fields__
+        if getattr(body_fields, name) is not UNSET
+    }
     for name in ("model", "name"):
         if name in changed and changed[name] is None:
             del changed[name]
     changed.setdefault("version_message", None)  # it is about one version
-    chat = said.deployment_chat
+    chat = body_fields.deployment_chat
     return checked(structs.replace(before, **changed)), None if chat is UNSET else chat
 
 
 _decode_body = decoder(AgentBody).decode
 
 
-def read_kept(body: Raw) -> AgentBody:
+def read_stored(body: Raw) -> AgentBody:
     kept: AgentBody = _decode_body(body)
     return kept
 

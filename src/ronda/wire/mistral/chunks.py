@@ -182,19 +182,19 @@ def result_parts(content: Content) -> tuple[str, tuple[Attachment, ...]]:
 
 
 def _image(chunk: ImageChunk) -> Image:
-    said = chunk.image_url
-    return Image(said) if isinstance(said, str) else Image(said.url, said.detail)
+    source = chunk.image_url
+    return Image(source) if isinstance(source, str) else Image(source.url, source.detail)
 
 
 def _audio(chunk: AudioChunk) -> UserPart:
     """Base64, a data: URL or an address; what kind of audio it is only the second says."""
-    said = chunk.input_audio
-    if said.startswith("data:"):
-        head, _, data = said.partition(",")
+    source = chunk.input_audio
+    if source.startswith("data:"):
+        head, _, data = source.partition(",")
         return Audio(data, head[5:].partition(";")[0].rpartition("/")[2] or "wav")
-    if said.startswith(("http://", "https://")):
-        return File(said)
-    return Audio(said, _format_of(said))
+    if source.startswith(("http://", "https://")):
+        return File(source)
+    return Audio(source, _format_of(source))
 
 
 def _format_of(data: str) -> str:
@@ -236,16 +236,16 @@ def write_content(parts: Sequence[AssistantPart]) -> str | list[dict[str, Any]]:
     """What an assistant said: a text, or chunks where it thought aloud before."""
     if not any(isinstance(part, Reasoning) for part in parts):
         return "".join([part.text for part in parts if not isinstance(part, ToolCall)])
-    said: list[tuple[bool, str]] = []
+    pieces: list[tuple[bool, str]] = []
     for part in parts:
         if isinstance(part, ToolCall) or not part.text:
             continue
         thought = isinstance(part, Reasoning)
-        if said and said[-1][0] == thought:
-            said[-1] = (thought, said[-1][1] + part.text)
+        if pieces and pieces[-1][0] == thought:
+            pieces[-1] = (thought, pieces[-1][1] + part.text)
         else:
-            said.append((thought, part.text))
-    return [thinking(text) if thought else {"type": "text", "text": text} for thought, text in said]
+            pieces.append((thought, part.text))
+    return [thinking(text) if thought else {"type": "text", "text": text} for thought, text in pieces]
 
 
 def renamed(turn: AssistantTurn, api: str) -> AssistantTurn:

@@ -136,17 +136,17 @@ class Wish(Struct, frozen=True, kw_only=True):
     lingers: float = 0.0
 
 
-def _wish(said: Start | Append | Restart) -> Wish:
+def _wish(body: Start | Append | Restart) -> Wish:
     return Wish(
-        entries=read_inputs(said.inputs),
-        stream=bool(said.stream),
-        store=said.store is not False,
-        args=said.completion_args,
-        execution=said.handoff_execution or "server",
-        guardrails=getattr(said, "guardrails", None),
-        max_tool_rounds=said.max_tool_rounds,
-        truncates=bool(said.truncate_sequence),
-        lingers=seconds_without_client(said.on_disconnect or "cancel") or 0.0,
+        entries=read_inputs(body.inputs),
+        stream=bool(body.stream),
+        store=body.store is not False,
+        args=body.completion_args,
+        execution=body.handoff_execution or "server",
+        guardrails=getattr(body, "guardrails", None),
+        max_tool_rounds=body.max_tool_rounds,
+        truncates=bool(body.truncate_sequence),
+        lingers=seconds_without_client(body.on_disconnect or "cancel") or 0.0,
     )
 
 
@@ -161,34 +161,36 @@ _READ_AGAIN: Final = 256 * 1024
 
 def read_start(body: bytes) -> tuple[ConversationBody, Wish]:
     try:
-        said = read_body(body, Start)
+        body_fields = read_body(body, Start)
     except Invalid as error:
         if _is_openais(body):
             raise BadRequest(_NOT_OPENAI, code="not_openai_conversations") from error
         raise
-    if (said.agent_id is None) == (said.model is None):
+    if (body_fields.agent_id is None) == (body_fields.model is None):
         refuse("value_error", BODY, "a conversation is with 'agent_id' or with 'model': give one of them")
-    wish = _wish(said)
+    wish = _wish(body_fields)
     if not wish.entries:
         refuse("too_short", (*BODY, "inputs"), "List should have at least 1 item", [])
-    about = ConversationBody(name=said.name, description=said.description, metadata=said.metadata)
-    if said.model is not None:
-        if said.agent_version is not None:
-            refuse("value_error", (*BODY, "agent_version"), "it goes with 'agent_id'", said.agent_version)
+    about = ConversationBody(name=body_fields.name, description=body_fields.description, metadata=body_fields.metadata)
+    if body_fields.model is not None:
+        if body_fields.agent_version is not None:
+            refuse("value_error", (*BODY, "agent_version"), "it goes with 'agent_id'", body_fields.agent_version)
         agent = AgentBody(
-            model=said.model,
+            model=body_fields.model,
             name="conversation",
-            instructions=said.instructions,
-            tools=said.tools,
-            completion_args=said.completion_args,
-            guardrails=said.guardrails,
+            instructions=body_fields.instructions,
+            tools=body_fields.tools,
+            completion_args=body_fields.completion_args,
+            guardrails=body_fields.guardrails,
         )
         # The arguments are the conversation's, so they hold for all answers.
         return structs.replace(about, agent=checked(agent)), structs.replace(wish, args=None, guardrails=None)
     for name in ("instructions", "tools"):
-        if getattr(said, name) is not None:
-            refuse("value_error", (*BODY, name), "it goes with 'model': an agent has its own", getattr(said, name))
-    return structs.replace(about, agent_id=said.agent_id, agent_version=said.agent_version), wish
+        if getattr(body_fields, name) is not None:
+            refuse(
+                "value_error", (*BODY, name), "it goes with 'model': an agent has its own", getattr(body_fields, name)
+            )
+    return structs.replace(about, agent_id=body_fields.agent_id, agent_version=body_fields.agent_version), wish
 
 
 def _is_openais(body: bytes) -> bool:
@@ -206,26 +208,26 @@ def _is_openais(body: bytes) -> bool:
 
 
 def read_append(body: bytes) -> Wish:
-    said = read_body(body, Append)
-    if said.tool_confirmations:
-        id = said.tool_confirmations[0].tool_call_id
+    body_fields = read_body(body, Append)
+    if body_fields.tool_confirmations:
+        id = body_fields.tool_confirmations[0].tool_call_id
         msg = "no call of this conversation waits for a confirmation"
         refuse("value_error", (*BODY, "tool_confirmations", 0, "tool_call_id"), msg, id)
-    return _wish(said)
+    return _wish(body_fields)
 
 
 def read_restart(body: bytes) -> tuple[Restart, Wish]:
-    said = read_body(body, Restart)
-    return said, _wish(said)
+    body_fields = read_body(body, Restart)
+    return body_fields, _wish(body_fields)
 
 
-def restarted(about: ConversationBody, said: Restart) -> ConversationBody:
+def restarted(about: ConversationBody, body: Restart) -> ConversationBody:
     """What the new conversation is about."""
-    metadata = about.metadata if said.metadata is None else said.metadata
-    if about.agent is not None and said.agent_version is not None:
+    metadata = about.metadata if body.metadata is None else body.metadata
+    if about.agent is not None and body.agent_version is not None:
         msg = "this conversation is with a model, which has no versions"
-        refuse("value_error", (*BODY, "agent_version"), msg, said.agent_version)
-    return structs.replace(about, metadata=metadata, agent_version=said.agent_version)
+        refuse("value_error", (*BODY, "agent_version"), msg, body.agent_version)
+    return structs.replace(about, metadata=metadata, agent_version=body.agent_version)
 
 
 _decode_body = decoder(ConversationBody).decode
@@ -241,7 +243,7 @@ def keep_conversation(about: ConversationBody) -> bytes:
 
 
 def write_conversation(id: str, about: ConversationBody, created: float, updated: float) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": id,
         "object": "conversation",
         "created_at": when(created),
@@ -251,9 +253,9 @@ def write_conversation(id: str, about: ConversationBody, created: float, updated
         "metadata": about.metadata,
     }
     if (agent := about.agent) is None:
-        return {**said, "agent_id": about.agent_id, "agent_version": about.agent_version}
+        return {**fields, "agent_id": about.agent_id, "agent_version": about.agent_version}
     return {
-        **said,
+        **fields,
         "model": agent.model,
         "instructions": agent.instructions,
         "tools": agent.tools or [],

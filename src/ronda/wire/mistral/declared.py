@@ -179,7 +179,7 @@ def _need(kind: str, loc: Loc) -> Need:
     return structs.replace(found, details=[problem("unavailable", loc, found.refusal, encode(kind))])
 
 
-def kept_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
+def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
     """Tools that `read_tools` has read before. Checking their schemas again would take a hundred times as long."""
     specs: list[ToolSpec] = []
     needs: list[Need] = []
@@ -216,8 +216,8 @@ def read_schema(raw: Raw, loc: Loc) -> dict[str, Any]:
     return schema
 
 
-def read_choice(said: ChoiceWord | NamedChoice | None) -> ToolChoice:
-    match said:
+def read_choice(choice: ChoiceWord | NamedChoice | None) -> ToolChoice:
+    match choice:
         case None | "auto":
             return AUTO
         case "none":
@@ -240,11 +240,11 @@ def read_format(format: Format | None, loc: Loc) -> ResponseFormat | None:
         return None
     if format.type == "json_object":
         return ResponseFormat("json_object")
-    said = format.json_schema
-    if said is None:
+    schema = format.json_schema
+    if schema is None:
         refuse("missing", (*loc, "json_schema"), "Field required", {"type": format.type})
-    read_schema(said.schema, (*loc, "json_schema", "schema"))
-    return ResponseFormat("json_schema", said.name, said.schema.copy(), said.strict, said.description)
+    read_schema(schema.schema, (*loc, "json_schema", "schema"))
+    return ResponseFormat("json_schema", schema.name, schema.schema.copy(), schema.strict, schema.description)
 
 
 def read_args(args: CompletionArgs | None, loc: Loc) -> tuple[Options, ToolChoice]:

@@ -141,11 +141,11 @@ def _explain_object(raw: bytes, structs: list[type[Struct]], loc: Loc) -> list[P
         expected = ", ".join(f"'{tag}'" for tag in tags)
         if tag_field not in fields:
             return [problem("missing", (*loc, tag_field), "Field required", raw)]
-        said = msgspec.json.decode(fields[tag_field])
-        if not isinstance(said, str) or said not in tags:
+        decoded = msgspec.json.decode(fields[tag_field])
+        if not isinstance(decoded, str) or decoded not in tags:
             msg = f"Input should be one of {expected}"
             return [problem("union_tag_invalid", (*loc, tag_field), msg, fields[tag_field])]
-        kind = tags[said]
+        kind = tags[decoded]
     found: list[Problem] = []
     known = {tag_field}
     for field in _fields_of(kind):

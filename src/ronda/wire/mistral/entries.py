@@ -1,4 +1,4 @@
-"""Entries of a conversation that somebody sends → turns. Those that the loop adds are written in `conversation`.
+"""Entries of a conversation that somebody sends → turns. Those that the loop adds are written in `conversation_answer`.
 
 Six types: what a person or an assistant said, a call of a function and its result, a tool that ran on the server, and the
 handing over to another agent.
@@ -15,9 +15,9 @@ from msgspec import Raw, Struct
 from ronda.core.parts import AssistantPart, AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.wire.fields import MAX_MESSAGES
 from ronda.wire.json import encode, text_of
+from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
 from ronda.wire.mistral.details import BODY, Loc, check_count, read_value, refuse
-from ronda.wire.mistral.ids import made_up_id
 
 
 class _Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):
@@ -82,21 +82,21 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-def read_inputs(said: str | Sequence[Raw] | None, loc: Loc = (*BODY, "inputs")) -> list[Entry]:
-    if said is None:
+def read_inputs(inputs: str | Sequence[Raw] | None, loc: Loc = (*BODY, "inputs")) -> list[Entry]:
+    if inputs is None:
         return []
-    if isinstance(said, str):
-        return [MessageInput(role="user", content=said)]
-    check_count(said, MAX_MESSAGES, loc)
+    if isinstance(inputs, str):
+        return [MessageInput(role="user", content=inputs)]
+    check_count(inputs, MAX_MESSAGES, loc)
     entries: list[Entry] = []
-    for at, raw in enumerate(said):
+    for at, raw in enumerate(inputs):
         members: dict[str, Raw] = read_value(raw, dict[str, Raw], (*loc, at))
         if "type" not in members:  # a message, as a rule
             entries.append(read_value(raw, FunctionResult if "result" in members else MessageInput, (*loc, at)))
         else:
             entries.append(read_value(raw, Entry, (*loc, at)))
         entry = entries[-1]
-        if isinstance(entry, MessageInput) and entry.prefix and (entry.role != "assistant" or at < len(said) - 1):
+        if isinstance(entry, MessageInput) and entry.prefix and (entry.role != "assistant" or at < len(inputs) - 1):
             refuse("value_error", (*loc, at, "prefix"), "only the last entry, an assistant's, can be a prefix", True)
     return entries
 
@@ -154,10 +154,10 @@ class _Turns:
 
 def _outcome(id: str, info: dict[str, Raw]) -> ToolResult:
     try:
-        said = msgspec.json.decode(info["result"], type=str) if "result" in info else encode(info).decode()
+        text = msgspec.json.decode(info["result"], type=str) if "result" in info else encode(info).decode()
     except msgspec.DecodeError:
-        said = bytes(info["result"]).decode()
-    return ToolResult(id, said, failed=bytes(info.get("failed", b"")) == b"true")
+        text = bytes(info["result"]).decode()
+    return ToolResult(id, text, failed=bytes(info.get("failed", b"")) == b"true")
 
 
 def turns_of(entries: Sequence[Entry]) -> tuple[Turn, ...]:

@@ -66,11 +66,11 @@ def tool_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
 
 
 def tool_for(tool: str, name: str, description: str | None, instructions: str | None) -> ToolSpec:
-    said = (description or "").strip() or " ".join((instructions or "").split())[:_HEAD]
+    text = (description or "").strip() or " ".join((instructions or "").split())[:_HEAD]
     about = f"Hand the conversation over to the agent '{name}', which answers from then on."
     return ToolSpec(
         name=tool,
-        description=f"{about} {said}".strip(),
+        description=f"{about} {text}".strip(),
         parameters=_PARAMETERS,
         kind="caller",
         no_arguments_needed=True,
@@ -82,8 +82,8 @@ def tool_for(tool: str, name: str, description: str | None, instructions: str | 
 
 def about_ways(ways: Ways | None, handed: int) -> dict[str, Raw]:
     """What is kept with a run of it. `handed` counts the handoffs of this request that came before."""
-    said: dict[str, Any] = {"ways": ways, "handed": handed or None}
-    return {name: Raw(encode(value)) for name, value in said.items() if value is not None}
+    fields: dict[str, Any] = {"ways": ways, "handed": handed or None}
+    return {name: Raw(encode(value)) for name, value in fields.items() if value is not None}
 
 
 _decode_ways = msgspec.json.Decoder(Ways).decode
@@ -134,14 +134,16 @@ def answers_to_handoffs(run: Run) -> dict[str, ToolResult]:
     ways, handoff = ways_of(run), handoff_of(run)
     if ways is None or handoff is None:
         return {}
-    said: dict[str, ToolResult] = {}
+    fields: dict[str, ToolResult] = {}
     for call in run.open_calls:
         if call.id == handoff.call.id:
-            said[call.id] = ToolResult(call.id, f"The conversation was handed over to the agent '{handoff.next.name}'.")
+            fields[call.id] = ToolResult(
+                call.id, f"The conversation was handed over to the agent '{handoff.next.name}'."
+            )
         elif call.name in ways.to:
             text = f"Error: not handed over: a turn hands over once, and '{handoff.next.name}' was asked for first."
-            said[call.id] = ToolResult(call.id, text, failed=True)
-    return said
+            fields[call.id] = ToolResult(call.id, text, failed=True)
+    return fields
 
 
 def answers_of(run: Run) -> tuple[ToolResult, ...]:

@@ -30,7 +30,7 @@ from ronda.core.parts import (
 )
 from ronda.wire.json import encode_message
 from ronda.wire.mistral import native_api
-from ronda.wire.mistral.ids import wire_ids
+from ronda.wire.mistral.call_ids import wire_ids
 from ronda.wire.mistral.tools import Tools
 from ronda.wire.projection import NOBODY, Changes
 
@@ -40,7 +40,7 @@ _ATTACHED: Final = {"type": "text", "text": "Attached by the tools above:"}
 _DETAILS: Final = ("low", "auto", "high")
 
 
-class _Asked(Struct, frozen=True):
+class _WireCall(Struct, frozen=True):
     """A call (`ours` is its id in the turn) as it stands on the wire."""
 
     ours: str
@@ -51,13 +51,13 @@ class _Asked(Struct, frozen=True):
 class Messages:
     """Bytes that only grow: the messages of the next round are those of the last one and the new turns."""
 
-    __slots__ = ("_api", "_asked", "_changes", "_tools", "buffer", "role")
+    __slots__ = ("_api", "_changes", "_tools", "_wire_calls", "buffer", "role")
 
     def __init__(self, model: str, tools: Tools, changes: Changes = NOBODY) -> None:
         self._changes = changes
         self._api = native_api(model)
         self._tools = tools
-        self._asked: list[_Asked] = []  # the calls that wait for their results
+        self._wire_calls: list[_WireCall] = []  # the calls that wait for their results
         self.buffer = bytearray()
         self.role = ""  # of the last message
 
@@ -79,9 +79,9 @@ class Messages:
 
     def as_prefix(self, turn: AssistantTurn) -> bytes:
         """The last turn, for the model to go on from. It is not added: with another turn behind it it is no prefix."""
-        asked = self._asked
+        asked = self._wire_calls
         message = self._assistant(turn)
-        self._asked = asked
+        self._wire_calls = asked
         return encode_message({**message, "prefix": True}) if message else b""
 
     def _add(self, role: str, message: bytes) -> None:
@@ -110,7 +110,9 @@ class Messages:
             self._changes.tell("reasoning_dropped", "the model's thoughts are left out", "they are another model's")
         calls = turn.calls
         ids = wire_ids([call.id for call in calls])
-        self._asked = [_Asked(call.id, self._tools.call_it(call.name), id) for call, id in zip(calls, ids, strict=True)]
+        self._wire_calls = [
+            _WireCall(call.id, self._tools.call_it(call.name), id) for call, id in zip(calls, ids, strict=True)
+        ]
         self._tell_of(calls)
         if not content and not calls:
             return {}
@@ -122,19 +124,19 @@ class Messages:
                     "type": "function",
                     "function": {"name": asked.name, "arguments": self._arguments(call)},
                 }
-                for call, asked in zip(calls, self._asked, strict=True)
+                for call, asked in zip(calls, self._wire_calls, strict=True)
             ]
         return message
 
     def _add_results(self, turn: ToolTurn) -> None:
         attached: list[Attachment] = []
         for result in turn.results:
-            asked = next((one for one in self._asked if one.ours == result.call_id), None)
+            asked = next((one for one in self._wire_calls if one.ours == result.call_id), None)
             if asked is None:
                 continue  # nobody asked: histories are repaired before they come here
-            self._asked.remove(asked)
-            said = {"role": "tool", "tool_call_id": asked.id, "name": asked.name, "content": result.content}
-            self._add("tool", encode_message(said))
+            self._wire_calls.remove(asked)
+            fields = {"role": "tool", "tool_call_id": asked.id, "name": asked.name, "content": result.content}
+            self._add("tool", encode_message(fields))
             attached += result.attachments
         if attached:  # what is not text follows as the user's, as in Chat Completions
             self._changes.tell(
@@ -143,7 +145,7 @@ class Messages:
             self._add_user([_ATTACHED, *[self._part(item) for item in attached]])
 
     def _tell_of(self, calls: tuple[ToolCall, ...]) -> None:
-        for call, asked in zip(calls, self._asked, strict=True):
+        for call, asked in zip(calls, self._wire_calls, strict=True):
             if asked.id != call.id:
                 self._changes.tell("id_rewritten", f"the id '{call.id}' of a call becomes '{asked.id}'", _IDS)
             if asked.name != call.name:

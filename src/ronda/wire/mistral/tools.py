@@ -27,16 +27,16 @@ class Tools:
 
     def write(self, choice: ToolChoice) -> dict[str, Any]:
         """`tools` and `tool_choice`. There is no list of allowed tools in this dialect: others are not declared then."""
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         tools = self.of if not choice.names or choice.named else [tool for tool in self.of if tool.name in choice.names]
         if tools:
-            said["tools"] = [self._declare(tool) for tool in tools]
+            fields["tools"] = [self._declare(tool) for tool in tools]
             if choice.named:
-                said["tool_choice"] = {"type": "function", "function": {"name": self.call_it(choice.names[0])}}
+                fields["tool_choice"] = {"type": "function", "function": {"name": self.call_it(choice.names[0])}}
             elif choice.mode != "auto":
                 # "required" came later than "any", which means the same.
-                said["tool_choice"] = "any" if choice.mode == "required" else "none"
-        return said
+                fields["tool_choice"] = "any" if choice.mode == "required" else "none"
+        return fields
 
     def _declare(self, tool: ToolSpec) -> dict[str, Any]:
         fitted = lowered(bytes(tool.parameters), MISTRAL)

@@ -1,3 +1,3 @@
-"""OpenAI Chat Completions, in both roles: `client` (we call them) and `server` (they call us)."""
+"""OpenAI Chat Completions, in both roles: `client_*` (we call them) and `server_*` (they call us)."""
 
 API = "openai-chat"

@@ -43,14 +43,16 @@ def read_tools(raws: list[Raw]) -> Declared:
     check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
-        said: FunctionTool = decode_field(raw, FunctionTool, path)
-        if said.type == _PYTHON:
+        declared: FunctionTool = decode_field(raw, FunctionTool, path)
+        if declared.type == _PYTHON:
             needs.append(Need(_PYTHON, f"{path}.type", HOSTED[_PYTHON], called=_PYTHON))
             continue
-        if said.type != "function":
-            known = _HOSTED.get(said.type, f"'{path}.type' is {said.type!r}; only \"function\" is supported here")
+        if declared.type != "function":
+            known = _HOSTED.get(
+                declared.type, f"'{path}.type' is {declared.type!r}; only \"function\" is supported here"
+            )
             raise BadRequest(known, param=f"{path}.type")
-        tool = spec_of(said, path, NULL if is_known(raw) else raw.copy(), API)
+        tool = spec_of(declared, path, NULL if is_known(raw) else raw.copy(), API)
         if tool.name in seen:
             raise BadRequest(f"'{path}': a tool named '{tool.name}' is declared twice", param=path)
         seen.add(tool.name)

@@ -36,7 +36,7 @@ from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
-from ronda.wire.openai_chat.speakers import ANYONE, Speaker
+from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.projection import NOBODY, Changes
 
 _Message: TypeAlias = dict[str, Any]
@@ -61,17 +61,17 @@ _decode_call = msgspec.json.Decoder(_Call).decode
 class Messages:
     """The messages of one conversation. `api` names the server whose own messages go back to it as they came."""
 
-    __slots__ = ("_api", "_changes", "_ids", "_names", "_speaker", "buffer")
+    __slots__ = ("_api", "_changes", "_ids", "_names", "_quirks", "buffer")
 
     def __init__(
         self,
         names: Mapping[str, str] = NO_NAMES,
-        speaker: Speaker = ANYONE,
+        quirks: Quirks = ANYONE,
         api: str = API,
         changes: Changes = NOBODY,
     ) -> None:
         self._names = names
-        self._speaker = speaker
+        self._quirks = quirks
         self._api = api
         self._changes = changes
         self._ids: list[tuple[str, str]] = []  # of the calls of the turn before, where one had to be changed
@@ -92,15 +92,15 @@ class Messages:
             case AssistantTurn():
                 return self._assistant(turn)
             case UserTurn():
-                if (said := self._own(turn.native)) is not None:
-                    return said
+                if (content := self._own(turn.native)) is not None:
+                    return content
                 message: _Message = {"role": "user", "content": self._content(turn.parts)}
                 if turn.name is not None:
                     message["name"] = turn.name
                 return encode_message(message)
             case SystemTurn():
-                if (said := self._own(turn.native)) is not None:
-                    return said
+                if (content := self._own(turn.native)) is not None:
+                    return content
                 return encode_message({"role": turn.role, "content": turn.text})
 
     # ---- as it came ------------------------------------------------------------------------------------------------------
@@ -109,33 +109,35 @@ class Messages:
         """A message of the dialect's own, the caller's words or what this very server said; None if it would be refused."""
         if native is None or native.api not in (API, self._api):
             return None
-        return bytes(native.payload) if not self._speaker.foreign or self._is_taken(native.payload) else None
+        return bytes(native.payload) if not self._quirks.foreign or self._is_taken(native.payload) else None
 
     def _is_taken(self, payload: Raw) -> bool:
         try:
             members = _decode_members(payload)
             calls = _decode_calls(members.get("tool_calls", b"null")) or ()
-            said = [_decode_call(encode(call)) for call in calls]
+            read_calls = [_decode_call(encode(call)) for call in calls]
         except UNREADABLE:
             return False  # said anew from its parts
-        theirs = members.keys() & self._speaker.foreign
+        theirs = members.keys() & self._quirks.foreign
         for call in calls:
-            theirs |= call.keys() & self._speaker.foreign
+            theirs |= call.keys() & self._quirks.foreign
         for name in sorted(theirs):
             self._changes.tell(
                 "members_dropped", f"'{name}' is left out", "it is another server's, and refused by this one"
             )
-        longest = self._speaker.id_length or len(payload)
-        ids = [call.id for call in said]
+        longest = self._quirks.id_length or len(payload)
+        ids = [call.id for call in read_calls]
         fit = all(0 < len(id) <= longest for id in ids) and len(set(ids)) == len(ids)
-        return not theirs and fit and all(is_name(call.function.name) for call in said)
+        return not theirs and fit and all(is_name(call.function.name) for call in read_calls)
 
     # ---- what the model said ---------------------------------------------------------------------------------------------
 
     def _assistant(self, turn: AssistantTurn) -> bytes:
         self._ids = []
-        if (said := self._own(turn.native)) is not None and (said := self._readable(said, turn.calls)) is not None:
-            return said
+        if (payload := self._own(turn.native)) is not None and (
+            payload := self._readable(payload, turn.calls)
+        ) is not None:
+            return payload
         if Reasoning in map(type, turn.parts):
             self._changes.tell("reasoning_dropped", "the model's thoughts are left out", _THOUGHTS)
         message: _Message = {"role": "assistant", "content": turn.text or None}
@@ -167,20 +169,20 @@ class Messages:
 
     def _calls(self, calls: Sequence[ToolCall]) -> list[_Message]:
         ids = self._wire_ids(calls)
-        said = []
+        entries = []
         for call, id in zip(calls, ids, strict=True):
             name = call.name
-            if name in self._names or self._speaker.plain_names:
+            if name in self._names or self._quirks.plain_names:
                 name = called(name, self._names)
                 if name != call.name:
                     self._changes.tell("name_rewritten", f"the tool '{call.name}' is called '{name}'", _NAMES)
             arguments = fitting_arguments(call.arguments, self._changes)
-            said.append({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
-        return said
+            entries.append({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+        return entries
 
     def _wire_ids(self, calls: Sequence[ToolCall]) -> list[str]:
         own = [call.id for call in calls]
-        longest = self._speaker.id_length
+        longest = self._quirks.id_length
         if len(set(own)) == len(own) and (longest is None or all(0 < len(id) <= longest for id in own)):
             return own
         made: list[str] = []
@@ -199,25 +201,25 @@ class Messages:
     # ---- what came of it -------------------------------------------------------------------------------------------------
 
     def _results(self, results: Sequence[ToolResult]) -> bytes:
-        said: list[bytes] = []
+        texts: list[bytes] = []
         attached: list[Attachment] = []
         for result in results:
             id = self._id_of(result)
             own = self._own(result.native) if id == result.call_id else None
             if own is not None:
-                said.append(own)
+                texts.append(own)
                 continue
-            said.append(encode_message({"role": "tool", "tool_call_id": id, "content": result.content}))
+            texts.append(encode_message({"role": "tool", "tool_call_id": id, "content": result.content}))
             attached += result.attachments
         if attached:
             # A tool message holds text alone in this dialect; what else a tool returned follows as the user's.
             self._changes.tell(
                 "message_added", "what a tool attached follows as the user's", "a tool's message is text"
             )
-            said.append(
+            texts.append(
                 encode_message({"role": "user", "content": [_ATTACHED, *[self._part(item) for item in attached]]})
             )
-        return b",".join(said)
+        return b",".join(texts)
 
     def _id_of(self, result: ToolResult) -> str:
         for at, (own, made) in enumerate(self._ids):
@@ -234,23 +236,23 @@ class Messages:
         return [self._part(part) for part in parts] or ""
 
     def _part(self, part: UserPart) -> _Message:
-        speaker = self._speaker
+        quirks = self._quirks
         match part:
             case Text(text=text):
                 return _text(text)
             case Image(url=url, detail=detail):
-                if speaker.images is not None and not _is_at_web(url) and media_type(url) not in speaker.images:
+                if quirks.images is not None and not _is_at_web(url) and media_type(url) not in quirks.images:
                     return self._note(f"an image of type {media_type(url) or 'unknown'}")
                 image = {"url": url}
-                if detail is not None and (speaker.details is None or detail in speaker.details):
+                if detail is not None and (quirks.details is None or detail in quirks.details):
                     image["detail"] = detail
                 return {"type": "image_url", "image_url": image}
             case Audio(data=data, format=format):
-                if speaker.audio is not None and format not in speaker.audio:
+                if quirks.audio is not None and format not in quirks.audio:
                     return self._note(f"audio ({format})")
                 return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
             case Video(url=url):
-                if not speaker.video:
+                if not quirks.video:
                     return self._note("a video")
                 return {"type": "video_url", "video_url": {"url": url}}
             case File():
@@ -260,15 +262,15 @@ class Messages:
         data, name = file.data, file.name
         if data is None and not file.id:
             return self._note("an empty file")
-        if self._speaker.files_are_data and data is not None:
+        if self._quirks.files_are_data and data is not None:
             media = media_type(data)
             if media.startswith("image/"):
                 return self._part(Image(data))
             if not media or media.startswith(("audio/", "video/")):
                 return self._note(f"a file{f' named {name!r}' if name else ''} of type {media or 'unknown'}")
             name = name or "file"
-        said = {"file_data": data, "filename": name, "file_id": file.id}
-        return {"type": "file", "file": {key: value for key, value in said.items() if value is not None}}
+        fields = {"file_data": data, "filename": name, "file_id": file.id}
+        return {"type": "file", "file": {key: value for key, value in fields.items() if value is not None}}
 
     def _note(self, what: str) -> _Message:
         self._changes.tell("media_noted", f"{what} is only mentioned to the model", "this server cannot be sent it")

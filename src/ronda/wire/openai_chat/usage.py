@@ -8,7 +8,7 @@ from ronda.core.parts import Usage
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
-    said = {
+    fields = {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
@@ -17,7 +17,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
     }
     prompt, completion = usage.prompt_seconds, usage.completion_seconds
     if prompt or completion:  # an engine of ours, which knows
-        said |= {
+        fields |= {
             "avg_tok_per_sec": _rate(usage.total, prompt + completion),
             "avg_prompt_tok_per_sec": _rate(usage.input, prompt),
             "avg_compl_tok_per_sec": _rate(usage.output, completion),
@@ -25,7 +25,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
             "total_prompt_time_sec": round(prompt, 3),
             "total_completion_time_sec": round(completion, 3),
         }
-    return said
+    return fields
 
 
 def _rate(tokens: int, seconds: float) -> float:

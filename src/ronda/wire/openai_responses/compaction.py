@@ -22,9 +22,9 @@ from ronda.wire.fields import read_fields
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.input import SUMMARY
 from ronda.wire.openai_responses.listed import write_part
-from ronda.wire.openai_responses.resource import response_id, said_usage
+from ronda.wire.openai_responses.resource import response_id, usage_fields
 from ronda.wire.openai_responses.sealed import Sealer, wrap_summary
-from ronda.wire.openai_responses.server import ResponseRequest, request_of
+from ronda.wire.openai_responses.server_request import ResponseRequest, request_of
 
 _TASK: Final = (
     "Sum up this conversation for whoever goes on with it and has not seen it. Say what was asked for and why, what was found "
@@ -97,7 +97,7 @@ class CompactAnswer:
                 "object": "response.compaction",
                 "created_at": int(run.start.at),
                 "output": [*items, compaction],
-                "usage": said_usage(run.usage),
+                "usage": usage_fields(run.usage),
             }
         )
 

@@ -47,8 +47,8 @@ class Failure(Struct, frozen=True):
     type: str | None = None
 
 
-def failed(said: Failure) -> UpstreamError:
-    code = said.code
+def failed(failure: Failure) -> UpstreamError:
+    code = failure.code
     status: int | None = None
     if type(code) is int:
         status = code if 400 <= code < 600 else None
@@ -56,11 +56,11 @@ def failed(said: Failure) -> UpstreamError:
         status = _STATUS.get(code)
         if status is None and (code in _REFUSALS or code.startswith(_REFUSED)):
             status = 400
-    if status is None and said.type == "invalid_request_error":
+    if status is None and failure.type == "invalid_request_error":
         status = 400
     retryable = (status is None or status in RETRYABLE) and code not in _NEVER_AGAIN
-    text = said.message or (str(code) if code else "no reason given")
-    named = f" ({code})" if said.message and code else ""
+    text = failure.message or (str(code) if code else "no reason given")
+    named = f" ({code})" if failure.message and code else ""
     too_long = code == "context_length_exceeded" or (status == 400 and is_about_length(text))
     said_so = f"the model's server reported: {text}{named}"
     return UpstreamError(said_so, status=status, retryable=retryable, too_long=too_long)

@@ -30,7 +30,7 @@ from ronda.errors import BadRequest
 from ronda.wire.call_ids import with_ids
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
-from ronda.wire.openai_responses.answers import BREAK, Kind
+from ronda.wire.openai_responses.client_answer import BREAK, Kind
 from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
@@ -200,7 +200,7 @@ class _Turns:
         self._parts: list[AssistantPart] = []
         self._natives: list[Raw] = []
         self._says_more = False  # than the parts do
-        self._said = False  # a message or a call: what follows is another turn
+        self._has_output = False  # a message or a call: what follows is another turn
         self._calls: set[str] = set()
         self._sealed = ""
 
@@ -267,13 +267,13 @@ class _Turns:
     def _assistant(self, item: _Item, raw: Raw, path: str) -> None:
         if item.content is None:
             raise bad(f"{path}.content", "is missing")
-        said = PARTS.assistant_parts(item.content, f"{path}.content")
+        parts = PARTS.assistant_parts(item.content, f"{path}.content")
         self._end_results()
         # Two messages are two turns; but calls and what is said around them belong together until they are answered.
-        if self._said and not self._calls:
+        if self._has_output and not self._calls:
             self._end_assistant()
-        self._parts += said
-        self._said = True
+        self._parts += parts
+        self._has_output = True
         self._says_more = self._says_more or item.phase is not None
         self._natives.append(without_id(raw))
 
@@ -283,7 +283,7 @@ class _Turns:
         if sealed is not None and is_sealed(sealed):
             self._sealed = sealed  # stands behind what it is about
             return
-        if self._said and not self._calls:
+        if self._has_output and not self._calls:
             self._end_assistant()
         thoughts = [part.text for part in item.content or () if isinstance(part, Part) and part.text]
         thoughts = thoughts or [part.text for part in item.summary or () if part.text]
@@ -310,7 +310,7 @@ class _Turns:
             arguments = text_of(item.arguments)
         self._parts.append(ToolCall(item.call_id, name, arguments))
         self._calls.add(item.call_id)
-        self._said = True
+        self._has_output = True
         self._natives.append(without_id(raw))
 
     def _waiting(self, kind: Kind, raw: Raw, path: str) -> None:
@@ -322,28 +322,28 @@ class _Turns:
             raise bad(f"{path}.call_id", f"is {id[:100]!r}, which another call of this turn has already")
         self._parts.append(ToolCall(id, WAITING[kind.type].tool, arguments_of(raw)))
         self._calls.add(id)
-        self._said = self._says_more = True
+        self._has_output = self._says_more = True
         self._natives.append(raw.copy())
 
-    def _answer(self, said: _Answer, raw: Raw, path: str) -> None:
+    def _answer(self, answer: _Answer, raw: Raw, path: str) -> None:
         """The whole of it for an upstream of this API; for any other what it says."""
-        id = said.call_id or said.approval_request_id or said.id
+        id = answer.call_id or answer.approval_request_id or answer.id
         if not id:
             raise bad(f"{path}.call_id", "is missing")
         if id not in self._calls and id not in self._all_calls:
             self._hosted(raw, path)  # of a call that the service ran itself
             return
         self._end_assistant()
-        text = bytes(said.output).decode("utf-8", "replace") if said.output != NULL else bytes(raw).decode()
+        text = bytes(answer.output).decode("utf-8", "replace") if answer.output != NULL else bytes(raw).decode()
         if text[:1] == '"':
-            text = decode_field(said.output, str, f"{path}.output")
-        self._results.append(ToolResult(id, text, failed=said.status == "failed", native=native_items([raw])))
+            text = decode_field(answer.output, str, f"{path}.output")
+        self._results.append(ToolResult(id, text, failed=answer.status == "failed", native=native_items([raw])))
 
     def _hosted(self, raw: Raw, path: str) -> None:
         kind: Kind = decode_field(raw, Kind, path)
         self._end_results()
-        said = bytes(raw).decode("utf-8", "replace")
-        self._parts.append(Text(f"[{kind.type}: {said if len(said) <= _NOTED else said[:_NOTED] + '…'}]\n\n"))
+        text = bytes(raw).decode("utf-8", "replace")
+        self._parts.append(Text(f"[{kind.type}: {text if len(text) <= _NOTED else text[:_NOTED] + '…'}]\n\n"))
         self._says_more = True
         self._natives.append(raw.copy())
 

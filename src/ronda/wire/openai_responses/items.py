@@ -42,9 +42,9 @@ from ronda.core.parts import (
 from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
 from ronda.wire.json import encode, encode_message
 from ronda.wire.openai_chat.names import NO_NAMES, called
-from ronda.wire.openai_chat.speakers import ANYONE, Speaker
+from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.answers import CALLS, Kind, decode_kind, decode_raws, read_items
+from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_raws, read_items
 from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, answer_of
 from ronda.wire.projection import NOBODY, Changes
 
@@ -59,19 +59,19 @@ class Items:
     many turns at the beginning are the request's instructions, and no items.
     """
 
-    __slots__ = ("_answers", "_changes", "_lead", "_names", "_speaker", "_taken", "_thinks", "buffer")
+    __slots__ = ("_answers", "_changes", "_lead", "_names", "_quirks", "_taken", "_thinks", "buffer")
 
     def __init__(
         self,
         names: Mapping[str, str],
-        speaker: Speaker = ANYONE,
+        quirks: Quirks = ANYONE,
         thinks: bool = True,
         changes: Changes = NOBODY,
         lead: int = 0,
     ) -> None:
         self._lead = lead
         self._names = names
-        self._speaker = speaker
+        self._quirks = quirks
         self._thinks = thinks
         self._changes = changes
         self._taken: set[str] = set()
@@ -119,7 +119,7 @@ class Items:
             self._changes.tell(
                 "reasoning_dropped", "the model's thoughts are left out", _UNWANTED if lost else _CUT_SHORT
             )
-        said: list[bytes] = []
+        texts: list[bytes] = []
         for raw, kind in zip(raws, kinds, strict=False):
             if self._is_refused(kind):
                 changed = True
@@ -144,18 +144,18 @@ class Items:
                 id = self._claim(kind.call_id, CALLS[kind.type])
                 if id != kind.call_id:  # too long for the API that made it (Codex), or given to two calls
                     item, changed = encode({**_decode_members(raw), "call_id": id}), True
-            said.append(item)
-        return b",".join(said) if changed else _inside(payload)
+            texts.append(item)
+        return b",".join(texts) if changed else _inside(payload)
 
     def _is_refused(self, kind: Kind) -> bool:
         return kind.type == "reasoning" and (
-            not self._thinks or (self._speaker.looks_up_thoughts and not kind.encrypted_content)
+            not self._thinks or (self._quirks.looks_up_thoughts and not kind.encrypted_content)
         )
 
     def _projected(self, turn: AssistantTurn) -> bytes:
         if any(type(part) is Reasoning for part in turn.parts):
             self._changes.tell("reasoning_dropped", "the model's thoughts are left out", "they are another model's")
-        said: list[bytes] = []
+        texts: list[bytes] = []
         words: list[Text | Refusal] = []
         for part in turn.parts:
             match part:
@@ -164,12 +164,12 @@ class Items:
                         words.append(part)
                 case ToolCall():
                     if words:
-                        said.append(_message(words))
+                        texts.append(_message(words))
                         words = []
-                    said.append(self._call(part))
+                    texts.append(self._call(part))
         if words:
-            said.append(_message(words))
-        return b",".join(said)
+            texts.append(_message(words))
+        return b",".join(texts)
 
     def _call(self, call: ToolCall) -> bytes:
         name = called(call.name, self._names)
@@ -224,7 +224,7 @@ class Items:
                 return self._file(data, name, id)
 
     def _image(self, url: str, detail: str | None = None) -> dict[str, Any]:
-        images = self._speaker.images
+        images = self._quirks.images
         if images is not None and not url.startswith(("http://", "https://")) and media_type(url) not in images:
             return self._note(f"an image of type {media_type(url) or 'unknown'}")
         # The default is said: in the SDK's types it must be there.

@@ -31,7 +31,7 @@ from ronda.core.parts import (
 from ronda.core.run import Run
 from ronda.wire.call_ids import all_renamed, caller_ids
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.items_out import input_of
+from ronda.wire.openai_responses.output_items import input_of
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.openai_responses.waiting import item_of
@@ -44,8 +44,8 @@ def input_items(run: Run, kept: Kept) -> list[dict[str, Any]]:
     hex = run.id.removeprefix("run_")
     items: list[dict[str, Any]] = []
     for turn in all_renamed(given[kept.lead : len(given) - kept.tail], caller_ids(run.start)):
-        for kind, said in _items(turn, kept):
-            items.append({"id": f"{kind}_{hex}_{_MARK}{len(items)}", **said, "status": "completed"})
+        for kind, item in _items(turn, kept):
+            items.append({"id": f"{kind}_{hex}_{_MARK}{len(items)}", **item, "status": "completed"})
     return items
 
 
@@ -107,8 +107,8 @@ def _message(role: str, content: list[dict[str, Any]]) -> dict[str, Any]:
 def _output(text: str, attachments: Sequence[Attachment]) -> str | list[dict[str, Any]]:
     if not attachments:
         return text
-    said = [{"type": "input_text", "text": text}] if text else []
-    return [*said, *[write_part(part) for part in attachments]]
+    texts = [{"type": "input_text", "text": text}] if text else []
+    return [*texts, *[write_part(part) for part in attachments]]
 
 
 def write_part(part: UserPart) -> dict[str, Any]:
@@ -123,5 +123,5 @@ def write_part(part: UserPart) -> dict[str, Any]:
             return {"type": "input_video", "video_url": url}
         case File(data=data, name=name, id=id):
             is_url = data is not None and data.startswith(("http://", "https://"))
-            said = {"filename": name, "file_id": id, "file_url" if is_url else "file_data": data}
-            return {"type": "input_file", **{key: value for key, value in said.items() if value is not None}}
+            fields = {"filename": name, "file_id": id, "file_url" if is_url else "file_data": data}
+            return {"type": "input_file", **{key: value for key, value in fields.items() if value is not None}}

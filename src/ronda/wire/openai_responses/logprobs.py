@@ -49,5 +49,5 @@ def read_logprobs(raw: Raw) -> list[bytes]:
     ]
 
 
-def _bytes(said: _Top | _Token) -> list[int]:
-    return said.bytes if said.bytes is not None else list(said.token.encode("utf-8", "replace"))
+def _bytes(token: _Top | _Token) -> list[int]:
+    return token.bytes if token.bytes is not None else list(token.token.encode("utf-8", "replace"))

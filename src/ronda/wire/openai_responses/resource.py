@@ -14,7 +14,7 @@ from ronda.core.events import RunFinished
 from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
-from ronda.wire.asked import AnswerOptions
+from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import INTERRUPTED, UPSTREAM, Failure, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
@@ -48,7 +48,7 @@ class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     obfuscated: bool = False
 
 
-def kept_with(run: Run) -> Kept | None:
+def fields_with(run: Run) -> Kept | None:
     """None for a run that did not come in by this API."""
     return Kept.of(run.start) if Kept.key in run.start.about else None
 
@@ -100,7 +100,7 @@ class Resource:
                 encode(incomplete),
                 encode(error),
                 output,
-                b"null" if end is None else encode(said_usage(self.run.usage)),
+                b"null" if end is None else encode(usage_fields(self.run.usage)),
                 b"," + encode(more)[1:-1] if more else b"",
                 self._fixed,
             )
@@ -111,7 +111,7 @@ class Resource:
         kept, plan = self.kept, self.run.plan
         options = plan.options
         instructions = self.run.start.turns[kept.lead - 1] if kept.instructed else None
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "model": kept.model,
             "previous_response_id": kept.previous,
             "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
@@ -136,8 +136,8 @@ class Resource:
             "prompt_cache_key": kept.prompt_cache_key,
         }
         if kept.user is not None:
-            said["user"] = kept.user
-        return said
+            fields["user"] = kept.user
+        return fields
 
 
 def _or(value: float | None, default: float) -> float:
@@ -150,14 +150,14 @@ def _number(options: Options, name: str) -> float:
 
 
 def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any]:
-    said: dict[str, Any]
+    fields: dict[str, Any]
     if format is None:
-        said = {"format": {"type": "text"}}
+        fields = {"format": {"type": "text"}}
     elif format.type == "json_object":
-        said = {"format": {"type": "json_object"}}
+        fields = {"format": {"type": "json_object"}}
     else:
         # The schema itself is not said again: Open Responses has null in its place.
-        said = {
+        fields = {
             "format": {
                 "type": "json_schema",
                 "name": format.name,
@@ -166,7 +166,7 @@ def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any
                 "strict": bool(format.strict),
             }
         }
-    return said if verbosity is None else {**said, "verbosity": verbosity}
+    return fields if verbosity is None else {**fields, "verbosity": verbosity}
 
 
 def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] | None, dict[str, str | None] | None]:
@@ -217,7 +217,7 @@ def event_of_end(end: RunFinished) -> bytes:
     return b"response.completed"
 
 
-def said_usage(usage: Usage) -> dict[str, Any]:
+def usage_fields(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached},

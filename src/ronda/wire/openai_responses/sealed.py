@@ -98,8 +98,8 @@ class Sealer:
         if not packed or not hmac.compare_digest(signature, self._sign(packed)):
             return None
         try:
-            said = room.unpack(packed)
-            return _decode_sealed(said) if sealed.startswith(_TURN) else SealedTurn(_decode_turn(said))
+            content = room.unpack(packed)
+            return _decode_sealed(content) if sealed.startswith(_TURN) else SealedTurn(_decode_turn(content))
         except (*UNREADABLE, zlib.error):
             return None
 

@@ -105,21 +105,21 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
-        said: _Tool = decode_field(raw, _Tool, path)
-        if said.type == "namespace":
-            name = must_be_name(said.name, f"{path}.name")
+        declared: _Tool = decode_field(raw, _Tool, path)
+        if declared.type == "namespace":
+            name = must_be_name(declared.name, f"{path}.name")
             namespaces.append(name)
-            check_count(said.tools or (), MAX_TOOLS, f"{path}.tools")
-            for inner, one in enumerate(said.tools or []):
+            check_count(declared.tools or (), MAX_TOOLS, f"{path}.tools")
+            for inner, one in enumerate(declared.tools or []):
                 within = f"{path}.tools[{inner}]"
                 take(_function(decode_field(one, _Tool, within), one, within, name), within)
-        elif said.type == "custom":
-            take(_custom(said, path), path)
-            customs.append(said.name or "")
-        elif said.type in waiting.OFFERED and waiting.waits(raw):
-            take(_waiting(said.type, raw), path)
+        elif declared.type == "custom":
+            take(_custom(declared, path), path)
+            customs.append(declared.name or "")
+        elif declared.type in waiting.OFFERED and waiting.waits(raw):
+            take(_waiting(declared.type, raw), path)
         else:
-            take(_function(said, raw, path, ""), path)
+            take(_function(declared, raw, path, ""), path)
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
     own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
@@ -132,12 +132,12 @@ def _waiting(type: str, raw: Raw) -> ToolSpec:
     return ToolSpec(type, offered.description, parameters, kind="caller", native=raw.copy(), native_api=API)
 
 
-def _custom(said: _Tool, path: str) -> ToolSpec:
+def _custom(tool: _Tool, path: str) -> ToolSpec:
     """What the model writes for it is text, which as a function's it has in `input`: no other upstream has such tools, and
     the loop looks into arguments."""
     told = "What the tool is given, as it is."
-    if said.format is not None and said.format.type == "grammar":
-        told += f" It must follow this grammar ({said.format.syntax or 'lark'}):\n{said.format.definition}"
+    if tool.format is not None and tool.format.type == "grammar":
+        told += f" It must follow this grammar ({tool.format.syntax or 'lark'}):\n{tool.format.definition}"
     schema = {
         "type": "object",
         "properties": {"input": {"type": "string", "description": told}},
@@ -145,19 +145,19 @@ def _custom(said: _Tool, path: str) -> ToolSpec:
         "additionalProperties": False,
     }
     return ToolSpec(
-        name=must_be_name(said.name, f"{path}.name"),
-        description=said.description or "",
+        name=must_be_name(tool.name, f"{path}.name"),
+        description=tool.description or "",
         parameters=Raw(msgspec.json.encode(schema)),
         kind="caller",
     )
 
 
-def _function(said: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Need:
-    if said.type == "function":
-        return spec_of(said, path, NULL if namespace or is_known(raw) else raw.copy(), API, namespace)
-    if (need := _need(said.type, f"{path}.type", is_optional=said.type in OFFERED and not namespace)) is not None:
+def _function(tool: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Need:
+    if tool.type == "function":
+        return spec_of(tool, path, NULL if namespace or is_known(raw) else raw.copy(), API, namespace)
+    if (need := _need(tool.type, f"{path}.type", is_optional=tool.type in OFFERED and not namespace)) is not None:
         return need
-    raise bad(f"{path}.type", f'is {said.type[:60]!r}; it can be "function", "custom" or "namespace"')
+    raise bad(f"{path}.type", f'is {tool.type[:60]!r}; it can be "function", "custom" or "namespace"')
 
 
 def _need(type: str | None, path: str, *, is_optional: bool = False) -> Need | None:
@@ -209,16 +209,16 @@ def echo_tools(
     tools: Sequence[ToolSpec], namespaces: Sequence[str], customs: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """What the request declared; the server's own tools are nobody's business."""
-    said: list[dict[str, Any]] = []
+    fields: list[dict[str, Any]] = []
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
         if tool.kind not in _OF_THE_REQUEST:
             continue
         if waiting.is_waiting(tool):
-            said.append(msgspec.json.decode(tool.native))
+            fields.append(msgspec.json.decode(tool.native))
             continue
         if tool.name in customs:
-            said.append({"type": "custom", "name": tool.name, "description": tool.description or None})
+            fields.append({"type": "custom", "name": tool.name, "description": tool.description or None})
             continue
         namespace, name = split_name(tool.name, namespaces)
         function = {
@@ -229,13 +229,13 @@ def echo_tools(
             "strict": tool.strict,
         }
         if namespace is None:
-            said.append(function)
+            fields.append(function)
         elif namespace in spaces:
             spaces[namespace].append(function)
         else:
             spaces[namespace] = [function]
-            said.append({"type": "namespace", "name": namespace, "description": "", "tools": spaces[namespace]})
-    return said
+            fields.append({"type": "namespace", "name": namespace, "description": "", "tools": spaces[namespace]})
+    return fields
 
 
 def split_name(name: str, namespaces: Sequence[str]) -> tuple[str | None, str]:

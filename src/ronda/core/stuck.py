@@ -1,0 +1,73 @@
+"""How often a model may do what leads nowhere, before it is told so, and before the run is ended for it.
+
+Counted in a row: answers that break off, turns whose calls are cut or cannot be read, calls of tools that do not exist.
+Counted over the run: the same call with the same arguments and the same result.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ronda.core.actions import Finish
+from ronda.core.arguments import canonical, recover
+from ronda.core.calls import OpenCalls
+from ronda.core.events import EndReason
+from ronda.core.limits import CUT_IN_A_ROW, REPEATS_BEFORE_TOLD, UNKNOWN_IN_A_ROW
+from ronda.core.parts import Stop, ToolResult
+from ronda.core.triage import Triage
+
+_REPEATED = "\n\n[You have made this very call {n} times with the same result. Do something else, or answer with what you have.]"
+
+
+class StuckDetector(Struct, gc=False):
+    """`breaks`, `cut` and `unknown` are in a row; `repeats` is how often by call and result."""
+
+    breaks: int = 0
+    cut: int = 0
+    unknown: int = 0
+    repeats: dict[tuple[str, bytes, str], int] = {}
+    end: Finish | None = None  # the same call once too often
+
+    @property
+    def is_broken_off(self) -> bool:
+        return self.breaks > CUT_IN_A_ROW
+
+    def count(self, found: Triage, stop: Stop) -> None:
+        """Count the trouble with a turn's calls; what has come too often is a limit, or the end."""
+        if found.trouble in ("cut", "unreadable"):
+            self.cut += 1
+            if self.cut > CUT_IN_A_ROW and found.trouble == "unreadable":
+                found.limit = "unreadable_calls"
+            elif self.cut > CUT_IN_A_ROW:
+                reason: EndReason = "content_filter" if stop == "content_filter" else "length"
+                found.end = Finish(reason, message="the model's tool calls were cut off, again and again")
+            return
+        self.cut = 0
+        if found.limit == "max_tokens":
+            return
+        self.unknown = self.unknown + 1 if found.trouble == "unknown" else 0
+        if self.unknown > UNKNOWN_IN_A_ROW:
+            found.limit = "unknown_tool"
+
+    def results_of(self, calls: OpenCalls, most: int | None) -> list[ToolResult]:
+        """The results as the model reads them: one that goes round in circles is told so, and in the end stopped."""
+        results: list[ToolResult] = []
+        for id, call in calls.asked.items():
+            result = calls.results[id]
+            if id in calls.started:
+                recovered = recover(call.arguments)
+                arguments = call.arguments.encode() if recovered is None else canonical(recovered.value)
+                same = (call.name, arguments, result.content)
+                count = self.repeats[same] = self.repeats.get(same, 0) + 1
+                if count >= REPEATS_BEFORE_TOLD:
+                    content = result.content + _REPEATED.format(n=count)
+                    result = ToolResult(id, content, result.failed, result.attachments)
+                if most is not None and count >= most:
+                    self.end = _end_of(call.name, count)
+            results.append(result)
+        return results
+
+
+def _end_of(name: str, count: int) -> Finish:
+    message = f"the model made the same call of '{name}' {count} times with the same arguments and result"
+    return Finish("limit", "repeated_call", message, f"I stopped: {message}.")

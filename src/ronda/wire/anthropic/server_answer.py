@@ -1,0 +1,262 @@
+"""Anthropic's Messages as its server, the way out: events → SSE bytes, or one JSON body.
+
+Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. What the
+model says in several rounds are several blocks of one message. What is shown when is decided in `wire.showing`. What our tools
+do is told by events of our own, between blocks.
+
+Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, assert_never
+
+from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.parts import AssistantTurn, Usage
+from ronda.core.run import Run
+from ronda.wire.anthropic import API
+from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
+from ronda.wire.anthropic.counting import estimate
+from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.door_request import AnswerOptions
+from ronda.wire.endings import extensions
+from ronda.wire.failures import TOO_LONG, Failure
+from ronda.wire.json import encode
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
+
+PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+_PROGRESS: Final = b"agentic_tool_call_progress"
+_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+# Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+# The API has no code for it, so its clients look for these words.
+_TOO_LONG: Final = "prompt is too long"
+
+
+def write_error(status: int, message: str, code: str | None = None, request_id: str | None = None) -> bytes:
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    if code == TOO_LONG and _TOO_LONG not in message:
+        message = f"{_TOO_LONG}: {message}"
+    error: dict[str, Any] = {"type": kind, "message": message}
+    if code is not None:
+        error["details"] = {"error_code": code}
+    return encode({"type": "error", "error": error, "request_id": request_id})
+
+
+def usage_fields(usage: Usage, blocks: Sequence[Grown]) -> dict[str, Any]:
+    """What was read from a cache, or written to one, is counted apart here."""
+    fields: dict[str, Any] = {
+        "input_tokens": max(0, usage.input - usage.cached - usage.cache_written),
+        "cache_creation_input_tokens": usage.cache_written,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.output,
+    }
+    if usage.reasoning:
+        fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    uses = [block.json.get("name") for block in blocks if block.kind == "other"]
+    counts = {
+        f"{name}_requests": sum(bytes(use or b"") == b'"%b"' % name.encode() for use in uses) for name in _COUNTED
+    }
+    if any(counts.values()):
+        fields["server_tool_use"] = counts
+    return fields
+
+
+_COUNTED: Final = ("web_search", "web_fetch")  # tools of the upstream's that it counts
+
+
+class MessageOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
+    key: ClassVar[str] = "message"
+
+    # A stream has events of our own around the tools that run here, which clients of this dialect pass over.
+    shows_tools: bool = True
+
+
+class MessageAnswer:
+    """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer."""
+
+    keep_alive = PING  # sent while there is nothing else to send
+
+    __slots__ = ("_content", "_options", "_run", "_showing", "_started", "_turn")
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        [run] = runs
+        self._run = run
+        self._options = MessageOptions.of(run.start)
+        self._showing = Showing(run, id_prefix="toolu_")
+        self._content = Content(self._showing.shown_id)
+        self._started = False
+        self._turn = AssistantTurn(())  # the last
+
+    # ---- stream ------------------------------------------------------------------------------------------------------
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        """Bytes for one batch of events; one ASGI message per upstream read."""
+        content, showing = self._content, self._showing
+        if not self._started:
+            self._started = True
+            content.out.append(self._start())
+        for event in batch:
+            if type(event) is TextDelta:
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
+                    content.grow("text", event.text)
+            elif (shown := showing.take(event)) is not None:
+                self._write(shown)
+        out, content.out = content.out, []
+        return b"".join(out)
+
+    def _start(self) -> bytes:
+        # What goes in is counted when it is through; message_delta says how much it was. Until then an estimate.
+        start = self._run.start
+        usage = {"input_tokens": estimate(start.turns, start.plan.tools), "output_tokens": 0}
+        return b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' % encode(
+            {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        )
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        self._started = True
+        self.feed(sibling, batch)
+
+    def body(self) -> bytes:
+        content = [block.json for block in self._content.blocks]
+        message = {**self._head, "content": content, **self._delta, "usage": self._usage, **self._extensions}
+        records = self._showing.tools.records
+        return encode({**message, "agentic_tool_calls": records} if records else message)
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _head(self) -> dict[str, Any]:
+        id = "msg_" + self._run.id.removeprefix("run_")
+        return {"id": id, "type": "message", "role": "assistant", "model": self._options.model}
+
+    def _write(self, shown: Shown) -> None:
+        content, tools = self._content, self._showing.tools
+        match shown:
+            case TextDelta(text=text):
+                content.grow("text", text)
+            case ReasoningDelta(text=text):
+                content.grow("thinking", text)
+            case CallsGrew(pieces=pieces):
+                for piece in pieces:
+                    content.call(piece)
+            case NativeDelta(api=api, payload=payload):
+                if api == API:
+                    content.native(payload, with_text=not self._showing.holds_text)
+            case TurnBegan(broken=broken):
+                content.begin_turn()
+                if broken is not None:
+                    self._tell(b"model_interrupted", {"reason": broken.reason})
+            case TurnClosed(
+                turn=turn
+            ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
+                self._turn = turn
+                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+            case TurnBroke(turn=turn):
+                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+            case ToolBegan(call=call):
+                self._tell(_PROGRESS, tools.progress(call.id))
+            case ToolEnded(call=call, result=result):
+                self._tell(_PROGRESS, tools.progress(call.id, result))
+            case Ended():
+                self._end(shown)
+            case RefusalDelta() | LogprobsDelta() | Withdrawn():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _is_shown(self, part: Part) -> bool:
+        if part.kind == "tool_use":
+            return part.id in self._showing.places
+        return part.kind != "text" or not self._showing.holds_text
+
+    def _tell(self, name: bytes, data: dict[str, Any]) -> None:
+        """An event of our own. The official SDKs hand one that they do not know to whoever reads raw events, and their
+        accumulators pass it over: it needs no other form here."""
+        if self._options.shows_tools:
+            self._content.out.append(b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(data)[1:]))
+
+    def _end(self, ended: Ended) -> None:
+        content = self._content
+        content.begin_turn()
+        if (failure := ended.failure) is not None:
+            error = write_error(failure.status, failure.message, failure.code, self._run.id)
+            content.out.append(b"event: error\ndata: %b\n\n" % error)
+            return
+        if ended.text:
+            content.add(Part("text", ended.text))
+        for call in ended.late:
+            content.add(call_part(call))
+        content.close()
+        end = {"type": "message_delta", "delta": self._delta, "usage": self._usage, **self._extensions}
+        content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
+
+    @property
+    def _delta(self) -> dict[str, Any]:
+        """How the message ended."""
+        turn = self._turn
+        reason, sequence = self._stop_reason, None
+        if reason == "end_turn" and turn.stop_sequence is not None:
+            reason, sequence = "stop_sequence", turn.stop_sequence
+        delta: dict[str, Any] = {"stop_reason": reason, "stop_sequence": sequence}
+        if reason == "refusal":
+            delta["stop_details"] = {"type": "refusal", "category": None, "explanation": turn.refusal or None}
+        if is_ours(turn.native) and (container := kept(turn.native).container) is not None:
+            delta["container"] = {"id": container}
+        return delta
+
+    @property
+    def _stop_reason(self) -> str:
+        end = self._run.ended
+        match end.reason if end is not None else "failed":
+            case "tool_calls":
+                return "tool_use"
+            case "length":
+                return "max_tokens"
+            case "content_filter":
+                return "refusal"
+            case "stop" if self._turn.refusal:
+                return "refusal"
+            case _:  # a limit of ours too: `limit` names it
+                return "end_turn"
+
+    @property
+    def _usage(self) -> dict[str, Any]:
+        return usage_fields(self._run.usage, self._content.blocks)
+
+    @property
+    def _extensions(self) -> dict[str, Any]:
+        return extensions(self._run.start.session, [self._showing], self._options.warnings)
+
+
+def passes_over_events(user_agent: str) -> bool:
+    """Whether a client takes no harm from events it does not know. Vercel's AI SDK reports each as an error of the stream."""
+    return "ai-sdk/" not in user_agent

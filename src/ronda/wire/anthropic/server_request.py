@@ -1,0 +1,245 @@
+"""Anthropic's Messages as its server, the way in: request bytes → turns, tools, choice, options; or a 400 that names the field.
+
+What is known is checked here, before any model is called. What only an upstream of this dialect can use is kept apart, to be
+given to one (`for_anthropic`) or translated, ignored or refused for any other (`for_others`): see `fields`. It does not know
+which models, tools or sessions exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ronda.core.parts import NULL
+from ronda.core.plan import Options, ResponseFormat, ToolSpec
+from ronda.errors import BadRequest
+from ronda.wire.anthropic import OLD_VERSION, VERSION
+from ronda.wire.anthropic.blocks import Conversation, read_conversation
+from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, read_tools
+from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
+from ronda.wire.anthropic.server_answer import MessageOptions
+from ronda.wire.capabilities import HOSTED, Need, read_needs
+from ronda.wire.door_request import DoorRequest
+from ronda.wire.fields import (
+    bad,
+    bounded,
+    decode_field,
+    field,
+    read_disconnect,
+    read_fields,
+    read_session,
+    sane,
+    whole,
+)
+from ronda.wire.formats import NamedSchema, read_response_format
+from ronda.wire.json import encode
+
+# A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
+_LITTLE: Final = 4096
+_MIDDLING: Final = 12288
+
+
+class MessagesRequest(DoorRequest, frozen=True, kw_only=True):
+    answer: MessageOptions = MessageOptions()
+    own: dict[str, Raw] = msgspec.field(default_factory=dict)  # fields of Anthropic's, as they came
+    effort: str | None = None  # what they say of reasoning, in everybody else's words
+    elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why
+    own_needs: tuple[Need, ...] = ()  # of a server whose model speaks another dialect
+    every: tuple[ToolSpec, ...] = ()  # the caller's tools and Anthropic's own
+
+
+def read_request(body: bytes, version: str | None = None, betas: str | None = None) -> MessagesRequest:
+    """`version` and `betas` are what the headers say."""
+    if version not in (None, OLD_VERSION, VERSION):
+        known = f'"{OLD_VERSION}" and "{VERSION}"'
+        raise BadRequest(
+            f"'anthropic-version' is {version[:40]!r}; this server knows {known}", param="anthropic-version"
+        )
+    fields = read_fields(body)
+    _refuse(fields, version)
+    own = {name: value.copy() for name, value in fields.items() if name in OWN or name not in FIELDS}
+    wanted = [
+        *field(fields, "betas", list[str], []),
+        *[name.strip() for name in (betas or "").split(",") if name.strip()],
+    ]
+    if wanted:
+        own["betas"] = Raw(encode(wanted))
+    conversation = read_conversation(fields, version)
+    declared = read_tools(field(fields, "tools", list[Raw], []))
+    chosen = read_choice(fields["tool_choice"]) if "tool_choice" in fields else Chosen()
+    config = _read_config(fields, own)
+    effort = _read_effort(fields, config)
+    _check_own(fields)
+    return MessagesRequest(
+        model=field(fields, "model", str, "default"),
+        turns=conversation.turns,
+        tools=declared.tools,
+        choice=chosen.choice,
+        options=_read_options(fields, config, chosen),
+        stream=field(fields, "stream", bool, False),
+        max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
+        truncates=field(fields, "truncate_sequence", bool, False),
+        session=read_session(fields),
+        lingers=read_disconnect(fields),
+        inputs=field(fields, "inputs", dict[str, Any], {}),
+        about={"metadata": own["metadata"]} if "metadata" in own else {},
+        own=own,
+        effort=effort,
+        elsewhere=_elsewhere(own, conversation, declared),
+        needs=read_needs(fields),
+        own_needs=(*[Need(name, name, HOSTED[name]) for name in NEEDED if _is_asked(own, name)], *declared.needs),
+        every=declared.every,
+    )
+
+
+def for_anthropic(asked: MessagesRequest) -> MessagesRequest:
+    """For an upstream that speaks this dialect: its own fields, and tools that it has itself."""
+    options = replace(asked.options, extra={**asked.options.extra, **asked.own}) if asked.own else asked.options
+    return replace(asked, options=options, tools=asked.every)
+
+
+def for_others(asked: MessagesRequest) -> MessagesRequest:
+    for name, why in asked.elsewhere:
+        raise BadRequest(f"'{name}' is not supported with this model: {why}", param=name)
+    needs = (*asked.needs, *asked.own_needs)
+    if asked.effort is None or asked.options.reasoning_effort is not None:
+        return replace(asked, needs=needs)
+    return replace(asked, needs=needs, options=replace(asked.options, reasoning_effort=asked.effort))
+
+
+def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declared) -> tuple[tuple[str, str], ...]:
+    asked = [name for name in own if _is_asked(own, name) and name not in NEEDED]
+    found = [(name, OWN[name].removeprefix("refused: ")) for name in asked if OWN.get(name, "")[:7] == "refused"]
+    found += [(name, "it is unknown here") for name in own if name not in OWN]
+    return (*found, *[("messages", one) for one in conversation.unknown], *declared.elsewhere)
+
+
+def _is_asked(own: dict[str, Raw], name: str) -> bool:
+    return name in own and bytes(own[name]) not in (b"[]", b"{}")  # of nothing there is no lack
+
+
+# ---- the fields -------------------------------------------------------------------------------------------------------
+
+
+def _refuse(fields: dict[str, Raw], version: str | None) -> None:
+    for name in REFUSED:
+        if name in fields and bytes(fields[name]) != b"false":
+            # The SDK's tool runner begins with a thread; at this code it goes on without.
+            code = "thread_unsupported_request" if name == "thread" else None
+            raise BadRequest(f"'{name}' is not supported here: {REFUSED[name]}", param=name, code=code)
+    if version == VERSION:
+        for name in SAMPLING:
+            if name in fields:
+                raise bad(
+                    name, f"is not taken by the API of {VERSION}; leave it out, or ask for the API of {OLD_VERSION}"
+                )
+
+
+class _Metadata(Struct, frozen=True):
+    user_id: str | None = None
+
+
+def _check_own(fields: dict[str, Raw]) -> None:
+    """What is passed on or ignored must make sense all the same: a mistake in it is one."""
+    field(fields, "metadata", _Metadata, None)
+    field(fields, "service_tier", Literal["auto", "standard_only"], None)
+    field(fields, "speed", Literal["standard", "fast"], None)
+    for name in ("cache_control", "context_management", *IGNORED):
+        if name in fields and bytes(fields[name])[:1] not in (b'"', b"{"):
+            raise bad(name, "must be an object")
+
+
+# ---- how to answer ----------------------------------------------------------------------------------------------------
+
+
+def _read_options(fields: dict[str, Raw], config: _Config, chosen: Chosen) -> Options:
+    stop: list[str] = field(fields, "stop_sequences", list[str], [])
+    if not all(stop):
+        raise bad("stop_sequences", "has an empty text in it, which would stop at once")
+    return Options(
+        max_tokens=bounded(fields, "max_tokens", 1),
+        temperature=_number(fields, "temperature", 2),
+        top_p=_number(fields, "top_p", 1),
+        stop=tuple(stop),
+        seed=whole(fields, "seed"),
+        parallel_tool_calls=False if chosen.one_at_a_time else None,
+        reasoning_effort=field(fields, "reasoning_effort", str, None),
+        response_format=_read_format(fields, config),
+        extra={name: fields[name].copy() for name in PASSED_ON if name in fields},
+    )
+
+
+def _number(fields: dict[str, Raw], name: str, most: float) -> float | None:
+    value: float | None = field(fields, name, float, None)
+    if value is not None and not 0 <= value <= most:
+        raise bad(name, f"is {value:g}; it must be from 0 to {most:g}")
+    return value
+
+
+class _Thinking(Struct, frozen=True):
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"]
+    budget_tokens: int | None = None
+    display: str | None = None  # of Anthropic's thoughts: ways to show them come and go, and it knows which it has
+
+
+class _Config(Struct, frozen=True):
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: Raw = NULL
+
+
+def _read_config(fields: dict[str, Raw], own: dict[str, Raw]) -> _Config:
+    """The format is everybody's business and taken out of what is Anthropic's own."""
+    config: _Config = field(fields, "output_config", _Config, _Config())
+    if config.format != NULL:
+        rest: dict[str, Raw] = field(fields, "output_config", dict[str, Raw], {})
+        del rest["format"]
+        own["output_config"] = Raw(encode(rest))
+        if not rest:
+            del own["output_config"]
+    return config
+
+
+def _read_effort(fields: dict[str, Raw], config: _Config) -> str | None:
+    thinking: _Thinking | None = field(fields, "thinking", _Thinking, None)
+    if thinking is not None and thinking.type == "enabled":
+        if thinking.budget_tokens is None:
+            raise bad("thinking.budget_tokens", "is missing")
+        if thinking.budget_tokens < 1:
+            raise bad("thinking.budget_tokens", "must be at least 1")
+        sane(thinking.budget_tokens, "thinking.budget_tokens")
+    if thinking is not None and thinking.type == "disabled":
+        return "none"
+    if config.effort is not None:
+        return "xhigh" if config.effort == "max" else config.effort
+    if thinking is None:
+        return None
+    if thinking.budget_tokens is None:
+        return "medium" if thinking.type == "adaptive" else "low"
+    budget = thinking.budget_tokens
+    return "low" if budget <= _LITTLE else "medium" if budget <= _MIDDLING else "high"
+
+
+class _Format(NamedSchema, frozen=True, kw_only=True):
+    type: Literal["json_schema"]
+    schema: Raw
+
+
+def _read_format(fields: dict[str, Raw], config: _Config) -> ResponseFormat | None:
+    formats: dict[str, Raw] = {
+        name: fields[name] for name in ("output_format", "response_format", "grammar") if name in fields
+    }
+    if config.format != NULL:
+        formats["output_config.format"] = config.format
+    if len(formats) > 1:
+        first, second = list(formats)[:2]
+        raise bad(second, f"and '{first}' are mutually exclusive; give one of them")
+    for path, raw in formats.items():
+        if path == "response_format":
+            return read_response_format(raw)  # as our other doors know it
+        if path != "grammar":
+            format: _Format = decode_field(raw, _Format, path)
+            return format.must_fit(path)
+    return None

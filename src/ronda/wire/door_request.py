@@ -1,0 +1,64 @@
+"""What a request asks of the server, whatever dialect it is in: what every door's reader gives and the server works with."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import RunStarted
+from ronda.core.parts import Turn
+from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.wire.capabilities import Need
+from ronda.wire.json import encode
+
+
+class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a writer must know of the request that a run does not say. It is kept with the run, so a log is all that is
+    needed to write its answer again.
+
+    A dialect that has more to know extends this.
+    """
+
+    key: ClassVar[str] = "answer"  # where a run keeps it
+
+    model: str = ""  # by the name it is to be called in the answer
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, start: RunStarted) -> Self:
+        """Of a run that has none the usual ones: another door's, or one that was journaled before they were kept."""
+        raw = start.about.get(cls.key)
+        return cls() if raw is None else msgspec.json.decode(raw, type=cls)
+
+    @property
+    def about(self) -> dict[str, Raw]:
+        return {self.key: Raw(encode(self))}
+
+
+class DoorRequest(Struct, frozen=True, kw_only=True):
+    """A request that was found to make sense, as far as that can be said without knowing the server.
+
+    A dialect that has more to remember for writing its answer extends this.
+    """
+
+    model: str
+    turns: tuple[Turn, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    choice: ToolChoice = AUTO
+    options: Options = NO_OPTIONS
+    stream: bool = False
+    n: int = 1
+    max_tool_rounds: int | None = None
+    max_tool_calls: int | None = None
+    truncates: bool = False  # what is too long for the model may be cut
+    session: str | None = None
+    parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
+    keep: Literal["stored", "memory"] = "stored"
+    lingers: float = 0.0  # seconds that its runs go on when the client is gone; math.inf: until they are over
+    inputs: dict[str, Any] = {}  # for an agent that has some
+    ids: dict[str, str] = {}  # what the caller calls some of the calls → what the model called them
+    needs: tuple[Need, ...] = ()  # what the server must have for it
+    answer: AnswerOptions = AnswerOptions()
+    about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer

@@ -1,0 +1,316 @@
+"""A conversation's answer, the way out: events → named SSE events, or one JSON body; and the entries of a run's log.
+
+An entry's id is made of the run, the round and what it is, so the ids a stream shows are those that the history has later.
+In a stream the deltas of an entry have its `output_index`; there is no `[DONE]`. A caller's call is streamed as it arrives;
+among the entries it stands behind what our tools did beside it, since clients look for it in the last one. An agent that
+hands over ends its run: the answer goes on with the next one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from ronda.core.events import (
+    Event,
+    LogprobsDelta,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from ronda.core.live import Piece
+from ronda.core.parts import NO_USAGE, ToolCall, Usage
+from ronda.core.run import Run
+from ronda.wire.door_request import AnswerOptions
+from ronda.wire.endings import extensions
+from ronda.wire.failures import Failure
+from ronda.wire.json import encode
+from ronda.wire.mistral.agents import when
+from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.completion_messages import write_usage
+from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
+from ronda.wire.mistral.shown_text import ShownText
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
+
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class ConversationAnswer:
+    """The answer of one run, and of those that others handed over to. `feed` gives the bytes of a stream, `body` the plain
+    answer; `outputs` are its entries."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        [run] = runs
+        self._id = _decode_text(run.start.about["conversation"])
+        self._indices: dict[str, int] = {}  # of the entries that a stream has shown
+        self._is_watched = False
+        self._out: list[bytes] = []
+        self._used: Usage = NO_USAGE  # by the runs before
+        self._warnings = list(AnswerOptions.of(run.start).warnings)
+        self.outputs: list[dict[str, Any]] = []
+        self._showing = Showing(run, without=ways_out(run), refusal_is_text=True)
+        self._begin(run)
+
+    def go_on(self, sibling: int, run: Run) -> None:
+        """The run handed over, and this one goes on."""
+        self._used = self._used + self._run.usage
+        self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
+        self._showing.follow(run, ways_out(run))
+        self._begin(run)
+
+    def _begin(self, run: Run) -> None:
+        about = run.start.about
+        self._run = run
+        self._key = run.id.removeprefix("run_")
+        self._whose: dict[str, Any] = {
+            name: _decode_text(about[name]) for name in ("model", "agent_id") if name in about
+        }
+        self._saying = ShownText(run.start)
+        self._round = 0
+        self._at = run.start.at
+        self._places: dict[str, int] = {}  # of this round's calls, by their ids
+        self._part = (False, -1)  # what kind of content is being shown, and its index
+        self._head = b""
+
+    # ---- both ways ---------------------------------------------------------------------------------------------------
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        if not self._is_watched:
+            self._is_watched = True
+            at = when(self._run.start.at)
+            self._out.append(_event("conversation.response.started", conversation_id=self._id, created_at=at))
+        self.fold(sibling, batch)
+        out, self._out = self._out, []
+        return b"".join(out)
+
+    def fold(self, sibling: int, batch: Sequence[Event | Failure]) -> None:
+        showing = self._showing
+        for event in batch:
+            if type(event) is TextDelta:
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
+                    self._say(event.text)
+            elif (shown := showing.take(event)) is not None:
+                self._write(shown)
+
+    def _write(self, shown: Shown) -> None:
+        match shown:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self._say(text)
+            case ReasoningDelta(text=text):
+                self._show(True, self._saying.thought(text))
+            case CallsGrew(pieces=pieces):
+                self._grow(pieces)
+            case TurnBegan(start=start):
+                self._round, self._at = start.round, start.at
+                self._begin_message()
+            case TurnClosed():
+                self._close_turn(shown)
+            case TurnBroke(unseen=unseen, at=at):
+                for piece in unseen:
+                    self._write(piece)
+                self._close_message(at)
+            case ToolBegan(call=call, at=at):
+                id = self._tool_id(call)
+                self._add("tool.execution", id, at, None, name=call.name, arguments=call.arguments)
+                shown_call = {"name": call.name, "arguments": call.arguments, "created_at": when(at)}
+                self._put("tool.execution.started", id=id, **shown_call, **self._whose)
+            case ToolEnded(call=call, result=result, at=at):
+                id = self._tool_id(call)
+                entry = next(entry for entry in reversed(self.outputs) if entry["id"] == id)
+                entry["completed_at"] = when(at)
+                entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
+                self._put("tool.execution.done", id=id, name=call.name, info=entry["info"], created_at=when(at))
+            case Ended():
+                self._end(shown)
+            case LogprobsDelta() | NativeDelta() | Withdrawn():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _close_turn(self, closed: TurnClosed) -> None:
+        for piece in closed.unseen:
+            self._write(piece)
+        is_held = self._showing.holds_text
+        if not is_held:
+            self._show(False, self._saying.end())
+        self._grow(closed.pieces)
+        if not is_held or closed.turn.calls:
+            self._close_message(closed.at)
+        ways = ways_out(self._run)
+        calls = [call for call in closed.turn.calls if call.name not in ways]
+        self._places = {call.id: place for place, call in enumerate(calls)}
+
+    def _end(self, ended: Ended) -> None:
+        end = ended.end
+        at = when(end.at)
+        if end.answer and (self._saying.parts or self._places):
+            self._close_message(end.at)
+            self._round += 1  # the loop's own words are a message of their own
+            self._begin_message()
+        self._show(False, self._saying.text(ended.text) + self._saying.end())
+        self._close_message(end.at)
+        for place, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
+            fields = {"tool_call_id": call.id, "name": call.name, "arguments": call.arguments}
+            self._add("function.call", self._call_id(place), self._at, end.at, **fields)
+        self._grow([Piece(place, call.id, call.name, call.arguments, True) for place, call in enumerate(ended.late)])
+        if (handoff := handoff_of(self._run)) is not None:
+            self._hand_over(handoff, end.at)
+        if goes_on(self._run) or not self._is_watched:
+            return
+        if ended.failure is not None:
+            self._out.append(_error(ended.failure, **({"created_at": at} if end.at else {})))
+        else:
+            done = _event("conversation.response.done", usage=self._usage(), created_at=at, **self._more)
+            self._out.append(done)
+
+    # ---- a stream ----------------------------------------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._show(False, self._saying.text(text))
+
+    def _show(self, thought: bool, text: str) -> None:
+        if not text or not self._is_watched:
+            return
+        kind, index = self._part
+        if index < 0 or kind != thought:
+            self._part = (thought, index + 1)
+            whole = self._entry_event(
+                "message.output.delta",
+                id=self._message_id,
+                content_index=self._part[1],
+                role="assistant",
+                created_at=when(self._at),
+                **self._whose,
+            )
+            self._head = whole.removesuffix(b"}\n\n")  # the same for every piece of this content
+        self._out.append(b'%b,"content":%b}\n\n' % (self._head, encode(thinking(text) if thought else text)))
+
+    def _grow(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            self._put(
+                "function.call.delta",
+                id=self._call_id(piece.place),
+                name=piece.name,
+                tool_call_id=piece.id,
+                arguments=piece.arguments,
+                created_at=when(self._at),
+                **self._whose,
+            )
+
+    def _put(self, kind: str, **data: Any) -> None:
+        if self._is_watched:
+            self._out.append(self._entry_event(kind, **data))
+
+    def _entry_event(self, kind: str, **data: Any) -> bytes:
+        index = self._indices.setdefault(data["id"], len(self._indices))
+        return _event(kind, output_index=index, **data)
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def body(self) -> bytes:
+        answer = {
+            "object": "conversation.response",
+            "conversation_id": self._id,
+            "outputs": self.outputs,
+            "usage": self._usage(),
+        }
+        return encode(answer | self._more)
+
+    # ---- entries -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _message_id(self) -> str:
+        return f"msg_{self._key}_{self._round}"
+
+    def _call_id(self, place: int) -> str:
+        return f"fc_{self._key}_{self._round}_{place}"
+
+    def _tool_id(self, call: ToolCall) -> str:
+        return f"tool_{self._key}_{self._round}_{self._places[call.id]}"
+
+    def _begin_message(self) -> None:
+        self._saying.begin_round()
+        self._places = {}
+        self._part = (False, -1)
+
+    def _close_message(self, at: float) -> None:
+        if parts := self._saying.parts:
+            self._add("message.output", self._message_id, self._at, at, role="assistant", content=write_content(parts))
+            self._saying.begin_round()
+
+    def _hand_over(self, handoff: Handoff, at: float) -> None:
+        id, was, next, began, done = f"handoff_{self._key}", handoff.previous, handoff.next, when(self._at), when(at)
+        before = {"previous_agent_id": was.id, "previous_agent_name": was.name}
+        after = {"next_agent_id": next.id, "next_agent_name": next.name}
+        entry = {"object": "entry", "type": "agent.handoff", "id": id, "created_at": began, "completed_at": done}
+        self.outputs.append({**entry, **before, **after})
+        self._put("agent.handoff.started", id=id, **before, created_at=began)
+        self._put("agent.handoff.done", id=id, **after, created_at=done)
+
+    def _add(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> None:
+        self.outputs.append(
+            {
+                "object": "entry",
+                "type": kind,
+                "id": id,
+                "created_at": when(created),
+                "completed_at": None if completed is None else when(completed),
+                **said,
+                **self._whose,
+            }
+        )
+
+    def _usage(self) -> dict[str, Any]:
+        usage = write_usage(self._used + self._run.usage)
+        counts: dict[str, int] = {}
+        for entry in self.outputs:
+            if entry["type"] == "tool.execution":
+                counts[entry["name"]] = counts.get(entry["name"], 0) + 1
+        return {**usage, "connectors": counts} if counts else usage
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        return extensions(None, [self._showing], self._warnings)  # a conversation is its own session
+
+
+def _error(failure: Failure, **more: str) -> bytes:
+    """The event's own `code` is a status; the type and the code that a plain answer would say stand beside it."""
+    fields = {"type": failure.type, "code": failure.code}
+    return _event("conversation.response.error", message=failure.message, code=failure.status, error=fields, **more)
+
+
+def _event(kind: str, **data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode({"type": kind, **data}))
+
+
+def input_entries(run: Run) -> list[dict[str, Any]]:
+    """What the request of a run added to its conversation."""
+    sent: list[dict[str, Any]] = msgspec.json.decode(run.start.about["inputs"])
+    at = when(run.start.at)
+    key = run.id.removeprefix("run_")
+    return [
+        {"object": "entry", **entry, "id": f"in_{key}_{n}", "created_at": at, "completed_at": at}
+        for n, entry in enumerate(sent)
+    ]
+
+
+def entries_of(run: Run, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """All that a run added to its conversation, from its log."""
+    answer = ConversationAnswer([run])
+    answer.fold(0, events[1:])
+    return [*input_entries(run), *answer.outputs]

@@ -1,0 +1,315 @@
+"""/v1/agents/completions as its server, the way out: events → data-only SSE, or one JSON body.
+
+Both are folds of the same events by the same class. `message` is the final message of the assistant; `messages` is added
+where the loop ran tools: every message of the turn, results included. In a stream a `role` begins the next message, behind a
+paragraph break for those who only join texts. Where an agent hands over, the next one's run goes on with the same choice; the
+call that did it is one of those the loop answered. What the loop does (progress, warnings, limits) rides as extra members of
+ordinary chunks: a named event makes Mistral's own SDK raise.
+
+Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any, Final, assert_never
+
+from msgspec import Raw
+
+from ronda.core.events import (
+    Event,
+    LogprobsDelta,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunStarted,
+    TextDelta,
+)
+from ronda.core.live import Piece
+from ronda.core.parts import NO_USAGE, ToolResult, ToolTurn, Turn, Usage
+from ronda.core.run import Run
+from ronda.wire.door_request import AnswerOptions
+from ronda.wire.endings import extensions, finish_reason, interruption
+from ronda.wire.failures import Failure, error_in_stream
+from ronda.wire.json import encode, in_one_line
+from ronda.wire.logprobs import join_logprobs
+from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.completion_messages import BREAK, write_call, write_turns, write_usage
+from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_out
+from ronda.wire.mistral.shown_text import ShownText
+from ronda.wire.showing import (
+    CallsGrew,
+    Delta,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
+
+DONE: Final = b"data: [DONE]\n\n"
+_NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
+
+
+class _Choice:
+    """One run, and those it handed over to, seen as one choice: the fold of their events."""
+
+    __slots__ = ("before", "has_begun", "has_text", "index", "logprobs", "run", "saying", "showing", "used")
+
+    def __init__(self, index: int, run: Run) -> None:
+        self.index = index
+        self.run = run
+        self.before: list[Turn] = []  # what runs that handed over have added, and what they used
+        self.used: Usage = NO_USAGE
+        self.logprobs: list[Raw] = []
+        self.has_begun = False  # something of this round's message was shown …
+        self.has_text = False  # … and of the last one that was, text
+        self.saying = ShownText(run.start)
+        self.showing = Showing(run, choice=index, without=ways_out(run), refusal_is_text=True, id_prefix="")
+
+    def go_on(self, run: Run) -> None:
+        self.before += [*self.run.generated, ToolTurn(answers_of(self.run))]
+        self.used = self.usage
+        self.run = run
+        self.has_begun = False
+        self.saying = ShownText(run.start)
+        self.showing.follow(run, ways_out(run))
+
+    def begin_message(self) -> None:
+        self.saying.begin_round()
+        self.has_begun = False
+
+    def last_text(self, ended: Ended) -> str:
+        """The loop's own words are a message of their own."""
+        if ended.end.answer and (self.saying.parts or self.showing.tools.calls):
+            self.begin_message()
+        return self.saying.text(ended.text) + self.saying.end()
+
+    def fold(self, batch: Sequence[Event]) -> None:
+        """For the plain answer, which is made of whole turns and needs no bytes of them."""
+        for shown in self.showing.fold(batch):
+            if type(shown) is TurnBegan:
+                self.begin_message()
+            elif type(shown) is TurnClosed:
+                for delta in shown.unseen:
+                    self._add(delta)
+                if not self.showing.holds_text:
+                    self.saying.end()
+            elif type(shown) is Ended:
+                self.last_text(shown)
+                if goes_on(self.run):
+                    for result in answers_to_handoffs(self.run).values():
+                        self.showing.tools.record(result)
+
+    def _add(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self.saying.text(text)
+            case ReasoningDelta(text=text):
+                self.saying.thought(text)
+            case LogprobsDelta(logprobs=logprobs):
+                self.logprobs.append(logprobs)
+            case _:
+                assert_never(delta)
+
+    @property
+    def usage(self) -> Usage:
+        return self.used + self.run.usage
+
+    @property
+    def ran_tools(self) -> bool:
+        """The loop answered calls itself: the conversation has more messages than the last one."""
+        return bool(self.run.results or self.before) or any(isinstance(turn, ToolTurn) for turn in self.run.generated)
+
+
+class CompletionAnswer:
+    """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
+
+    __slots__ = ("_choices", "_head", "_model", "_open", "_start", "_warnings")
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._start: RunStarted = runs[0].start
+        options = AnswerOptions.of(self._start)
+        self._model = options.model
+        self._warnings = list(options.warnings)
+        self._choices = [_Choice(index, run) for index, run in enumerate(runs)]
+        self._open = len(runs)
+        self._head = b""  # of every chunk; written with the first
+
+    @property
+    def _id(self) -> str:
+        return self._start.run.removeprefix("run_")
+
+    def go_on(self, index: int, run: Run) -> None:
+        """The run of this choice handed over, and this one goes on."""
+        self._warnings += [warning for warning in AnswerOptions.of(run.start).warnings if warning not in self._warnings]
+        self._choices[index].go_on(run)
+
+    # ---- stream ------------------------------------------------------------------------------------------------------
+
+    def feed(self, index: int, batch: Sequence[Event | Failure]) -> bytes:
+        choice = self._choices[index]
+        if not self._head:
+            self._head = b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b' % (
+                encode(self._id),
+                int(self._start.at),
+                encode(self._model),
+            )
+        showing = choice.showing
+        out: list[bytes] = []
+        for event in batch:
+            if type(event) is TextDelta:
+                if event.text and not showing.holds_text:
+                    showing.text += len(event.text)
+                    out.append(self._text(choice, choice.saying.text(event.text)))
+            elif (shown := showing.take(event)) is not None:
+                self._write(choice, shown, out)
+        return b"".join(out)
+
+    def _write(self, choice: _Choice, shown: Shown, out: list[bytes]) -> None:
+        showing = choice.showing
+        match shown:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                out.append(self._text(choice, choice.saying.text(text)))
+            case ReasoningDelta(text=text):
+                thought = encode(thinking(choice.saying.thought(text)))
+                out.append(self._delta(choice, b'"content":[%b]' % thought))
+            case CallsGrew(pieces=pieces):
+                out += [self._piece(choice, piece) for piece in pieces]
+            case LogprobsDelta(logprobs=logprobs):
+                choice.logprobs.append(logprobs)
+                more = b',"logprobs":%b' % in_one_line(bytes(logprobs))
+                out.append(self._chunk(choice.index, _NO_TEXT, more=more))
+            case TurnBegan(broken=broken):
+                if broken is not None:
+                    mark = b"," + encode(interruption(broken))[1:-1]
+                    out.append(self._chunk(choice.index, _NO_TEXT, top=mark))
+                choice.begin_message()
+            case TurnClosed(unseen=unseen, pieces=pieces):
+                for piece in unseen:
+                    self._write(choice, piece, out)
+                if not showing.holds_text:
+                    out.append(self._text(choice, choice.saying.end()))
+                out += [self._piece(choice, piece) for piece in pieces]
+            case ToolBegan(call=call):
+                out.append(self._progress(choice, call.id))
+            case ToolEnded(call=call, result=result):
+                out.append(self._progress(choice, call.id, result))
+            case Ended():
+                self._end(choice, shown, out)
+            case TurnBroke(unseen=unseen):
+                for piece in unseen:
+                    self._write(choice, piece, out)
+            case NativeDelta() | Withdrawn():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _text(self, choice: _Choice, text: str) -> bytes:
+        if not text:
+            return b""
+        chunk = self._delta(choice, b'"content":%b' % encode(text))
+        choice.has_text = True
+        return chunk
+
+    def _piece(self, choice: _Choice, piece: Piece) -> bytes:
+        # The SDK fills in what is missing: an id becomes "null", and a name must be there. Empty, it adds nothing.
+        function = {"name": piece.name if piece.is_first else "", "arguments": piece.arguments}
+        id = choice.showing.shown_id(piece.id)
+        call = {"id": id, "type": "function", "function": function, "index": piece.place}
+        return self._delta(choice, b'"tool_calls":[%b]' % encode(call))
+
+    def _delta(self, choice: _Choice, text: bytes) -> bytes:
+        if choice.has_begun:
+            return self._chunk(choice.index, b"{%b}" % text)
+        end = self._chunk(choice.index, b'{"content":%b}' % encode(BREAK)) if choice.has_text else b""
+        choice.has_begun, choice.has_text = True, False
+        return end + self._chunk(choice.index, b'{"role":"assistant",%b}' % text)
+
+    def _chunk(self, index: int, delta: bytes, finish: bytes = b"null", more: bytes = b"", top: bytes = b"") -> bytes:
+        return b'data: {%b,"choices":[{"index":%d,"delta":%b,"finish_reason":%b%b}]%b}\n\n' % (
+            self._head,
+            index,
+            delta,
+            finish,
+            more,
+            top,
+        )
+
+    def _progress(self, choice: _Choice, call_id: str, result: ToolResult | None = None) -> bytes:
+        progress = choice.showing.tools.progress(call_id, result)
+        if choice.index:
+            progress["choice"] = choice.index
+        # Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each.
+        return self._chunk(choice.index, _NO_TEXT, top=b',"agentic_tool_call_progress":%b' % encode(progress))
+
+    def _end(self, choice: _Choice, ended: Ended, out: list[bytes]) -> None:
+        out.append(self._text(choice, choice.last_text(ended)))
+        if ended.end.reason == "tool_calls" and goes_on(choice.run):
+            for id, result in answers_to_handoffs(choice.run).items():
+                choice.showing.tools.record(result)
+                out += [self._progress(choice, id), self._progress(choice, id, result)]
+            return
+        for place, call in enumerate(ended.late):
+            out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
+        self._open -= 1
+        more: dict[str, Any] = {}
+        if ended.failure is not None:
+            more["error"] = error_in_stream(ended.failure)
+        if self._open == 0:
+            more |= {"usage": write_usage(self.usage)} | self._extensions(with_records=False)
+        if not choice.has_begun:
+            out.append(self._delta(choice, b'"content":""'))
+        top = b"," + encode(more)[1:-1] if more else b""
+        out.append(self._chunk(choice.index, _NO_TEXT, encode(finish_reason(choice.run.ended)), top=top))
+        if "error" in more:
+            # The SDKs pass over `error` in a chunk, and show what came so far as the answer; what is no chunk they raise.
+            out.append(b"data: %b\n\n" % encode({"object": "error", **more["error"]}))
+        if self._open == 0:
+            out.append(DONE)
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def fold(self, index: int, batch: Sequence[Event]) -> None:
+        self._choices[index].fold(batch)
+
+    def body(self) -> bytes:
+        answer: dict[str, Any] = {
+            "id": self._id,
+            "object": "chat.completion",
+            "created": int(self._start.at),
+            "model": self._model,
+            "choices": [self._message(choice) for choice in self._choices],
+            "usage": write_usage(self.usage),
+        }
+        return encode(answer | self._extensions(with_records=True))
+
+    def _message(self, choice: _Choice) -> dict[str, Any]:
+        shown_id = choice.showing.shown_id
+        message: dict[str, Any] = {"role": "assistant", "content": write_content(choice.saying.parts)}
+        if calls := calls_for_caller(choice.run):
+            message["tool_calls"] = [write_call(call, at, shown_id) for at, call in enumerate(calls)]
+        fields: dict[str, Any] = {"index": choice.index, "message": message}
+        if choice.ran_tools:
+            added = [*choice.before, *choice.run.generated]
+            fields["messages"] = write_turns(added, choice.run.results, shown_id, held=choice.showing.holds_text)
+        fields["finish_reason"] = finish_reason(choice.run.ended)
+        if choice.logprobs:
+            fields["logprobs"] = join_logprobs(choice.logprobs)
+        return fields
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    @property
+    def usage(self) -> Usage:
+        return reduce(add, [choice.usage for choice in self._choices])
+
+    def _extensions(self, *, with_records: bool) -> dict[str, Any]:
+        choices = [choice.showing for choice in self._choices]
+        return extensions(self._start.session, choices, self._warnings, with_records=with_records)

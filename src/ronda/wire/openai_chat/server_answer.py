@@ -1,0 +1,313 @@
+"""Chat Completions as its server, the way out: events → SSE bytes, or one JSON body.
+
+Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. Text of
+several rounds is one text, with an empty line between them. What is shown when is decided in `wire.showing`.
+
+Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, Final, Self, assert_never
+
+from msgspec.structs import replace
+
+from ronda.core.events import (
+    Event,
+    LogprobsDelta,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunStarted,
+    TextDelta,
+)
+from ronda.core.live import Piece
+from ronda.core.parts import AssistantTurn, Turn, Usage
+from ronda.core.run import Run
+from ronda.wire.door_request import AnswerOptions
+from ronda.wire.endings import extensions, finish_reason, interruption
+from ronda.wire.failures import Failure, error_in_stream
+from ronda.wire.json import encode, in_one_line
+from ronda.wire.logprobs import join_logprobs
+from ronda.wire.openai_chat.choice import Choice
+from ronda.wire.openai_chat.usage import write_usage
+from ronda.wire.showing import (
+    CallsGrew,
+    Ended,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
+
+_NOTHING: Final[dict[str, Any]] = {}
+# A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
+_NO_TEXT: Final = b'{"content":""}'
+_GOING_ON: Final = (
+    b'data: {%b,"choices":[{"index":%d,"delta":{"content":%%b},"logprobs":null,"finish_reason":null}]}\n\n'
+)
+DONE = b"data: [DONE]\n\n"
+
+
+def write_error(message: str, kind: str, param: str | None = None, code: str | None = None) -> bytes:
+    return encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
+
+
+class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
+    """For Mistral's own clients a stream has each of the caller's calls in one piece, and text is never null."""
+
+    key: ClassVar[str] = "chat"
+
+    include_usage: bool = False
+    whole_calls: bool = False  # a stream has each call in one piece
+    for_mistral: bool = False
+
+    def for_client(self, user_agent: str) -> Self:
+        return replace(self, whole_calls=True, for_mistral=True) if _is_mistrals(user_agent) else self
+
+
+class ChatAnswer:
+    """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
+
+    __slots__ = ("_choices", "_going_on", "_head", "_open", "_options", "_start")
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._start: RunStarted = runs[0].start
+        self._options = ChatOptions.of(self._start)
+        self._choices = [Choice(index, run, whole_calls=self._options.whole_calls) for index, run in enumerate(runs)]
+        self._open = len(runs)
+        self._head = b""  # of every chunk; written with the first
+        self._going_on: list[bytes] = []  # of each choice: a chunk with more of its text
+
+    @property
+    def _id(self) -> str:
+        return "chatcmpl-" + self._start.run.removeprefix("run_")
+
+    # ---- stream ------------------------------------------------------------------------------------------------------
+
+    def feed(self, index: int, batch: Sequence[Event | Failure]) -> bytes:
+        """Bytes for one batch of events of one run; one ASGI message per upstream read."""
+        choice = self._choices[index]
+        if not self._head:
+            self._head = (
+                b'"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"system_fingerprint":"ronda"'
+                % (
+                    encode(self._id),
+                    int(self._start.at),
+                    encode(self._options.model),
+                )
+            )
+            head = self._head.replace(b"%", b"%%")
+            self._going_on = [_GOING_ON % (head, place) for place in range(len(self._choices))]
+        showing, pieces, more = choice.showing, choice.text.pieces, self._going_on[index]
+        out: list[bytes] = []
+        goes_on = choice.goes_on
+        for event in batch:
+            if type(event) is not TextDelta:
+                if (shown := showing.take(event)) is not None:
+                    self._write(choice, shown, out)
+                    goes_on = choice.goes_on
+            elif goes_on and (text := event.text):  # nearly all there is
+                showing.text += len(text)
+                pieces.append(text)
+                out.append(more % encode(text))
+            elif event.text and not showing.holds_text:
+                showing.text += len(event.text)
+                out.append(self._content(choice, b"content", choice.text.add(event.text, choice.round)))
+                goes_on = True
+        return b"".join(out)
+
+    def _write(self, choice: Choice, shown: Shown, out: list[bytes]) -> None:
+        match shown:
+            case ReasoningDelta(text=text):
+                out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text, choice.round)))
+            case CallsGrew(pieces=pieces):
+                out += [self._piece(choice, piece) for piece in pieces]
+            case TurnClosed():
+                self._close_turn(choice, shown, out)
+            case ToolBegan(call=call):
+                out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
+            case ToolEnded(call=call, result=result):
+                out.append(self._progress(choice, choice.showing.tools.progress(call.id, result)))
+            case TurnBegan(broken=broken):
+                if broken is not None:
+                    mark = b"," + encode(interruption(broken))[1:-1]
+                    out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
+                choice.round += 1
+            case Ended():
+                self._end(choice, shown, out)
+            case TextDelta(text=text):
+                out.append(self._content(choice, b"content", choice.text.add(text, choice.round)))
+            case RefusalDelta(text=text):
+                out.append(self._content(choice, b"refusal", choice.refusal.add(text, choice.round)))
+            case LogprobsDelta(logprobs=logprobs):
+                choice.logprobs.append(logprobs)
+                out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
+            case TurnBroke(unseen=unseen):
+                for delta in unseen:
+                    self._write(choice, delta, out)
+            case NativeDelta() | Withdrawn():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _close_turn(self, choice: Choice, closed: TurnClosed, out: list[bytes]) -> None:
+        for piece in closed.unseen:
+            self._write(choice, piece, out)
+        if not closed.turn.calls:
+            return
+        extras = _extras(closed.turn)
+        if self._options.whole_calls:
+            out += [self._piece(choice, call, extras) for call in closed.pieces]
+            return
+        out += [self._piece(choice, call) for call in closed.pieces]
+        if extras:
+            for id, place in choice.showing.places.items():
+                if id in extras:
+                    out.append(self._call_chunk(choice, {"index": place, **extras[id]}))
+
+    def _content(self, choice: Choice, key: bytes, text: str) -> bytes:
+        role = b"" if choice.has_begun else b'"role":"assistant",'
+        choice.has_begun = True
+        return self._chunk(choice.index, b'{%b"%b":%b}' % (role, key, encode(text)))
+
+    def _chunk(
+        self, index: int, delta: bytes, finish: bytes = b"null", logprobs: bytes = b"null", more: bytes = b""
+    ) -> bytes:
+        return (
+            b'data: {%b,"choices":[{"index":%d,"delta":%b,"logprobs":%b,"finish_reason":%b}]%b}\n\n'
+            % (self._head, index, delta, logprobs, finish, more)
+        )  # fmt: skip
+
+    def _piece(self, choice: Choice, piece: Piece, extras: Mapping[str, Mapping[str, Any]] = _NOTHING) -> bytes:
+        if not piece.is_first:
+            return self._call_chunk(choice, {"index": piece.place, "function": {"arguments": piece.arguments}})
+        call = _call(choice.showing.shown_id(piece.id), piece.name, piece.arguments)
+        return self._call_chunk(choice, {"index": piece.place, **call, **extras.get(piece.id, _NOTHING)})
+
+    def _call_chunk(self, choice: Choice, call: dict[str, Any]) -> bytes:
+        delta: dict[str, Any] = {"tool_calls": [call]}
+        if not choice.has_begun:
+            choice.has_begun = True
+            delta = {"role": "assistant", "content": None, **delta}
+        return self._chunk(choice.index, encode(delta))
+
+    def _progress(self, choice: Choice, fields: dict[str, Any]) -> bytes:
+        event = {
+            "type": "agentic_tool_call_progress",
+            **fields,
+            # The official SDK hands a named event out as a chunk, and naive code reads chunk.choices[0].
+            "choices": [{"index": choice.index, "delta": {"content": ""}, "finish_reason": None}],
+        }
+        return b"event: agentic_tool_call_progress\ndata: {%b,%b\n\n" % (self._head, encode(event)[1:])
+
+    def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
+        if ended.text:
+            choice.round += 1
+            out.append(self._content(choice, b"content", choice.text.add(ended.text, choice.round)))
+        if ended.late:
+            extras = _extras(choice.run.turns[-1])
+            for place, call in enumerate(ended.late):
+                out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
+        self._open -= 1
+        words: dict[str, Any] = {}
+        error = error_in_stream(ended.failure) if ended.failure is not None else None
+        if error is not None:
+            words["error"] = error
+        if self._open == 0:
+            if not self._options.include_usage:
+                words["usage"] = write_usage(self.usage)
+            words |= self._extensions(with_records=False)
+        more = b"," + encode(words)[1:-1] if words else b""
+        delta = _NO_TEXT if choice.has_begun else b'{"role":"assistant","content":""}'
+        # Of calls and refusals the content is null, and stays so when it is added up.
+        if choice.run.open_calls or choice.refusal.round == choice.round:
+            delta = b"{}"
+        out.append(self._chunk(choice.index, delta, encode(finish_reason(choice.run.ended)), more=more))
+        if error is not None and self._options.for_mistral:
+            # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
+            out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
+        if self._open == 0:
+            if self._options.include_usage:
+                out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))
+            out.append(DONE)
+
+    # ---- plain -------------------------------------------------------------------------------------------------------
+
+    def fold(self, index: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer."""
+        self._choices[index].fold(batch)
+
+    def body(self) -> bytes:
+        answer: dict[str, Any] = {
+            "id": self._id,
+            "object": "chat.completion",
+            "created": int(self._start.at),
+            "model": self._options.model,
+            "system_fingerprint": "ronda",
+            "choices": [self._message(choice) for choice in self._choices],
+            "usage": write_usage(self.usage),
+        }
+        return encode(answer | self._extensions(with_records=True))
+
+    def _message(self, choice: Choice) -> dict[str, Any]:
+        text, reasoning, refusal = choice.text.all, choice.reasoning.all, choice.refusal.all
+        calls = choice.run.open_calls
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": text or (None if (calls or refusal) and not self._options.for_mistral else ""),
+        }
+        message["refusal"] = refusal or None
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        if calls:
+            extras = _extras(choice.run.turns[-1])
+            message["tool_calls"] = [
+                {
+                    **_call(choice.showing.shown_id(call.id), call.name, call.arguments),
+                    **extras.get(call.id, _NOTHING),
+                }
+                for call in calls
+            ]
+        logprobs = join_logprobs(choice.logprobs)
+        return {
+            "index": choice.index,
+            "message": message,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason(choice.run.ended),
+        }
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    @property
+    def usage(self) -> Usage:
+        return reduce(add, [choice.run.usage for choice in self._choices])
+
+    def _extensions(self, *, with_records: bool) -> dict[str, Any]:
+        choices = [choice.showing for choice in self._choices]
+        return extensions(self._start.session, choices, self._options.warnings, with_records=with_records)
+
+
+def _is_mistrals(user_agent: str) -> bool:
+    """Mistral's clients come to this address too. A call is whole in each chunk of theirs, by their types or their code, and
+    an answer that is nothing but calls has an empty text. Not all of them say who they are."""
+    return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
+
+
+def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _extras(turn: Turn) -> Mapping[str, Mapping[str, Any]]:
+    """What a client must send back with a call for the model to go on: Gemini's thought signatures. By the call's id."""
+    if type(turn) is not AssistantTurn or turn.native is None:
+        return _NOTHING
+    from ronda.wire.gemini.signatures import for_chat
+
+    return {id: {"extra_content": extra} for id, extra in for_chat(turn).items()}

@@ -1,0 +1,343 @@
+"""Output items as they grow: what is announced, what is added, what is done. And the frames in which a stream says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from ronda.wire.failures import Failure
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.openai_responses.waiting import item_of
+from ronda.wire.partial import PartialJson
+
+_PADDED = 16  # characters: with obfuscation, the length of a piece tells only how many of these it fills
+
+
+_BARE_PIECE = b'{"type":"response.output_text.delta","sequence_number":%d,%b,"delta":%b,"logprobs":[]}\n'
+_PIECE = b"event: response.output_text.delta\ndata: " + _BARE_PIECE + b"\n"
+
+
+class Frames:
+    """Numbered events → bytes. What is not written (a plain answer's, or what was seen before) is counted all the same."""
+
+    __slots__ = ("_after", "_number", "_out", "_sse", "obfuscated", "writing")
+
+    def __init__(self, sse: bool, after: int, obfuscated: bool) -> None:
+        self._sse = sse
+        self._after = after
+        self.obfuscated = obfuscated
+        self._number = 0
+        self._out: list[bytes] = []
+        self.writing = False
+
+    def put(self, type: bytes, rest: bytes, name: bytes = b"") -> None:
+        """`name`: of the server-sent event, where it is not its type."""
+        number = self._number
+        self._number = number + 1
+        if number <= self._after:
+            return
+        if self._sse:
+            text = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
+            self._out.append(text % (name or type, type, number, rest))
+        else:
+            self._out.append(b'{"type":"%b","sequence_number":%d,%b}\n' % (type, number, rest))
+
+    def piece(self, place: bytes, text: str) -> None:
+        """A piece of text: what is written more often than everything else together."""
+        number = self._number
+        self._number = number + 1
+        if number > self._after:
+            template = _PIECE if self._sse else _BARE_PIECE
+            self._out.append(template % (number, place, encode(text)))
+
+    def delta(self, type: bytes, place: bytes, text: str, more: bytes = b"") -> None:
+        """A piece of something. Padded with the same letter always: chance would make each writing another."""
+        if self.obfuscated:
+            more += b',"obfuscation":"%b"' % (b"x" * (-len(text) % _PADDED))
+        self.put(type, b'%b,"delta":%b%b' % (place, encode(text), more))
+
+    def end(self, type: bytes, rest: bytes) -> None:
+        """The last event: written even for somebody who has seen more than there is, since a stream that was watched live had
+        its text in more pieces than one written again has."""
+        self._number = max(self._number, self._after + 1)
+        self.put(type, rest)
+        if self._sse:  # Open Responses wants this line, OpenAI has none; clients of both read it
+            self._out.append(b"data: [DONE]\n\n")
+
+    def fail(self, failure: Failure) -> None:
+        """The stream ends, and its response does not. It has the last event's number: who comes back goes on from there."""
+        error = {"code": failure.code, "message": failure.message, "param": failure.param}
+        if self._sse:
+            self._number = max(self._number - 1, self._after)
+            self._after = self._number - 1  # it is written whatever was seen
+            self.put(b"error", encode(error)[1:-1])
+        else:  # as all errors of a WebSocket are
+            told = {"type": "error", "status": failure.status, "error": {"type": failure.type, **error}}
+            self._out.append(encode(told) + b"\n")
+
+    def taken(self) -> bytes:
+        out, self._out = self._out, []
+        return out[0] if len(out) == 1 else b"".join(out)
+
+
+class Message:
+    """Text and refusals, each stretch of them a content part."""
+
+    __slots__ = ("_frames", "_id", "_kind", "_logprobs", "_parts", "_pieces", "_place", "index")
+
+    def __init__(self, frames: Frames, id: bytes, index: int) -> None:
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._parts: list[bytes] = []
+        self._kind = b""  # of the part that is open
+        self._pieces: list[str] = []
+        self._logprobs: list[bytes] = []
+        self._place = b""
+        if frames.writing:
+            item = self._item(b"in_progress", b"")
+            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+
+    def text(self, text: str, logprobs: Sequence[bytes]) -> None:
+        if self._kind != b"output_text":
+            self._open(b"output_text")
+        self._pieces.append(text)
+        if logprobs:
+            self._logprobs += logprobs
+        frames = self._frames
+        if frames.writing:
+            if logprobs or frames.obfuscated:
+                line = b",".join(logprobs)
+                frames.delta(b"response.output_text.delta", self._place, text, b',"logprobs":[%b]' % line)
+            else:
+                frames.piece(self._place, text)
+
+    def refusal(self, text: str) -> None:
+        if self._kind != b"refusal":
+            self._open(b"refusal")
+        self._pieces.append(text)
+        if self._frames.writing:
+            self._frames.delta(b"response.refusal.delta", self._place, text)
+
+    def logprobs_if_none(self, logprobs: Sequence[bytes]) -> None:
+        if not self._logprobs and self._kind == b"output_text":
+            self._logprobs += logprobs
+
+    def close(self, status: bytes, phase: str | None) -> bytes:
+        self._end_part()
+        item = self._item(status, b',"phase":"%b"' % phase.encode() if phase is not None else b"")
+        if self._frames.writing:
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+    def _open(self, kind: bytes) -> None:
+        self._end_part()
+        self._kind = kind
+        if self._frames.writing:
+            self._place = b'"item_id":"%b","output_index":%d,"content_index":%d' % (
+                self._id,
+                self.index,
+                len(self._parts),
+            )
+            self._frames.put(b"response.content_part.added", b'%b,"part":%b' % (self._place, self._part("", b"")))
+
+    def _end_part(self) -> None:
+        if not self._kind:
+            return
+        text, logprobs = "".join(self._pieces), b",".join(self._logprobs)
+        part = self._part(text, logprobs)
+        if self._frames.writing:
+            if self._kind == b"refusal":
+                self._frames.put(b"response.refusal.done", b'%b,"refusal":%b' % (self._place, encode(text)))
+            else:
+                line = b'%b,"text":%b,"logprobs":[%b]' % (self._place, encode(text), logprobs)
+                self._frames.put(b"response.output_text.done", line)
+            self._frames.put(b"response.content_part.done", b'%b,"part":%b' % (self._place, part))
+        self._parts.append(part)
+        self._kind, self._pieces, self._logprobs = b"", [], []
+
+    def _part(self, text: str, logprobs: bytes) -> bytes:
+        if self._kind == b"refusal":
+            return b'{"type":"refusal","refusal":%b}' % encode(text)
+        return b'{"type":"output_text","text":%b,"annotations":[],"logprobs":[%b]}' % (encode(text), logprobs)
+
+    def _item(self, status: bytes, phase: bytes) -> bytes:
+        return b'{"type":"message","id":"%b","status":"%b","role":"assistant","content":[%b]%b}' % (
+            self._id,
+            status,
+            b",".join(self._parts),
+            phase,
+        )
+
+
+class Thoughts:
+    """A reasoning item, with one summary; or with none, where it only carries what is sealed."""
+
+    __slots__ = ("_frames", "_id", "_pieces", "_place", "index")
+
+    def __init__(self, frames: Frames, id: bytes, index: int) -> None:
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._pieces: list[str] = []
+        self._place = b'"item_id":"%b","output_index":%d,"summary_index":0' % (id, index)
+        if frames.writing:
+            item = self._item(b"in_progress", b"", b"")
+            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+
+    def add(self, text: str) -> None:
+        frames = self._frames
+        if not self._pieces and frames.writing:
+            part = b'{"type":"summary_text","text":""}'
+            frames.put(b"response.reasoning_summary_part.added", b'%b,"part":%b' % (self._place, part))
+        self._pieces.append(text)
+        if frames.writing:
+            frames.delta(b"response.reasoning_summary_text.delta", self._place, text)
+
+    def close(self, status: bytes, sealed: str = "") -> bytes:
+        frames = self._frames
+        part = b""
+        if self._pieces:
+            text = encode("".join(self._pieces))
+            part = b'{"type":"summary_text","text":%b}' % text
+            if frames.writing:
+                frames.put(b"response.reasoning_summary_text.done", b'%b,"text":%b' % (self._place, text))
+                frames.put(b"response.reasoning_summary_part.done", b'%b,"part":%b' % (self._place, part))
+        item = self._item(status, part, b',"encrypted_content":%b' % encode(sealed) if sealed else b"")
+        if frames.writing:
+            frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+    def _item(self, status: bytes, part: bytes, sealed: bytes) -> bytes:
+        text = b'{"type":"reasoning","id":"%b","status":"%b","summary":[%b]%b}'
+        return text % (self._id, status, part, sealed)
+
+
+class _Form(NamedTuple):
+    """How a call is said: the item's type, where its content is, and the events that tell of it."""
+
+    type: bytes
+    member: bytes
+    delta: bytes
+    done: bytes
+
+
+_FUNCTION = _Form(
+    b"function_call",
+    b"arguments",
+    b"response.function_call_arguments.delta",
+    b"response.function_call_arguments.done",
+)
+_CUSTOM = _Form(
+    b"custom_tool_call", b"input", b"response.custom_tool_call_input.delta", b"response.custom_tool_call_input.done"
+)
+
+
+class _Input(Struct, frozen=True, forbid_unknown_fields=True):
+    input: str
+
+
+_decode_input = msgspec.json.Decoder(_Input).decode
+
+
+def input_of(arguments: str) -> str:
+    """The text that a custom tool is called with. A model that did not write it as it was declared meant what it wrote."""
+    try:
+        return _decode_input(arguments).input
+    except UNREADABLE:
+        return arguments
+
+
+class ItemCall:
+    """A call that its client knows by an item of its own. What is in it is shown when it is whole."""
+
+    __slots__ = ("_call_id", "_frames", "_id", "_pieces", "_tool", "index")
+
+    def __init__(self, frames: Frames, id: bytes, index: int, call_id: str, tool: str) -> None:
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._call_id = call_id
+        self._tool = tool
+        self._pieces: list[str] = []
+
+    def add(self, arguments: str) -> None:
+        self._pieces.append(arguments)
+
+    def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
+        """`arguments` as they turned out to be; its name is its type."""
+        content = item_of(self._tool, self._call_id, "".join(self._pieces) if arguments is None else arguments)
+        item = encode({**content, "id": self._id.decode(), "status": status.decode()})
+        if self._frames.writing:
+            begun = encode({**content, "id": self._id.decode(), "status": "in_progress"})
+            self._frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (self.index, begun))
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+
+class Call:
+    """A call of the caller's tool, from its announcement on."""
+
+    __slots__ = ("_form", "_frames", "_head", "_id", "_input", "_name", "_pieces", "index")
+
+    def __init__(
+        self,
+        frames: Frames,
+        id: bytes,
+        index: int,
+        call_id: str,
+        namespace: str | None,
+        name: str,
+        is_custom: bool = False,
+    ) -> None:
+        self._pieces: list[str] = []
+        self._form = _CUSTOM if is_custom else _FUNCTION
+        self._input = PartialJson() if is_custom else None
+        self._frames = frames
+        self._id = id
+        self.index = index
+        self._name = name
+        self._head = b'"call_id":%b' % encode(call_id)
+        if namespace is not None:
+            self._head += b',"namespace":%b' % encode(namespace)
+        if frames.writing:
+            item = self._item(b"in_progress", "")
+            frames.put(b"response.output_item.added", b'"output_index":%d,"item":%b' % (index, item))
+
+    def add(self, arguments: str) -> None:
+        if self._input is not None:
+            patches = self._input.feed(arguments)
+            arguments = "".join([one.value for one in patches if one.op == "append" and one.path == ("input",)])
+            if not arguments:
+                return
+        self._pieces.append(arguments)
+        if self._frames.writing:
+            place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
+            self._frames.delta(self._form.delta, place, arguments)
+
+    def close(self, status: bytes, arguments: str | None = None, name: str | None = None) -> bytes:
+        """`arguments` and `name` as they turned out to be."""
+        content = "".join(self._pieces) if arguments is None else arguments
+        if arguments is not None and self._input is not None:
+            content = input_of(arguments)
+        self._name = name or self._name
+        item = self._item(status, content)
+        if self._frames.writing:
+            place = b'"item_id":"%b","output_index":%d' % (self._id, self.index)
+            self._frames.put(self._form.done, b'%b,"%b":%b' % (place, self._form.member, encode(content)))
+            self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
+        return item
+
+    def _item(self, status: bytes, arguments: str) -> bytes:
+        return b'{"type":"%b","id":"%b",%b,"name":%b,"%b":%b,"status":"%b"}' % (
+            self._form.type,
+            self._id,
+            self._head,
+            encode(self._name),
+            self._form.member,
+            encode(arguments),
+            status,
+        )

@@ -1,0 +1,316 @@
+"""The Responses API as its server, the way out: events → SSE bytes, WebSocket messages, or one JSON body.
+
+All are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. A turn comes
+to items: what the model thought, what it said, the calls it makes of the caller's tools. Thoughts go out as a summary, which
+is the one form that OpenAI's clients and Open Responses both know. Tools that run here are no items: clients would try to run
+them again; their progress is told by events of our own.
+
+What is shown when is decided in `wire.showing`.
+
+Ids and times come from the log: a stream written again from it is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, assert_never
+
+from msgspec import Raw
+
+from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, RunFinished, TextDelta
+from ronda.core.live import Piece
+from ronda.core.parts import AssistantTurn, ToolCall
+from ronda.core.run import Run
+from ronda.wire.endings import extensions
+from ronda.wire.failures import RUN_GOES_ON, Failure
+from ronda.wire.json import encode
+from ronda.wire.openai_responses.logprobs import read_logprobs
+from ronda.wire.openai_responses.output_items import Call, Frames, ItemCall, Message, Thoughts
+from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
+from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.tools import split_name
+from ronda.wire.showing import (
+    CallsGrew,
+    Delta,
+    Ended,
+    Showing,
+    Shown,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Withdrawn,
+)
+
+SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
+PROGRESS: Final = b"agentic_tool_call_progress"
+_TRUE: Final = Raw(b"true")
+_IGNORED: Final = b"keepalive"  # the type that npm's accumulator passes over, whatever else the event has
+
+
+def progress_type(sdk_language: str | None) -> bytes:
+    """What events about tools that run here are typed as, for a client whose official SDK is of this language.
+
+    The accumulator of npm's `responses.stream()` throws at a type it does not know. The event's name stays the same.
+    """
+    return _IGNORED if sdk_language == "js" else PROGRESS
+
+
+class ResponseAnswer:
+    """The answer to one request. `feed` gives the bytes of a stream, `body` the plain answer.
+
+    `after`: events up to that number were seen already, and are not written again. `sse`: as server-sent events; else one
+    line per event. `sealer`: for callers who keep their conversation themselves and want the model's own JSON of it.
+    `progress_type`: the `type` of events about tools that run here.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        *,
+        sealer: Sealer | None = None,
+        sse: bool = True,
+        after: int | None = None,
+        obfuscated: bool | None = None,
+        progress_type: bytes = PROGRESS,
+    ) -> None:
+        [run] = runs
+        kept = Kept.of(run.start)
+        self._run = run
+        self._progress_type = progress_type
+        self._kept = kept
+        self._sealer = sealer if kept.sealed else None
+        self._resource = Resource(run, kept)
+        self._frames = Frames(
+            sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated
+        )
+        self._hex = run.id.removeprefix("run_")
+        self._showing = Showing(run, id_prefix="call_")
+        self._begun = False
+        # Where probabilities were asked for, text waits for those that come behind it: they go out in one piece.
+        self._has_logprobs = run.plan.options.extra.get("logprobs") == _TRUE
+        self._waiting = ""
+        self._index = 0  # of the next item
+        self._done: list[tuple[int, bytes]] = []  # items, and which they are of the output
+        self._message: Message | None = None
+        self._thoughts: Thoughts | None = None
+        self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
+        self._end: RunFinished | None = None
+
+    # ---- for the door ------------------------------------------------------------------------------------------------
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        """Bytes for one batch of events; one ASGI message per upstream read."""
+        frames = self._frames
+        frames.writing = True
+        if not self._begun:
+            self._begun = True
+            under_way = self._resource.under_way()
+            frames.put(b"response.created", b'"response":%b' % under_way)
+            frames.put(b"response.in_progress", b'"response":%b' % under_way)
+        for event in batch:
+            self._take(event)
+        return frames.taken()
+
+    def fold(self, sibling: int, batch: Sequence[Event]) -> None:
+        """Take events for the plain answer, which has no use for previews."""
+        for event in batch:
+            self._take(event)
+
+    def body(self) -> bytes:
+        """Asked for while the run is under way, it has what is finished of it."""
+        more = extensions(self._run.start.session, [self._showing], self._kept.warnings, with_records=True)
+        return self._resource.at_the_end(self._end, b",".join(self.items), more)
+
+    @property
+    def items(self) -> list[bytes]:
+        """The output so far, as JSON, in the order in which it was announced."""
+        return [item for _, item in sorted(self._done)]
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event | Failure) -> None:
+        showing = self._showing
+        if type(event) is TextDelta:  # first, since it is nearly all there is
+            if event.text and not showing.holds_text:
+                showing.text += len(event.text)
+                if self._has_logprobs:
+                    self._say_waiting()
+                    self._waiting = event.text
+                else:
+                    self._say(event.text)
+            return
+        if self._waiting:
+            if type(event) is LogprobsDelta:
+                showing.take(event)
+                self._say_waiting(read_logprobs(event.logprobs))
+                return
+            self._has_logprobs = False  # asked for, but not to be had
+            self._say_waiting()
+        if (shown := showing.take(event)) is not None:
+            self._write(shown)
+
+    def _say_waiting(self, logprobs: Sequence[bytes] = ()) -> None:
+        waiting, self._waiting = self._waiting, ""
+        if waiting:
+            self._say(waiting, logprobs)
+
+    def _write(self, shown: Shown) -> None:
+        match shown:
+            case TextDelta(text=text):
+                self._say(text)
+            case ReasoningDelta(text=text):
+                self._think(text)
+            case CallsGrew(pieces=pieces):
+                for piece in pieces:
+                    self._grow(piece)
+            case RefusalDelta(text=text):
+                self._open_message().refusal(text)
+            case LogprobsDelta(logprobs=logprobs):
+                if self._message is not None:  # else they are of no text: of a call's tokens
+                    self._say("", read_logprobs(logprobs))
+            case TurnClosed():
+                self._close_turn(shown)
+            case TurnBroke(unseen=unseen):
+                self._show(unseen)
+                self._break_off()
+            case ToolBegan(call=call):
+                if self._frames.writing:
+                    self._tell(self._showing.tools.progress(call.id))
+            case ToolEnded(call=call, result=result):
+                if self._frames.writing:
+                    self._tell(self._showing.tools.progress(call.id, result))
+            case Ended():
+                self._finish(shown)
+            case TurnBegan() | NativeDelta() | Withdrawn():
+                pass
+            case _:
+                assert_never(shown)
+
+    def _show(self, unseen: Sequence[Delta]) -> None:
+        for piece in unseen:
+            if type(piece) is not LogprobsDelta:
+                self._write(piece)
+            elif self._message is not None:  # in no event of their own, since the text they are of is out
+                self._message.logprobs_if_none(read_logprobs(piece.logprobs))
+
+    # Each of these closes what was open of another kind: items follow one another, as clients expect.
+
+    def _say(self, text: str, logprobs: Sequence[bytes] = ()) -> None:
+        message = self._message
+        (message if message is not None else self._open_message()).text(text, logprobs)
+
+    def _think(self, text: str) -> None:
+        self._close_message(b"completed", "commentary")
+        if self._thoughts is None:
+            self._thoughts = Thoughts(self._frames, self._id("rs"), self._next())
+        self._thoughts.add(text)
+
+    def _tell(self, progress: dict[str, Any]) -> None:
+        self._frames.put(self._progress_type, encode(progress)[1:-1], PROGRESS)
+
+    def _open_message(self) -> Message:
+        if self._message is None:
+            self._close_thoughts()
+            self._message = Message(self._frames, self._id("msg"), self._next())
+        return self._message
+
+    def _grow(self, piece: Piece) -> None:
+        if piece.is_first:
+            self._calls[piece.place] = self._announce(piece.id, piece.name, piece.arguments)
+        else:
+            self._calls[piece.place].add(piece.arguments)
+
+    def _announce(self, id: str, name: str, arguments: str) -> Call | ItemCall:
+        id = self._showing.shown_id(id)
+        self._close_thoughts()
+        self._close_message(b"completed", "commentary")
+        if name in self._kept.waiting:
+            waiting = ItemCall(self._frames, self._id("call"), self._next(), id, name)
+            waiting.add(arguments)
+            return waiting
+        is_custom = name in self._kept.customs
+        split = split_name(name, self._kept.namespaces)
+        call = Call(self._frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *split, is_custom)
+        if arguments:
+            call.add(arguments)
+        return call
+
+    def _close_turn(self, closed: TurnClosed) -> None:
+        turn = closed.turn
+        calls = turn.calls
+        self._show(closed.unseen)
+        is_whole = turn.stop in ("stop", "tool_calls")
+        self._close(b"completed" if is_whole or calls else b"incomplete", "commentary" if calls else "final_answer")
+        for piece in closed.pieces:
+            self._grow(piece)
+        places = self._showing.places
+        for call in calls:
+            if call.id in places:
+                self._close_call(self._calls[places[call.id]], call, b"completed" if is_whole else b"incomplete")
+        self._calls = {}
+        self._seal(turn)
+
+    def _close_call(self, handed: Call | ItemCall, call: ToolCall, status: bytes) -> None:
+        """A call of the caller's, whole."""
+        item = handed.close(status, call.arguments, split_name(call.name, self._kept.namespaces)[1])
+        self._done.append((handed.index, item))
+
+    def _seal(self, turn: AssistantTurn) -> None:
+        """The model's own JSON of a turn of which the caller sees everything, for it to bring back."""
+        tools = self._run.tools
+        if self._sealer is None or turn.native is None or self._showing.holds_text:
+            return
+        if all(call.name in tools and tools[call.name].kind == "caller" for call in turn.calls):
+            thoughts = Thoughts(self._frames, self._id("rs"), self._next())
+            ids = [self._showing.shown_id(call.id) for call in turn.calls]
+            self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn, ids))))
+
+    def _finish(self, ended: Ended) -> None:
+        if self._end is not None:  # it broke down behind its end
+            return
+        if ended.failure is not None and ended.failure.code in RUN_GOES_ON:
+            self._frames.fail(ended.failure)
+            return
+        end = self._end = ended.end
+        self._break_off()
+        if ended.text:
+            is_cut = end.answer is None and end.reason in ("length", "content_filter")
+            self._say(ended.text)
+            self._close_message(b"incomplete" if is_cut else b"completed", "final_answer")
+        for call in ended.late:
+            handed = self._announce(call.id, call.name, call.arguments)
+            self._close_call(handed, call, b"completed" if end.reason == "tool_calls" else b"incomplete")
+        if self._frames.writing:
+            self._frames.end(event_of_end(end), b'"response":%b' % self.body())
+
+    # ---- items -------------------------------------------------------------------------------------------------------
+
+    def _id(self, kind: str) -> bytes:
+        return f"{kind}_{self._hex}_{self._index}".encode()
+
+    def _next(self) -> int:
+        self._index += 1
+        return self._index - 1
+
+    def _close(self, status: bytes, phase: str | None = None) -> None:
+        self._close_thoughts(status if self._message is None else b"completed")
+        self._close_message(status, phase)
+
+    def _close_thoughts(self, status: bytes = b"completed") -> None:
+        if self._thoughts is not None:
+            self._done.append((self._thoughts.index, self._thoughts.close(status)))
+            self._thoughts = None
+
+    def _close_message(self, status: bytes, phase: str | None = None) -> None:
+        if self._message is not None:
+            self._done.append((self._message.index, self._message.close(status, phase)))
+            self._message = None
+
+    def _break_off(self) -> None:
+        """Close what is open. A call that is not whole is an item of the stream, but never one of the response."""
+        self._close(b"incomplete")
+        for call in self._calls.values():
+            call.close(b"incomplete")
+        self._calls = {}
