@@ -96,6 +96,11 @@ def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
 
     Works both ways and in order; the very same sequence comes back when nothing was wrong with it.
     """
+    for turn in turns:
+        if type(turn) is AssistantTurn or type(turn) is ToolTurn:
+            break
+    else:
+        return turns  # nearly always: nobody has called anything
     fixed: list[Turn] = []
     changed = False
     waiting: tuple[ToolCall, ...] = ()  # calls of the assistant turn just before

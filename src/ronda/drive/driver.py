@@ -94,7 +94,7 @@ class Driver:
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
         self.progressed: dict[str, int] = {}  # bytes that a call has shown
-        self.is_strict = any(spec.strict for spec in run.plan.tools)
+        self.is_strict = bool(run.plan.tools) and any(spec.strict for spec in run.plan.tools)
         self.turns = repair(run.turns)  # what the model is shown; the stored copy stays as it was
 
     # ---- telling the world -------------------------------------------------------------------------------------------

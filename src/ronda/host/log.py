@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from ronda.core.events import PREVIEWS, Event, Fact, ModelStarted, Preview, RunFinished, RunStarted, TextDelta
 from ronda.core.sizes import EVENT_BYTES, SMALL, event_size
@@ -58,6 +58,14 @@ def size_of(batch: Sequence[Event]) -> int:
     return size
 
 
+class Waiter(Protocol):
+    """Who is told that there is more: a future, or who does something about it at once."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: None) -> None: ...
+
+
 class _Cursor:
     """What a log knows of a follower: how much it has taken, and that it waits."""
 
@@ -65,7 +73,7 @@ class _Cursor:
 
     def __init__(self, taken: int) -> None:
         self.taken = taken
-        self.waiter: asyncio.Future[None] | None = None
+        self.waiter: Waiter | None = None
 
 
 class _Kept:
@@ -146,8 +154,12 @@ class Log:
         if not self._cursors:
             return True
         self._size += size
-        self._wake()
-        return self.has_room
+        for cursor in self._cursors:
+            if (waiter := cursor.waiter) is not None:
+                cursor.waiter = None
+                if not waiter.done():
+                    waiter.set_result(None)
+        return self._open_bytes < ROOM_BYTES or self.has_room  # nobody is far behind in a round that is short
 
     def append(self, batch: Sequence[Event], size: int | None = None) -> bool:
         """Take a run's next events: all previews, or all facts, and how large these are where that is known."""
@@ -285,8 +297,12 @@ class Follower:
                 self._fact += 1
                 self._preview = 0
 
-    def wake(self, waiter: asyncio.Future[None]) -> None:
-        """Have this future set when there is more, or nothing will come any more. Several logs may have the same."""
+    @property
+    def has_more(self) -> bool:
+        return self._log._size != self._cursor.taken
+
+    def wake(self, waiter: Waiter) -> None:
+        """Have it told, once, when there is more, or nothing will come any more. Several logs may have the same."""
         self._cursor.waiter = waiter
 
     async def wait(self) -> None:
@@ -298,6 +314,7 @@ class Follower:
 
     def close(self) -> None:
         log = self._log
+        self._cursor.waiter = None
         if self._cursor in log._cursors:
             log._cursors.remove(self._cursor)
             log._make_room()

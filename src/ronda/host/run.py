@@ -291,10 +291,11 @@ class LiveRun(Driven):
                     if host is None:
                         await journal.barrier(run.id)
                 finally:
-                    journal.release(run.id, waiting=run.is_waiting)
+                    is_waiting = run.ended is None and run.is_waiting
+                    journal.release(run.id, waiting=is_waiting)
                 if self.sleeping and run.ended is not None:
                     await end_children(journal, self.sleeping)
-                if run.is_waiting:  # whoever answers may go on with it at once, in another process
+                if is_waiting:  # whoever answers may go on with it at once, in another process
                     await journal.barrier(run.id)
         return "waiting" if run.ended is None else "finished"
 

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+    from uvicorn._types import ASGISendEvent, HTTPScope
 
 Header = tuple[bytes, bytes]
 
@@ -50,8 +50,37 @@ class Bell(asyncio.Event):
 
 
 class Cycle(RequestResponseCycle):
+    # As uvicorn has them at the beginning.
+    disconnected = False
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding: bool | None = None
+    expected_content_length = 0
+
     gone: Callable[[], None] | None = None  # called when the connection is lost; whoever sets it takes it back
-    is_usual = False  # its answer may go the short way
+
+    def __init__(
+        self,
+        scope: HTTPScope,
+        connection: HttpToolsProtocol,
+        *,
+        keep_alive: bool,
+        on_response: Callable[[], None],
+    ) -> None:
+        self.scope = scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.access_logger = connection.access_logger
+        self.access_log = connection.access_log
+        self.default_headers = connection.server_state.default_headers
+        self.message_event = Bell()
+        self.on_response = on_response
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.body = bytearray()
+        self.is_usual = keep_alive and scope["method"] != "HEAD" and not (self.access_log or self.default_headers)
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes) -> bool:
         """Send a whole answer; False if it must go the usual way. `headers` say how long it is."""
@@ -101,10 +130,18 @@ class Cycle(RequestResponseCycle):
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
         await super().send(message)
 
-    async def receive(self) -> ASGIReceiveEvent:
+    def push(self, piece: bytes) -> bool:
+        """Send a piece of a stream at once; False if the client does not take it just now."""
+        if self.disconnected or self.flow.write_paused or not self.chunked_encoding or self.response_complete:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        return True
+
+    def take_body(self) -> bytes | None:
+        """All of the request's body, if it is here."""
         if self.more_body or not self.body or self.waiting_for_100_continue or self.disconnected:
-            return await super().receive()
+            return None
         self.flow.resume_reading()  # or nobody would notice that the client leaves
-        self.message_event.clear()  # the body is here, and all of it
+        self.message_event.clear()
         body, self.body = self.body, bytearray()
-        return {"type": "http.request", "body": bytes(body), "more_body": False}
+        return bytes(body)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
-from ronda.host.log import FellBehind
+from ronda.host.log import FellBehind, Follower, Waiter
 from ronda.server.cycle import EVENT_STREAM, Cycle
 from ronda.wire.failures import FELL_BEHIND, Failure
 
@@ -75,7 +76,7 @@ class Following(Protocol):
 
     def pull(self) -> list[Event]: ...
 
-    def wake(self, waiter: asyncio.Future[None]) -> None: ...
+    def wake(self, waiter: Waiter) -> None: ...
 
     def close(self) -> None: ...
 
@@ -124,10 +125,13 @@ class EventStream:
         self._is_silent = False  # for so long that the client is given a sign of life
         self._timer: asyncio.TimerHandle | None = None
         self._is_open = is_open
+        self._loop_time: Callable[[], float] = time.monotonic
+        self._cycle: Cycle | None = None  # of a stream that may be written to at once
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = Watch(receive, self._leave)
         loop = asyncio.get_running_loop()
+        self._loop_time = loop.time
         self._timer = loop.call_later(HEAD_SECONDS, self._tick, loop)
         try:
             first = await self._first(loop)
@@ -140,6 +144,8 @@ class EventStream:
             self._is_open = True
             self._sent_at = loop.time()
             await send({"type": "http.response.start", "status": 200, "headers": _head(self._headers)})
+            if len(self._followers) == 1 and type(cycle := getattr(send, "__self__", None)) is Cycle:
+                self._cycle = cycle
             body = first or await self._next(loop)
             while body:
                 await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -148,6 +154,7 @@ class EventStream:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._timer.cancel()
+            self._cycle = None
             watch.stop()
             self._leave()
 
@@ -173,7 +180,11 @@ class EventStream:
     async def _next(self, loop: asyncio.AbstractEventLoop) -> bytes:
         """What is sent next; nothing at the end."""
         while True:
-            data = self._write()
+            followers = self._followers
+            if len(followers) == 1 and (alone := followers[0]) is not None:  # nearly always
+                data = self._write_of(0, alone)
+            else:
+                data = self._write()
             if data or self._is_over:
                 return data
             if self._is_silent:
@@ -181,12 +192,38 @@ class EventStream:
                 return bytes(getattr(self._writer, "keep_alive", KEEP_ALIVE))
             await self._news(loop)
 
-    async def _news(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._wake = loop.create_future()
+    def _news(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        self._wake = waiter = loop.create_future()
+        told: Waiter = waiter if self._cycle is None else self
         for follower in self._followers:
             if follower is not None:
-                follower.wake(self._wake)
-        await self._wake
+                follower.wake(told)
+        return waiter
+
+    # ---- a client that keeps up is written to at once: waking a task for every piece costs as much as writing it --------
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: None) -> None:
+        """There is news for the one follower. What cannot be sent at once is left to the task that waits."""
+        cycle, follower = self._cycle, self._followers[0] if self._followers else None
+        if cycle is None or type(follower) is not Follower or cycle.flow.write_paused:
+            self._ring()
+            return
+        try:
+            piece = self._write_of(0, follower)
+        except Exception as error:  # ours: for whoever waits, not for the run
+            if self._wake is not None and not self._wake.done():
+                self._wake.set_exception(error)
+            return
+        if piece:
+            cycle.push(piece)
+            self._sent_at = self._loop_time()
+        if self._followers and self._followers[0] is not None and not follower.has_more:
+            follower.wake(self)
+        else:
+            self._ring()
 
     @property
     def _is_over(self) -> bool:
@@ -194,9 +231,6 @@ class EventStream:
 
     def _write(self) -> bytes:
         """What has happened since the last time, as much as is pulled at once."""
-        if len(self._followers) == 1:
-            follower = self._followers[0]
-            return b"" if follower is None else self._write_of(0, follower)
         there = [(sibling, follower) for sibling, follower in enumerate(self._followers) if follower is not None]
         return b"".join([self._write_of(sibling, follower) for sibling, follower in there])
 

@@ -16,7 +16,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
-from ronda.server.cycle import Bell, Cycle
+from ronda.server.cycle import Cycle
 from ronda.server.pieces import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
 
@@ -103,29 +103,16 @@ class BoundedHeads(Pieces, HttpToolsProtocol):
     def _begin_cycle(self) -> None:
         """As uvicorn does, which has no place to say of which class a cycle is to be."""
         scope, parser, before = self.scope, self.parser, self.cycle
-        version, method = parser.get_http_version(), parser.get_method().decode("ascii")
-        keep_alive = version != "1.0" and parser.should_keep_alive()
+        version = parser.get_http_version()
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
-        scope["method"] = method
+        scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = version
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
-        self.cycle = cycle = Cycle(
-            scope,
-            self.transport,
-            self.flow,
-            self.logger,
-            self.access_logger,
-            self.access_log,
-            self.server_state.default_headers,
-            Bell(),
-            self.expect_100_continue,
-            keep_alive,
-            self.on_response_complete,
-        )
-        cycle.is_usual = keep_alive and method != "HEAD" and not cycle.access_log and not cycle.default_headers
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        self.cycle = cycle = Cycle(scope, self, keep_alive=keep_alive, on_response=self.on_response_complete)
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:  # it came before the answer to the one before it was through

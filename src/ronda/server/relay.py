@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ronda.core.events import Event
 from ronda.core.run import Run
+from ronda.host.log import Waiter
 from ronda.host.run import Driven, Folding, LiveRun
 from ronda.server.follow import Following
 
@@ -47,7 +48,7 @@ class Relay(Driven):
         self.is_over = False
         self._writer = writer
         self._sibling = live.run.start.sibling
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: Waiter | None = None
 
     @property
     def run(self) -> Run:
@@ -112,7 +113,7 @@ class Relay(Driven):
     def begin(self, leg: Leg) -> None:
         self._writer.go_on(self._sibling, leg.live.run)
 
-    def wake(self, waiter: asyncio.Future[None] | None) -> None:
+    def wake(self, waiter: Waiter | None) -> None:
         """Have this future set when another run goes on, or none will."""
         self._waiter = waiter
 
@@ -149,7 +150,7 @@ class RelayFollower:
         relay = self._relay
         return relay.is_over and self._follower.is_over and self._at + 1 == len(relay.legs)
 
-    def wake(self, waiter: asyncio.Future[None]) -> None:
+    def wake(self, waiter: Waiter) -> None:
         self._follower.wake(waiter)
         self._relay.wake(waiter)
 

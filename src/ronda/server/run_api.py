@@ -5,7 +5,6 @@ A run is its owner's: to anybody else it does not exist.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
@@ -27,7 +26,7 @@ from ronda.core.events import (
 from ronda.core.parts import AssistantTurn, user
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import FellBehind, Follower, Position, read_position, write_position
+from ronda.host.log import FellBehind, Follower, Position, Waiter, read_position, write_position
 from ronda.host.run import LiveRun
 from ronda.journal import RunQuery, RunState, state_at
 from ronda.server.follow import EventStream
@@ -203,7 +202,7 @@ class Reader:
             self._follower = self._follow((fact, _ALL_PREVIEWS))
             return self._follower.pull()
 
-    def wake(self, waiter: asyncio.Future[None]) -> None:
+    def wake(self, waiter: Waiter) -> None:
         self._follower.wake(waiter)
 
     def close(self) -> None:

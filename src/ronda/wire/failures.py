@@ -40,6 +40,8 @@ BROKE_DOWN: Final = Failure(500, "server_error", "the run broke down; the server
 
 def failure_of_run(run: Run) -> Failure | None:
     """Why a run has no answer; None if it has one."""
+    if run.ended is not None:
+        return failure_at(run.ended, run.failure)
     if run.is_waiting:
         tools = ", ".join([f"'{question.tool}'" for question in run.questions])
         message = (
@@ -47,11 +49,10 @@ def failure_of_run(run: Run) -> Failure | None:
             f"and GET /v1/runs/{run.id} shows its questions and, later, its result"
         )
         return Failure(504, "server_error", message, code=RUN_IS_WAITING)
-    if run.ended is None and run.outlives:
+    if run.outlives:
         message = "the server is stopping; the run goes on when it starts again"
         return Failure(503, "server_error", message, code=INTERRUPTED)
-    end = run.ended or RunFinished("cancelled")  # before it was driven at all: then nobody wrote an end
-    return failure_at(end, run.failure)
+    return failure_at(RunFinished("cancelled"), run.failure)  # before it was driven at all: then nobody wrote an end
 
 
 def why_unended(run: Run, error: BaseException | None) -> Failure | None:

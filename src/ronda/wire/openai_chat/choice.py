@@ -41,7 +41,7 @@ class Stretch:
 
 
 class Choice:
-    __slots__ = ("has_begun", "index", "logprobs", "reasoning", "refusal", "round", "run", "showing", "text")
+    __slots__ = ("goes_on", "has_begun", "index", "logprobs", "reasoning", "refusal", "round", "run", "showing", "text")
 
     def __init__(self, index: int, run: Run, *, whole_calls: bool) -> None:
         self.index = index
@@ -53,11 +53,11 @@ class Choice:
         self.refusal = Stretch()
         self.logprobs: list[Raw] = []
         self.has_begun = False  # a stream has shown something of it
+        self.goes_on = False  # … and last of this round's text: more of it would be more of the same
 
-    @property
-    def goes_on(self) -> bool:
-        """More text would be more of the same."""
-        return self.text.round == self.round and self.has_begun and not self.showing.holds_text
+    def begin_round(self) -> None:
+        self.round += 1
+        self.goes_on = False
 
     def fold(self, batch: Sequence[Event]) -> None:
         """For the plain answer, which is made of whole turns and needs no bytes of them."""
@@ -66,9 +66,9 @@ class Choice:
                 for delta in shown.unseen:
                     self._add(delta)
             elif type(shown) is TurnBegan:
-                self.round += 1
+                self.begin_round()
             elif type(shown) is Ended and shown.text:
-                self.round += 1
+                self.begin_round()
                 self.text.add(shown.text, self.round)
 
     def _add(self, delta: Delta) -> None:

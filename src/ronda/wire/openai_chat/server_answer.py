@@ -120,7 +120,7 @@ class ChatAnswer:
             elif event.text and not showing.holds_text:
                 showing.text += len(event.text)
                 out.append(self._content(choice, b"content", choice.text.add(event.text, choice.round)))
-                goes_on = True
+                goes_on = choice.goes_on = True
         return b"".join(out)
 
     def _write(self, choice: Choice, shown: Shown, out: list[bytes]) -> None:
@@ -139,7 +139,7 @@ class ChatAnswer:
                 if broken is not None:
                     mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
-                choice.round += 1
+                choice.begin_round()
             case Ended():
                 self._end(choice, shown, out)
             case TextDelta(text=text):
@@ -209,7 +209,7 @@ class ChatAnswer:
 
     def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
         if ended.text:
-            choice.round += 1
+            choice.begin_round()
             out.append(self._content(choice, b"content", choice.text.add(ended.text, choice.round)))
         if ended.late:
             extras = _extras(choice.run.turns[-1])
