@@ -1,12 +1,12 @@
-"""Coroutines → values, for those who do not await: the synchronous doors, all of them through here."""
+"""The two colours of a door, each written once: coroutines → values for those who do not await, and the other way round."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import functools
-import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -24,6 +24,17 @@ def blocking(door: Callable[P, Coroutine[Any, Any, T]], name: str) -> Callable[P
     return wait
 
 
+def awaitable(door: Callable[P, T], name: str) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A door that waits for nothing → the same for those who await all doors."""
+
+    @functools.wraps(door)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return door(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
 def wait_for(call: Coroutine[Any, Any, T]) -> T:
     return _runner()(call)
 
@@ -39,19 +50,6 @@ def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:
 
 def in_another_thread(call: Coroutine[Any, Any, T]) -> T:
     """From inside a running loop (a notebook): the run gets a loop of its own; this thread waits, as it was asked to."""
-    outcome: list[tuple[Any, BaseException | None]] = []
     context = contextvars.copy_context()  # so that spans stand inside the one that is open here
-
-    def work() -> None:
-        try:
-            outcome.append((context.run(asyncio.run, call), None))
-        except BaseException as error:  # raised again in the thread that asked
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=work, name="ronda-invoke")
-    thread.start()
-    thread.join()
-    value, error = outcome[0]
-    if error is not None:
-        raise error
-    return value  # type: ignore[no-any-return]  # what the coroutine returned
+    with ThreadPoolExecutor(1, "ronda-invoke") as thread:
+        return thread.submit(context.run, asyncio.run, call).result()

@@ -19,7 +19,7 @@ from typing import Any, Unpack
 import msgspec
 from msgspec import Struct
 
-from ronda.agent.blocking import blocking
+from ronda.agent.blocking import awaitable, blocking
 from ronda.agent.conversation import Messages
 from ronda.agent.join import (
     Conversation,
@@ -64,10 +64,6 @@ def validate_inputs(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) ->
     return validated(must_be_file(agent), inputs)
 
 
-async def validate_inputs_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return validate_inputs(agent, inputs)
-
-
 def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
     """The template filled in. The text remembers what of it is the author's, so that `parse` need not trust it."""
     prompty = must_be_file(agent)
@@ -75,10 +71,6 @@ def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
         text = rendered(prompty, validated(prompty, inputs))
         emit("result", str(text))
         return text
-
-
-async def render_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
-    return render(agent, inputs)
 
 
 def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = None) -> list[Message]:
@@ -90,18 +82,10 @@ def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = Non
         return messages
 
 
-async def parse_async(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = None) -> list[Message]:
-    return parse(agent, rendered, inputs)
-
-
 def prepare(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
     """The messages as they would be sent."""
     prompty = must_be_file(agent)
     return prepared(prompty, inputs)[1]
-
-
-async def prepare_async(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
-    return prepare(agent, inputs)
 
 
 def process(agent: AnyAgent, response: Any) -> Any:
@@ -113,16 +97,13 @@ def process(agent: AnyAgent, response: Any) -> Any:
         return result
 
 
-async def process_async(agent: AnyAgent, response: Any) -> Any:
-    return process(agent, response)
-
-
-def cast(result: Any, type: type[results.T]) -> results.T:
-    return results.cast(result, type)
-
-
-async def cast_async(result: Any, type: type[results.T]) -> results.T:
-    return results.cast(result, type)
+cast = results.cast
+validate_inputs_async = awaitable(validate_inputs, "validate_inputs_async")
+render_async = awaitable(render, "render_async")
+parse_async = awaitable(parse, "parse_async")
+prepare_async = awaitable(prepare, "prepare_async")
+process_async = awaitable(process, "process_async")
+cast_async = awaitable(cast, "cast_async")
 
 
 # ---- composed ---------------------------------------------------------------------------------------------------------
