@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -28,16 +27,7 @@ from ronda.trace.spans import span
 if TYPE_CHECKING:
     from typing import Self
 
-
-async def _start(
-    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool, options: RunOptions
-) -> Start:
-    """An agent made in code, or a file, and its inputs → a run that is about to be driven."""
-    if isinstance(agent, Agent):
-        return Start(agent, () if inputs is None else inputs, tools, stream, options)
-    from ronda.agent.join import start_file  # those who make their agents in code need none of it
-
-    return await start_file(agent, inputs, tools, stream, options)
+    from ronda.agent.pipeline import Call
 
 
 async def invoke_agent_async(
@@ -62,12 +52,12 @@ async def invoke_agent_async(
         options: Those of `run_agent`.
     """
     checked = checked_options(options)
-    if stream or hold or not isinstance(agent, Agent):
-        from ronda.agent.pipeline import stream_file
-
-        if (made := stream_file(agent, inputs, tools, stream, hold, checked)) is not None:
-            return made
-    return (await _run(agent, inputs, tools, checked)).output
+    if isinstance(agent, Agent) and not (stream or hold):
+        return (await _run_made(agent, inputs, tools, checked)).output
+    call = _call(agent, inputs, tools, checked)
+    if stream or hold or (stream is None and call.source.wants_stream):
+        return call.stream(hold)
+    return (await call.result()).output
 
 
 async def run_agent_async(
@@ -89,22 +79,22 @@ async def run_agent_async(
             result says for what), `approval_timeout` (seconds), `context_budget` (characters) and `compaction` (who sums
             up what the budget cuts).
     """
-    return await _run(agent, inputs, tools, checked_options(options))
-
-
-def _run(
-    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions
-) -> Coroutine[Any, Any, Result]:
+    checked = checked_options(options)
     if isinstance(agent, Agent):
-        return _run_made(agent, inputs, tools, options)
-    from ronda.agent.pipeline import run_file
+        return await _run_made(agent, inputs, tools, checked)
+    return await _call(agent, inputs, tools, checked).result()
 
-    return run_file(agent, inputs, tools, options)
+
+def _call(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Call:
+    from ronda.agent.join import Source  # those who make their agents in code need none of it
+    from ronda.agent.pipeline import Call
+
+    return Call(Source(agent), inputs, tools, options)
 
 
 async def _run_made(agent: Agent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
     """An agent that was made in code."""
-    start = Start(agent, () if inputs is None else inputs, tools, False, options)
+    start = Start(agent, inputs, tools, False, options)
     with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
         await start.drive()
         result = outcome(start)
@@ -129,12 +119,16 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         tools: Tools | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        self._args = (agent, inputs, tools, True, checked_options(options))
+        self._args = agent, inputs, tools, checked_options(options)
         self._events: deque[Event] = deque()  # pulled, and not given out
         self._entered: tuple[Start, Follower, asyncio.Task[Any]] | None = None
 
     async def __aenter__(self) -> Self:
-        start = await _start(*self._args)
+        agent, inputs, tools, options = self._args
+        if isinstance(agent, Agent):
+            start = Start(agent, inputs, tools, True, options)
+        else:
+            start = await _call(agent, inputs, tools, options).start(stream=True)
         follower = start.live.follow(None)
         self._entered = start, follower, asyncio.create_task(start.drive())
         return self

@@ -1,9 +1,9 @@
 """A prompty file and its inputs → a run: the model it names, the messages it renders to, the tools it declares.
 
-    resolve(path_or_agent)       a file loaded, or the agent as it is; `Source` does so ahead of its span
+    Source                       an agent, or a file that is loaded ahead of its span
     agent_of(prompty)            the agent of ours that a file is
     FileJob                      a file with its inputs: what its run starts from, and how its answer is read
-    start_file(…)                all of it, up to a run that is about to be driven
+    start_job(…)                 all of it, up to a run that is about to be driven
 
 What the caller gives for this run alone (`tools`) lies over the file's and the registered ones; neither is changed.
 """
@@ -50,25 +50,6 @@ from ronda.wire.openai_responses import API as RESPONSES
 Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
 
 
-def resolve(source: AnyAgent) -> Agent | Prompty:
-    """The agent itself, or the file of this path."""
-    if isinstance(source, Agent | Prompty):
-        return source
-    if isinstance(source, str | os.PathLike):
-        return load(source)
-    raise BadConfig(f"{source!r} is no agent; give an Agent, a loaded prompty, or the path of a prompty file")
-
-
-def must_be_file(source: AnyAgent) -> Prompty:
-    return _file(resolve(source))
-
-
-def _file(found: Agent | Prompty) -> Prompty:
-    if isinstance(found, Agent):
-        raise BadConfig("an agent made in code has no template to work on; `invoke_agent` and `turn` run it")
-    return found
-
-
 class Source:
     """An agent or the path of one, looked at before it is known which span it belongs into: that of the call, or that of
     the stream that the file asks for. `resolve` tells of the loading wherever it is called."""
@@ -88,14 +69,22 @@ class Source:
         return isinstance(found, Prompty) and found.has_conversation and wants_stream(found)
 
     def resolve(self) -> Agent | Prompty:
-        if self.found is None:
-            return resolve(self._agent)
-        if isinstance(self._agent, str | os.PathLike) and isinstance(self.found, Prompty) and not Tracer.is_idle():
-            tell_load(self._agent, self.found, self._began, self._ended)
+        agent = self._agent
+        if isinstance(agent, Agent | Prompty):
+            return agent
+        if not isinstance(agent, str | os.PathLike):
+            raise BadConfig(f"{agent!r} is no agent; give an Agent, a loaded prompty, or the path of a prompty file")
+        if not isinstance(self.found, Prompty):
+            return load(agent)  # raises what was wrong with it
+        if not Tracer.is_idle():
+            tell_load(agent, self.found, self._began, self._ended)
         return self.found
 
     def file(self) -> Prompty:
-        return _file(self.resolve())
+        found = self.resolve()
+        if isinstance(found, Agent):
+            raise BadConfig("an agent made in code has no template to work on; `invoke_agent` and `turn` run it")
+        return found
 
 
 def agent_of(prompty: Prompty, upstream: Upstream | None = None) -> Agent:
@@ -139,9 +128,6 @@ class FileJob:
 
     def answer(self, run: Run) -> Any:
         return tell_answer(self.prompty, self.last, run)
-
-    def read(self, run: Run) -> Any:
-        return read_answer(self.prompty, run)
 
 
 def read_answer(prompty: Prompty, run: Run) -> Any:
@@ -219,13 +205,6 @@ def read_conversation(value: Any) -> tuple[list[Message], list[Turn]]:
         raise BadRequest("a conversation is a list of messages, {role, content}, or of turns", param="messages")
     messages = [read_message(item) for item in items]
     return messages, turns_of(messages)
-
-
-async def start_file(
-    source: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool, options: RunOptions
-) -> Start:
-    prompty = must_be_file(source)
-    return await start_job(FileJob(prompty, inputs, options.get("history")), tools, stream, options)
 
 
 async def start_job(

@@ -13,27 +13,20 @@ the loop. A file whose API type is `embedding` or `image` makes that request ins
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Unpack
 
 import msgspec
 from msgspec import Struct
 
 from ronda.agent.blocking import awaitable, blocking
-from ronda.agent.conversation import Messages
-from ronda.agent.join import (
-    Conversation,
-    FileJob,
-    Source,
-    check_inputs,
-    must_be_file,
-    read_conversation,
-    start_job,
-)
+from ronda.agent.join import Conversation, FileJob, Source, check_inputs, read_conversation, start_job
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.streams import PromptyStream, signature_of
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, where_is
+from ronda.agent.value import Agent, AnyAgent, Tools, where_is
+from ronda.core.events import Event, ModelFinished
 from ronda.errors import BadRequest, RondaError
 from ronda.prompty import results
 from ronda.prompty.discovery import ModelInfo, map_models
@@ -47,7 +40,7 @@ from ronda.prompty.requests import write_embedding, write_image
 from ronda.prompty.rich import Message
 from ronda.prompty.upstream import Upstream, provider_of, upstream_of
 from ronda.providers import Where
-from ronda.trace.spans import span
+from ronda.trace.spans import Emit, span
 
 _DATA = {"embedding": "/embeddings", "image": "/images/generations"}
 
@@ -61,12 +54,12 @@ class _Used(Struct):
 
 def validate_inputs(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The inputs with defaults filled in; one that is required and missing is an error."""
-    return validated(must_be_file(agent), inputs)
+    return validated(Source(agent).file(), inputs)
 
 
 def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
     """The template filled in. The text remembers what of it is the author's, so that `parse` need not trust it."""
-    prompty = must_be_file(agent)
+    prompty = Source(agent).file()
     with span("render", signature="ronda.render", inputs=inputs) as emit:
         text = rendered(prompty, validated(prompty, inputs))
         emit("result", str(text))
@@ -75,7 +68,7 @@ def render(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> str:
 
 def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = None) -> list[Message]:
     """Rendered text → messages. `inputs` hold the threads and media of a text that somebody else rendered."""
-    prompty = must_be_file(agent)
+    prompty = Source(agent).file()
     with span("parse", signature="ronda.parse", inputs={"rendered": str(rendered)}) as emit:
         messages = parsed(prompty, rendered, inputs or {})
         emit("result", messages)
@@ -84,13 +77,12 @@ def parse(agent: AnyAgent, rendered: str, inputs: Mapping[str, Any] | None = Non
 
 def prepare(agent: AnyAgent, inputs: Mapping[str, Any] | None = None) -> list[Message]:
     """The messages as they would be sent."""
-    prompty = must_be_file(agent)
-    return prepared(prompty, inputs)[1]
+    return prepared(Source(agent).file(), inputs)[1]
 
 
 def process(agent: AnyAgent, response: Any) -> Any:
     """A provider's answer, however it was got → text, a structured value, calls, a vector, an image."""
-    prompty = must_be_file(agent)
+    prompty = Source(agent).file()
     with span("process", signature="ronda.process", inputs={"response": response}) as emit:
         result = result_of(prompty, response)
         emit("result", result)
@@ -109,18 +101,99 @@ cast_async = awaitable(cast, "cast_async")
 # ---- composed ---------------------------------------------------------------------------------------------------------
 
 
+class Call(Struct, frozen=True):
+    """What a door was asked: an agent, its inputs, and how they are run. `name` is that of the span it is told in.
+
+    `loop` of False hands calls over to the caller; None does so only if nothing here could run any of them. `raw`: the model's
+    last answer as it is, in place of what is read from it.
+    """
+
+    source: Source
+    inputs: Any
+    tools: Tools | None
+    options: RunOptions
+    name: str = "invoke_agent"
+    loop: bool | None = True
+    raw: bool = False
+
+    async def result(self, target_type: type[Any] | None = None) -> Result:
+        """Run it to its end."""
+        with self._span() as emit:
+            found = self._found()
+            if isinstance(found, Prompty) and not found.has_conversation:
+                result = Result(await ask_for_data(self._job(found)), None)
+            else:
+                start = await self._start(found, False)
+                events: list[Event] = []
+                if self.raw:
+                    start.live.add_tap(events.extend)
+                await start.drive()
+                result = outcome(start)
+                if self.raw:
+                    result = Result(_last_answer(events), start.run)
+            if target_type is not None:
+                result = Result(results.cast(result.output, target_type), result._run)
+            emit("result", None if result.questions else result.output)
+            return result
+
+    async def answer(self, target_type: type[Any] | None = None) -> Any:
+        """The answer, or a stream of it where the file asks for one."""
+        if self.source.wants_stream and not self.raw:
+            return self.stream()
+        return (await self.result(target_type)).output
+
+    def stream(self, hold: bool = False) -> PromptyStream:
+        """It begins when it is read; what is wrong with the agent or its inputs is said now, in a span as if it had begun."""
+        found, trouble = self.source.found, None
+        start = Start(found, self.inputs, self.tools, True, self.options) if isinstance(found, Agent) else None
+        try:
+            if isinstance(found, Prompty):
+                if (api := upstream_of(found).api) in _DATA:
+                    raise BadRequest(f"an answer of the API type '{api}' comes in one piece; it cannot be streamed")
+                check_inputs(found, self.inputs, self.options.get("history"))
+        except RondaError as error:
+            trouble = error
+        if found is None or trouble is not None:
+            with self._span():
+                self.source.resolve()
+                if trouble is not None:
+                    raise trouble
+
+        async def begin() -> Start:
+            return start or await self.start(stream=True)
+
+        return PromptyStream(begin, hold=hold, name=self.name, inputs=self._told_inputs())
+
+    async def start(self, *, stream: bool) -> Start:
+        return await self._start(self._found(), stream)
+
+    async def _start(self, found: Agent | Prompty, stream: bool) -> Start:
+        if isinstance(found, Agent):
+            return Start(found, self.inputs, self.tools, stream, self.options)
+        return await start_job(self._job(found), self.tools, stream, self.options, loop=self.loop)
+
+    def _found(self) -> Agent | Prompty:
+        return self.source.file() if self.loop is False else self.source.resolve()
+
+    def _job(self, prompty: Prompty) -> FileJob:
+        return FileJob(prompty, self.inputs, self.options.get("history"))
+
+    def _span(self) -> AbstractContextManager[Emit]:
+        return span(self.name, signature=signature_of(self.name), inputs=self._told_inputs())
+
+    def _told_inputs(self) -> Any:
+        return {"messages": self.inputs} if self.name == "run" else self.inputs
+
+
+def _last_answer(events: Sequence[Event]) -> ModelFinished | None:
+    return next((event for event in reversed(events) if type(event) is ModelFinished), None)
+
+
 async def run_async(agent: AnyAgent, messages: Conversation, **options: Unpack[RunOptions]) -> Any:
     """One model call with these messages, and its result. Takes the options of `run_agent`."""
     checked = checked_options(options)
-    source = Source(agent)
-    if source.wants_stream:
-        return _stream_once(source, messages, checked, "run", {"messages": messages})
-    with span("run", signature="ronda.run", inputs={"messages": messages}) as emit:
-        prompty = source.file()
-        read_conversation(messages)  # said before anything else happens
-        result = await _once(FileJob(prompty, messages, checked.get("history")), checked)
-        emit("result", result)
-        return result
+    read_conversation(messages)  # said before anything else happens
+    return await Call(Source(agent), messages, None, checked, "run", loop=False).answer()
 
 
 async def invoke_async(
@@ -132,93 +205,11 @@ async def invoke_async(
 ) -> Any:
     """Load, prepare, one model call, and its result: cast, if a type is given."""
     checked = checked_options(options)
-    source = Source(agent)
-    if source.wants_stream:
-        return _stream_once(source, inputs, checked, "invoke", inputs)
-    with span("invoke", signature="ronda.invoke", inputs=inputs) as emit:
-        result = await _once(FileJob(source.file(), inputs, checked.get("history")), checked)
-        if target_type is not None:
-            result = results.cast(result, target_type)
-        emit("result", result)
-        return result
+    return await Call(Source(agent), inputs, None, checked, "invoke", loop=False).answer(target_type)
 
 
 run = blocking(run_async, "run")
 invoke = blocking(invoke_async, "invoke")
-
-
-async def _once(job: FileJob, options: RunOptions) -> Any:
-    if not job.prompty.has_conversation:
-        return await ask_for_data(job)
-    start = await start_job(job, None, False, options, loop=False)
-    await start.drive()
-    return start.result()
-
-
-def _stream_once(
-    source: Source, conversation: Conversation | Mapping[str, Any] | None, options: RunOptions, name: str, inputs: Any
-) -> PromptyStream:
-    check_at_once(source, conversation, name, options.get("history"))
-
-    async def begin() -> Start:
-        return await start_job(
-            FileJob(source.file(), conversation, options.get("history")), None, True, options, loop=False
-        )
-
-    return PromptyStream(begin, name=name, inputs=inputs)
-
-
-def check_at_once(source: Source, inputs: Any, name: str, history: Messages | None = None) -> None:
-    """A stream begins when it is read; what is wrong with the file or its inputs is said now, in a span as if it had begun."""
-    trouble: Exception | None = None
-    try:
-        found = source.found
-        if isinstance(found, Prompty):
-            if (api := upstream_of(found).api) in _DATA:
-                raise BadRequest(f"an answer of the API type '{api}' comes in one piece; it cannot be streamed")
-            check_inputs(found, inputs, history)
-            return
-        if found is not None:
-            return
-    except RondaError as error:
-        trouble = error
-    with span(name, signature=signature_of(name), inputs=inputs):
-        source.resolve()
-        if trouble is not None:
-            raise trouble
-
-
-async def run_file(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Result:
-    """`run_agent` for a file."""
-    source = Source(agent)
-    with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-        job = FileJob(source.file(), inputs, options.get("history"))
-        if not job.prompty.has_conversation:
-            result = Result(await ask_for_data(job), None)
-        else:
-            start = await start_job(job, tools, False, options)
-            await start.drive()
-            result = outcome(start)
-        emit("result", None if result.questions else result.output)
-        return result
-
-
-def stream_file(
-    agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, stream: bool | None, hold: bool, options: RunOptions
-) -> PromptyStream | None:
-    """`invoke_agent` for whoever wants a stream: the caller, or the file. None: nobody does."""
-    source = Source(agent)
-    if not (stream or hold or (stream is None and source.wants_stream)):
-        return None
-    check_at_once(source, inputs, "invoke_agent", options.get("history"))
-    start = None
-    if isinstance(agent, Agent):
-        start = Start(agent, () if inputs is None else inputs, tools, True, options)
-
-    async def begin() -> Start:
-        return start or await start_job(FileJob(source.file(), inputs, options.get("history")), tools, True, options)
-
-    return PromptyStream(begin, hold=hold, inputs=inputs)
 
 
 # ---- requests that are no conversation ----------------------------------------------------------------------------------
@@ -275,7 +266,7 @@ async def list_models_async(agent: AnyAgent | Connection, provider: str | None =
         model = Model(id="any", provider=provider or "openai", connection=agent)
         prompty = Prompty(model=model)
     else:
-        prompty = must_be_file(agent)
+        prompty = Source(agent).file()
     where = upstream_of(prompty)
     to = await _reach(where)
     data = await list_of(where.kind, to.base_url, to.key)

@@ -124,10 +124,10 @@ async def _start(
 ) -> Start:
     if isinstance(agent, Agent):
         return Start(agent, () if inputs is None else inputs, tools, False, options, run=run)
-    from ronda.agent.join import FileJob, must_be_file
+    from ronda.agent.join import FileJob, Source
     from ronda.agent.reopen import file_of, job_of, reopen
 
-    prompty = file_of(run.start) if agent is None else must_be_file(agent)
+    prompty = file_of(run.start) if agent is None else Source(agent).file()
     job = job_of(prompty, run.start) if inputs is None else FileJob(prompty, inputs)
     job.take(events)
     model, table = await reopen(job, tools_from(tools))

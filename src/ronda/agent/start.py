@@ -130,7 +130,7 @@ class Start:
     def __init__(
         self,
         agent: Agent,
-        inputs: Inputs,
+        inputs: Inputs | None,
         tools: Tools | None,
         stream: bool,
         options: RunOptions,
@@ -167,7 +167,7 @@ class Start:
 
     def _new(
         self,
-        inputs: Inputs,
+        inputs: Inputs | None,
         table: dict[str, Tool],
         stream: bool,
         guardrails: Guardrails | None,
@@ -317,7 +317,7 @@ def _laid_over(table: dict[str, Tool], tools: Tools | None) -> dict[str, Tool]:
     return {**table, **tool_table(tools)}
 
 
-def _bound(table: dict[str, Tool], inputs: Inputs) -> dict[str, Tool]:
+def _bound(table: dict[str, Tool], inputs: Inputs | None) -> dict[str, Tool]:
     if not any(isinstance(tool, FunctionTool) and tool.bindings for tool in table.values()):
         return table
     bound: dict[str, Tool] = {}
@@ -336,9 +336,9 @@ def _bound(table: dict[str, Tool], inputs: Inputs) -> dict[str, Tool]:
     return bound
 
 
-def _turns(agent: Agent, inputs: Inputs, history: Messages | None) -> tuple[Turn, ...]:
+def _turns(agent: Agent, inputs: Inputs | None, history: Messages | None) -> tuple[Turn, ...]:
     instructions: tuple[Turn, ...] = (SystemTurn(agent.instructions),) if agent.instructions else ()
-    turns = _input_turns(inputs, history is not None)
+    turns = _input_turns(() if inputs is None else inputs, history is not None)
     if history is not None:
         before: Sequence[Turn] = read_turns(history, "history")
         if instructions:  # the agent that is asked now answers, whoever answered before

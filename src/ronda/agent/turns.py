@@ -7,26 +7,20 @@ result can be had raw or cast to a type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
-
-from msgspec import Struct
 
 from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
-from ronda.agent.join import FileJob, Source, start_job
-from ronda.agent.pipeline import ask_for_data, check_at_once
-from ronda.agent.start import RunOptions, Start
-from ronda.agent.streams import PromptyStream, signature_of
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
-from ronda.core.events import Event, ModelFinished
+from ronda.agent.join import Source, read_answer
+from ronda.agent.pipeline import Call
+from ronda.agent.start import RunOptions
+from ronda.agent.value import AnyAgent, Inputs, Tools
 from ronda.core.limits import Retry
 from ronda.core.output import final_text
-from ronda.core.run import Run
 from ronda.errors import BadRequest
-from ronda.prompty.results import cast
+from ronda.prompty.model import Prompty
 from ronda.prompty.turn_events import OnTurnEvent, TurnEvents
-from ronda.trace.spans import span
 
 
 async def turn_async(
@@ -80,64 +74,13 @@ async def turn_async(
         "steering": steering,
         "compaction": compaction,
     }
+    source = Source(agent)
+    if on_event is not None:
+        read = partial(read_answer, source.found) if isinstance(source.found, Prompty) else final_text
+        options["on_event"] = TurnEvents(on_event, read)
     name = "turn" if turn is None else f"turn {turn}"
-    one = _Turn(Source(agent), inputs, tools, options, on_event)
-    if one.source.wants_stream and not raw:
-        check_at_once(one.source, inputs, name)
-        return PromptyStream(one.begin_stream, name=name, inputs=inputs)
-    with span(name, signature=signature_of(name), inputs=inputs) as emit:
-        result = await one.run(raw)
-        if target_type is not None and not raw:
-            result = cast(result, target_type)
-        emit("result", result)
-        return result
+    call = Call(source, inputs, tools, options, name, loop=None, raw=raw)
+    return await call.answer(None if raw else target_type)
 
 
 turn = blocking(turn_async, "turn")
-
-
-class _Turn(Struct, frozen=True):
-    source: Source
-    inputs: Inputs | None
-    tools: Tools | None
-    options: RunOptions
-    on_event: OnTurnEvent | None
-
-    async def run(self, raw: bool) -> Any:
-        found = self.source.resolve()
-        if isinstance(found, Agent):
-            start = Start(
-                found, () if self.inputs is None else self.inputs, self.tools, False, self._run_options(final_text)
-            )
-        else:
-            job = FileJob(found, self.inputs)
-            if not found.has_conversation:
-                return await ask_for_data(job)
-            start = await self._begin(job, stream=False)
-        last = _Last()
-        start.live.add_tap(last.take)
-        await start.drive()
-        result = start.result()
-        return last.finished if raw else result
-
-    async def begin_stream(self) -> Start:
-        return await self._begin(FileJob(self.source.file(), self.inputs), stream=True)
-
-    async def _begin(self, job: FileJob, *, stream: bool) -> Start:
-        return await start_job(job, self.tools, stream, self._run_options(job.read), loop=None)
-
-    def _run_options(self, read: Callable[[Run], Any]) -> RunOptions:
-        if self.on_event is None:
-            return self.options
-        return {**self.options, "on_event": TurnEvents(self.on_event, read)}
-
-
-class _Last:
-    """The model's last answer, as it came."""
-
-    finished: ModelFinished | None = None
-
-    def take(self, batch: Sequence[Event]) -> None:
-        for event in batch:
-            if type(event) is ModelFinished:
-                self.finished = event
