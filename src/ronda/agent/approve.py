@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -20,6 +19,7 @@ from ronda.core.events import Answered, Asked, Event
 from ronda.core.run import Run
 from ronda.drive import Inbox
 from ronda.errors import RunWaiting
+from ronda.host.recovery import seconds_left
 from ronda.host.run import drive_on
 from ronda.tools.function import in_thread
 
@@ -97,9 +97,8 @@ class Approver:
     async def _answer(self) -> bool:
         """Until there is an answer, or a question's time is up. Raises what the callback raised."""
         asking = self._asking.values()
-        ends = [question.expires_at for question in self._run.questions if question.expires_at]
-        seconds = max(0.0, min(ends) - time.time()) if ends else None
-        await asyncio.wait([self._inbox.arrival(), *asking], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        waited_for = [self._inbox.arrival(), *asking]
+        await asyncio.wait(waited_for, timeout=seconds_left(self._run), return_when=asyncio.FIRST_COMPLETED)
         if not self._inbox:
             for task in asking:
                 if task.done():

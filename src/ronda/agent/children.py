@@ -23,8 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.agent.join import FileJob, start_job
-from ronda.agent.reopen import job_of, reopen
-from ronda.agent.resume import expired, recovered
+from ronda.agent.reopen import restart
 from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.value import Agent
 from ronda.core.events import Answered, Asked, Event, Fact
@@ -32,9 +31,9 @@ from ronda.core.limits import LIBRARY_ROUNDS
 from ronda.core.run import Run, rebuild
 from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
 from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded
+from ronda.host.recovery import expired, recovered
 from ronda.prompty.children import Child
 from ronda.prompty.model import Prompty
-from ronda.prompty.registry import Lent
 from ronda.tools.function import to_output
 from ronda.trace.spans import span
 
@@ -165,19 +164,11 @@ async def _run(
     }
     if mode == "agentic" or begun is not None:
         with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-            if begun is None:
-                start = await _start(agent, inputs, options, link)
-            else:
-                try:
-                    start = await _go_on(agent, inputs, options, begun)
-                except BaseException:
-                    if parent.journal is not None:
-                        parent.journal.release(link.run)
-                    raise
+            start = await _start(agent, inputs, options, link, begun)
             output = await _outcome(start, parent, family)
             emit("result", output.content)
             return output
-    job = _job(agent, inputs)
+    job = FileJob(_prompty(agent), inputs)
     with span("run", signature="ronda.run", inputs={"messages": job.messages}) as emit:
         if not job.prompty.has_conversation:
             from ronda.agent.pipeline import ask_for_data
@@ -189,30 +180,22 @@ async def _run(
         return output
 
 
-async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link) -> Start:
+async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link, begun: Begun | None) -> Start:
+    lent = agent.tools if isinstance(agent, Child) else None
+    if begun is not None:
+        try:
+            is_made = isinstance(agent, Agent)
+            found = agent if is_made else _prompty(agent)
+            start = await restart(found, inputs if is_made else None, lent, begun.run, begun.events, options)
+        except BaseException:
+            if (journal := options.get("journal")) is not None:
+                journal.release(link.run)
+            raise
+        start.live.happened(begun.events)
+        return start
     if isinstance(agent, Agent):
         return Start(agent, inputs, None, False, options, link=link)
-    return await start_job(_job(agent, inputs), _lent(agent), False, options, link=link)
-
-
-async def _go_on(agent: Any, inputs: dict[str, Any], options: RunOptions, begun: Begun) -> Start:
-    if isinstance(agent, Agent):
-        start = Start(agent, inputs, None, False, options, run=begun.run)
-    else:
-        job = job_of(_prompty(agent), begun.run.start)
-        job.take(begun.events)
-        model, table = await reopen(job, _lent(agent))
-        start = Start(model, job.inputs, table, False, options, job, begun.run)
-    start.live.happened(begun.events)
-    return start
-
-
-def _lent(agent: Any) -> Lent | None:
-    return agent.tools if isinstance(agent, Child) else None
-
-
-def _job(agent: Any, inputs: dict[str, Any]) -> FileJob:
-    return FileJob(_prompty(agent), inputs)
+    return await start_job(FileJob(_prompty(agent), inputs), lent, False, options, link=link)
 
 
 def _prompty(agent: Any) -> Prompty:

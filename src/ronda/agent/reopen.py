@@ -9,14 +9,16 @@ gone, an API that is not to be reached) is left out: a call of it fails, and the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ronda.agent.join import FileJob, agent_of
-from ronda.agent.value import Agent
-from ronda.core.events import AgentFile, RunStarted
+from ronda.agent.start import RunOptions, Start
+from ronda.agent.value import Agent, Inputs, Tools, tools_from
+from ronda.core.events import AgentFile, Event, RunStarted
+from ronda.core.run import Run
 from ronda.drive import Tool
 from ronda.errors import BadRequest
 from ronda.prompty.files import Kept
@@ -53,3 +55,20 @@ async def reopen(job: FileJob, overlay: Overlay | None) -> tuple[Agent, dict[str
     return agent_of(job.prompty, job.upstream), {
         name: tool for name, tool in table.items() if tool.spec.kind != "caller"
     }
+
+
+async def restart(
+    found: Agent | Prompty,
+    inputs: Inputs | None,
+    tools: Tools | None,
+    run: Run,
+    events: Sequence[Event],
+    options: RunOptions,
+) -> Start:
+    """A run that was begun before, about to be driven on. A file has the inputs that its journal keeps, unless some are given."""
+    if isinstance(found, Agent):
+        return Start(found, inputs, tools, False, options, run=run)
+    job = job_of(found, run.start) if inputs is None else FileJob(found, inputs)
+    job.take(events)
+    model, table = await reopen(job, tools_from(tools))
+    return Start(model, job.inputs, table, False, options, job, run)

@@ -7,22 +7,24 @@ is given again: an agent that was made in code, and functions that were given fo
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ronda.agent.approve import Approve, Decision, answer_to
 from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
+from ronda.agent.join import Source
+from ronda.agent.reopen import file_of, restart
 from ronda.agent.result import Result, outcome
-from ronda.agent.start import OnEvent, RunOptions, Start
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
-from ronda.core.events import Answered, Event, Fact, Preview, Recovered, RunFinished
+from ronda.agent.start import OnEvent, RunOptions
+from ronda.agent.value import AnyAgent, Inputs, Tools
+from ronda.core.events import Answered, Event, RunFinished
 from ronda.core.guardrails import Guardrails
 from ronda.core.run import Run, rebuild
 from ronda.core.steering import Steering
 from ronda.drive import Inbox, Summarize
 from ronda.errors import AlreadyAnswered, BadRequest, NotFound
+from ronda.host.recovery import expired, recovered
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ async def resume_agent_async(
         run, events = await _read(run_id, journal)
         try:
             driven_with: RunOptions = {**options, "journal": journal}  # type: ignore[typeddict-item]  # fewer, and the same
-            start = await _start(run, events, agent, inputs, tools, driven_with)
+            found = file_of(run.start) if agent is None else Source(agent).resolve()
+            start = await restart(found, inputs, tools, run, events, driven_with)
             if (inbox := start.live.inbox) is None:
                 inbox = start.live.inbox = Inbox(run)
             previews = await journal.previews(run.id)
@@ -112,44 +115,6 @@ async def _read(run_id: str, journal: Journal) -> tuple[Run, list[Event]]:
 async def _let_go(run_id: str, journal: Journal) -> None:
     journal.release(run_id)
     await journal.barrier(run_id)
-
-
-async def _start(
-    run: Run,
-    events: list[Event],
-    agent: AnyAgent | None,
-    inputs: Inputs | None,
-    tools: Tools | None,
-    options: RunOptions,
-) -> Start:
-    if isinstance(agent, Agent):
-        return Start(agent, () if inputs is None else inputs, tools, False, options, run=run)
-    from ronda.agent.join import FileJob, Source
-    from ronda.agent.reopen import file_of, job_of, reopen
-
-    prompty = file_of(run.start) if agent is None else Source(agent).file()
-    job = job_of(prompty, run.start) if inputs is None else FileJob(prompty, inputs)
-    job.take(events)
-    model, table = await reopen(job, tools_from(tools))
-    return Start(model, job.inputs, table, False, options, job, run)
-
-
-def recovered(run: Run, shown: Sequence[Preview] = ()) -> list[Fact]:
-    """What is to be said of a run that was cut off; of one that waits, nothing."""
-    if run.is_waiting:
-        return []
-    facts: list[Fact] = [*run.recover(shown), Recovered(time.time())]
-    run.apply(facts[-1])
-    return facts
-
-
-def expired(run: Run) -> list[Fact]:
-    """Questions whose time ran out while nobody drove the run: an answer comes too late for them."""
-    now = time.time()
-    late: list[Fact] = [Answered(one.id, "expired", at=now) for one in run.questions if 0 < one.expires_at <= now]
-    for event in late:
-        run.apply(event)
-    return late
 
 
 def _answer(run: Run, id: str, decision: Any) -> Answered:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from math import inf
 
 from ronda.core.run import Run
 from ronda.drive import Inbox
+from ronda.host.recovery import seconds_left
 from ronda.host.run import drive_on
 
 
@@ -31,9 +30,3 @@ class RemoteApprover:
         most, until_expiry = self._inbox.seconds, seconds_left(self._run)
         await asyncio.wait([self._inbox.arrival()], timeout=min(most, until_expiry))
         return bool(self._inbox) or until_expiry <= most
-
-
-def seconds_left(run: Run) -> float:
-    """Until the first of a run's questions closes by itself."""
-    ends = [question.expires_at for question in run.questions if question.expires_at]
-    return max(0.0, min(ends) - time.time()) if ends else inf

@@ -25,9 +25,9 @@ from ronda.core.events import Answered, Fact, Recovered, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, check_answer
 from ronda.errors import RondaError
+from ronda.host.recovery import seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
-from ronda.server.approvals import seconds_left
 from ronda.server.runs import LEFT
 from ronda.server.toolbox import DECLARED
 
