@@ -153,7 +153,7 @@ class Start:
         live.guardrails = guardrails
         live.summarize = read_summarizer(options.get("compaction"))
         live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
-        live.start_child_of = _start_child
+        live.start_child_of = start_child_of
         if (workspace := options.get("workspace")) is not None:
             live.workspace = os.fspath(workspace)
         if file is not None:
@@ -266,7 +266,7 @@ def _tell(on_event: OnEvent, batch: Sequence[Event]) -> None:
         on_event(event)
 
 
-async def _start_child(
+async def start_child_of(
     live: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
 ) -> ToolOutput:
     from ronda.agent.children import start_child  # most agents start no other

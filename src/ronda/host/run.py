@@ -141,7 +141,7 @@ class Driven(ABC):
     def _close(self) -> None:
         """Nothing more will come."""
 
-    def start(self, finished: Callable[[Self], None]) -> None:
+    def start(self, finished: Callable[[Self], None] | None = None) -> None:
         """Drive it in a task of its own."""
 
         def over(task: asyncio.Task[object]) -> None:
@@ -149,7 +149,8 @@ class Driven(ABC):
                 task.exception()  # it is known, and told
             self.task = None
             self._close()  # a task that was cancelled before its first step has not done so
-            finished(self)
+            if finished is not None:
+                finished(self)
 
         self.task = asyncio.create_task(self.drive())
         self.task.add_done_callback(over)

@@ -167,19 +167,10 @@ class Exchange:
         return None
 
     async def _drive_side_by_side(self) -> None:
-        done = asyncio.get_running_loop().create_future()
-        still = len(self._lives)
-
-        def finished(live: LiveRun | Relay) -> None:
-            nonlocal still
-            still -= 1
-            if not still and not done.done():
-                done.set_result(None)
-
         for live in self._lives:
-            live.start(finished)
+            live.start()
         try:
-            await done
+            await asyncio.wait([live.task for live in self._lives if live.task is not None])
         except asyncio.CancelledError:
             self._cancel()
             raise

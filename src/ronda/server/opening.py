@@ -6,12 +6,14 @@ It finds the turns the caller does not send, the tools the runs get and the plan
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from ronda.core.events import RunStarted
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import AUTO, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
@@ -116,25 +118,26 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
     about = job.about(turns, opened.turns, answer)
     if ids or asked.about:
         about = {**asked.about, **about_ids(ids), **about}
+    journal = server.runs.journal if asked.keep == "stored" else server.runs.memory
     lives: list[LiveRun] = []
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
-        live = server.runs.new(
+        started = RunStarted(
+            name or new_id("run"),
             plan,
             opened.turns,
-            provider=provider,
-            offer=offer,
-            owner=owner,
-            session=session,
+            time.time(),
             parent=asked.parent or parent,
+            session=session,
+            owner=owner,
             sibling=sibling,
             about=about,
-            keep=asked.keep,
-            id=name,
-            outlives=asked.lingers > 0,
             agent=asked.model if served.is_agent else "",
+            inputs=opened.inputs,
+            outlives=asked.lingers > 0,
+            file=opened.file,
             version=served.version,
-            opened=opened,
         )
+        live = server.runs.new(started, provider, offer.handlers, journal)
         if served.read_answer is not None:
             live.read_answer = served.read_answer
         lives.append(live)

@@ -7,39 +7,26 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Literal
-
-from msgspec import Raw
 
 from ronda.agent.safeguards import guarded_stages
+from ronda.agent.start import start_child_of
 from ronda.core.calls import HANDED_OVER
 from ronda.core.events import Event, Preview, RunFinished, RunStarted
 from ronda.core.guardrails import Guardrails
 from ronda.core.parts import Turn
-from ronda.core.plan import Plan
 from ronda.core.run import Run, rebuild
-from ronda.drive import Inbox, Provider, Summarize, Tool, ToolContext, ToolOutput
+from ronda.drive import Inbox, Provider, Summarize, Tool
 from ronda.host.log import START, Follower, Log, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.host.run import Host, LiveRun
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.approvals import RemoteApprover
-from ronda.server.models import TargetOpening
 from ronda.server.rejoin import Rejoined, rejoin
-from ronda.server.toolbox import Offer
 from ronda.store.claims import Claims
 from ronda.wire.call_ids import handed_out
 
 LEFT = "the server ended, or broke down, while this was under way"
-
-
-async def _start_child(
-    live: LiveRun, context: ToolContext, agent: Any, inputs: dict[str, Any], mode: str
-) -> ToolOutput:
-    from ronda.agent.children import start_child  # most agents start no other
-
-    return await start_child(live, context, agent, inputs, mode)
 
 
 def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
@@ -79,46 +66,11 @@ class Runs:
     def stopping(self) -> bool:
         return self.host.is_stopping
 
-    def new(
-        self,
-        plan: Plan,
-        turns: tuple[Turn, ...],
-        *,
-        provider: Provider,
-        offer: Offer,
-        owner: str = "",
-        session: str = "",
-        parent: tuple[str, int] | None = None,
-        sibling: int = 0,
-        about: dict[str, Raw] | None = None,
-        keep: Literal["stored", "memory"] = "stored",
-        id: str = "",
-        outlives: bool = False,
-        agent: str = "",
-        version: int = 0,
-        opened: TargetOpening | None = None,
-    ) -> LiveRun:
+    def new(self, started: RunStarted, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
         """A run whose input is journaled, and which nobody drives yet."""
-        started = RunStarted(
-            id or new_id("run"),
-            plan,
-            turns,
-            time.time(),
-            parent,
-            session,
-            owner,
-            sibling,
-            about or {},
-            agent,
-            {} if opened is None else opened.inputs,
-            outlives,
-            None if opened is None else opened.file,
-            version,
-        )
-        journal = self.journal if keep == "stored" else self.memory
         run = Run(started)
         journal.append(run.id, [started], run.size)
-        return self._live(run, provider, offer.handlers, journal)
+        return self._live(run, provider, tools, journal)
 
     def reopened(
         self,
@@ -136,15 +88,13 @@ class Runs:
     def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
         live = LiveRun(run, provider, tools, journal, self.host)
         live.inbox = Inbox(run, self._approval_timeout)
-        if self._guardrails is not None:
-            live.guardrails = self._guardrails
-        if self._summarize is not None:
-            live.summarize = self._summarize
+        live.guardrails = self._guardrails
+        live.summarize = self._summarize
         if run.plan.tools:
             if any(tool.approval == "ask" or tool.is_agent for tool in run.plan.tools):
                 live.approver = RemoteApprover(run, live.inbox, self.left_waiting)
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
-            live.start_child_of = _start_child
+            live.start_child_of = start_child_of
             live.add_tap(partial(_hand_out, run, journal))
         return live
 

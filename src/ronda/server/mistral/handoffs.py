@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw, Struct, structs
 
-from ronda.core.events import RunFinished
+from ronda.core.events import RunFinished, RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
@@ -19,7 +19,7 @@ from ronda.server.mistral.history import turns_in
 from ronda.server.models import Target
 from ronda.server.opening import Added, Job, open_runs
 from ronda.server.relay import Leg, Next
-from ronda.server.toolbox import Offer
+from ronda.server.runs import new_id
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,
@@ -126,16 +126,11 @@ def _failed(server: Server, live: LiveRun, turns: tuple[Turn, ...], why: str) ->
     about |= about_ways(None, handed_before(run) + 1)
     if "inputs" in about:
         about["inputs"] = Raw(b"[]")
-    failed = server.runs.new(
-        run.plan,
-        turns,
-        provider=live.provider,
-        offer=Offer((), {}),
-        owner=run.start.owner,
-        session=run.start.session,
-        parent=(run.id, live.facts),
-        about=about,
-        keep="stored" if live.journal is server.runs.journal else "memory",
+    assert live.journal is not None
+    session, owner, now = run.start.session, run.start.owner, time.time()
+    started = RunStarted(
+        new_id("run"), run.plan, turns, now, parent=(run.id, live.facts), session=session, owner=owner, about=about
     )
+    failed = server.runs.new(started, live.provider, {}, live.journal)
     failed.end(RunFinished("failed", message=why, at=time.time()))
     return failed
