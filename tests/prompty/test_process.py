@@ -237,6 +237,10 @@ def test_text_is_text_already_and_numbers_are_json() -> None:
     assert cast([1, 2], list[int]) == [1, 2]
 
 
+def test_a_pydantic_model_may_stand_inside_the_type() -> None:
+    assert cast([{"x": 1}], list[Model]) == [Model(x=1)]
+
+
 @pytest.mark.parametrize("type", [Point, Model, Struct, int])
 @pytest.mark.parametrize("result", [{"x": "one"}, "no json", object()])
 def test_what_does_not_fit_is_a_type_error(result: Any, type: Any) -> None:

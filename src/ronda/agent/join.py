@@ -17,23 +17,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import Raw
 
 from ronda.agent.conversation import TURNS, Messages, read_turns
 from ronda.agent.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.agent.start import Link, RunOptions, Start
-from ronda.agent.value import Agent, AnyAgent, Inputs, Tools, tools_from
+from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import AgentFile, Event, ModelFinished
 from ronda.core.output import final_text
 from ronda.core.parts import Turn, user
-from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
-from ronda.drive import Provider, ToolContext, ToolOutput
+from ronda.drive import Provider
 from ronda.errors import BadConfig, BadRequest, RondaError
-from ronda.prompty.inputs import validate_inputs
+from ronda.prompty.handlers import CallerTool
+from ronda.prompty.inputs import kept_inputs, validate_inputs
 from ronda.prompty.load import load, read_file, tell_load
-from ronda.prompty.model import RICH_KINDS, Prompty, for_one_run
+from ronda.prompty.model import Prompty, for_one_run
 from ronda.prompty.options import options_of, wants_stream
 from ronda.prompty.prepare import prepare
 from ronda.prompty.results import read_structured
@@ -44,8 +43,6 @@ from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.providers import Where, open_provider
 from ronda.providers.grants import Grant
 from ronda.trace.spans import Tracer, span
-from ronda.wire.openai_chat import API as CHAT
-from ronda.wire.openai_responses import API as RESPONSES
 
 Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
 
@@ -164,19 +161,6 @@ def _begin(
     return known, messages, [*(before or ()), *turns]
 
 
-def kept_inputs(prompty: Prompty, inputs: Mapping[str, Any]) -> dict[str, Raw]:
-    """What is kept of the inputs. Conversations, images and files are in the run's turns already."""
-    rich = {one.name for one in prompty.inputs if one.kind in RICH_KINDS}
-    kept: dict[str, Raw] = {}
-    for name, value in inputs.items():
-        if name not in rich:
-            try:
-                kept[name] = Raw(msgspec.json.encode(value))
-            except (TypeError, ValueError, RecursionError):  # an object of the caller's, which nothing could bring back
-                continue
-    return kept
-
-
 def check_inputs(prompty: Prompty, inputs: Any, history: Messages | None = None) -> None:
     """Raises what a run with these inputs would."""
     if history is not None:
@@ -219,29 +203,12 @@ async def start_job(
     """`loop` of False hands calls over to the caller; None does so only if nothing here could run any of them."""
     if not job.prompty.has_conversation:
         raise BadRequest(f"a file of the API type '{job.upstream.api}' has no run to follow; use `run` or `invoke`")
-    table = await tools_of(job.prompty, tools_from(tools), job.inputs)
+    table = await tools_of(job.prompty, tools, job.inputs)
     if loop is None:
         loop = tools is not None or not table or any(tool.spec.kind != "caller" for tool in table.values())
     job.once, job.overlay = not loop, tools
     if not loop:
-        table = {name: Declared(tool.spec, job.upstream.kind) for name, tool in table.items()}
+        table = {name: CallerTool(tool.spec, job.upstream.kind) for name, tool in table.items()}
         options = {**options, "on_unknown_tool": "tell"}
     agent = agent_of(job.prompty, job.upstream)
     return Start(agent, job.inputs, table, stream, options, job, link=link)
-
-
-class Declared:
-    """A tool that the model may ask for and that the caller runs. What it was promised of its form is said, not enforced:
-    one model call is one model call."""
-
-    def __init__(self, spec: ToolSpec, kind: str) -> None:
-        function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters, "strict": True}
-        native, api = Raw(b"null"), ""
-        if spec.strict and kind == "openai-chat":
-            native, api = Raw(msgspec.json.encode({"type": "function", "function": function})), CHAT
-        elif spec.strict and kind == "openai":
-            native, api = Raw(msgspec.json.encode({"type": "function", **function})), RESPONSES
-        self.spec = msgspec.structs.replace(spec, kind="caller", strict=None, native=native, native_api=api)
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        raise NotImplementedError("calls of this tool go to the caller")

@@ -16,7 +16,7 @@ import msgspec
 
 from ronda.agent.join import FileJob, agent_of
 from ronda.agent.start import RunOptions, Start
-from ronda.agent.value import Agent, Inputs, Tools, tools_from
+from ronda.agent.value import Agent, Inputs, Tools
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.run import Run
 from ronda.drive import Tool
@@ -70,5 +70,5 @@ async def restart(
         return Start(found, inputs, tools, False, options, run=run)
     job = job_of(found, run.start) if inputs is None else FileJob(found, inputs)
     job.take(events)
-    model, table = await reopen(job, tools_from(tools))
+    model, table = await reopen(job, tools)
     return Start(model, job.inputs, table, False, options, job, run)

@@ -24,7 +24,7 @@ from ronda.agent.safeguards import (
     read_guardrails,
     read_summarizer,
 )
-from ronda.agent.value import Agent, Inputs, Tools, read_output, tool_from, tool_table
+from ronda.agent.value import Agent, Inputs, Tools, tool_table
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.guardrails import Guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, RETRY, Limits, Retry
@@ -45,7 +45,8 @@ from ronda.errors import (
     ToolMissing,
 )
 from ronda.host.run import LiveRun
-from ronda.tools.function import BoundTool, FunctionTool
+from ronda.schema.output import read_output
+from ronda.tools.function import BoundTool, FunctionTool, as_tool
 
 if TYPE_CHECKING:
     from ronda.journal import Journal
@@ -279,12 +280,10 @@ def _failure(run: Run) -> RunEnded:
     message = run.ended.message or "the run failed"
     if (denied := run.denied) is not None:
         return GuardrailError(message, run.turns, run=run.id, stage=denied.stage, reason=denied.problem)
-    if (failed := run.failure) is not None:
-        if failed.tries > 1:
-            message = f"LLM call failed after {failed.tries} retries: {message}"
-        return ExecuteError(message, run.turns, run=run.id)
-    if run.ended.code == "tool_missing":
+    if run.failure is None and run.ended.code == "tool_missing":
         return ToolMissing(message, run.turns, run=run.id)
+    if run.failure is not None and run.failure.tries > 1:
+        message = f"LLM call failed after {run.failure.tries} retries: {message}"
     return ExecuteError(message, run.turns, run=run.id)
 
 
@@ -312,28 +311,27 @@ def _laid_over(table: dict[str, Tool], tools: Tools | None) -> dict[str, Tool]:
     if tools is None:
         return table
     if isinstance(tools, Mapping):
-        over = {name: tool_from(handler, name) for name, handler in tools.items()}
-        return {**table, **over}
+        return {**table, **{name: as_tool(handler, name) for name, handler in tools.items()}}
     return {**table, **tool_table(tools)}
 
 
 def _bound(table: dict[str, Tool], inputs: Inputs | None) -> dict[str, Tool]:
-    if not any(isinstance(tool, FunctionTool) and tool.bindings for tool in table.values()):
-        return table
-    bound: dict[str, Tool] = {}
-    for name, tool in table.items():
-        if not isinstance(tool, FunctionTool) or not tool.bindings:
-            bound[name] = tool
-            continue
-        values = {}
-        for parameter, source in tool.bindings.items():
-            if not isinstance(inputs, Mapping) or source not in inputs:
-                raise BadRequest(
-                    f"tool '{name}' binds {parameter!r} to the input {source!r}, which was not given", param=source
-                )
-            values[parameter] = inputs[source]
-        bound[name] = BoundTool(tool, values)
-    return bound
+    bound = {
+        name: BoundTool(tool, _bound_values(name, tool.bindings, inputs))
+        for name, tool in table.items()
+        if isinstance(tool, FunctionTool) and tool.bindings
+    }
+    return {**table, **bound} if bound else table
+
+
+def _bound_values(name: str, bindings: Mapping[str, str], inputs: Inputs | None) -> dict[str, Any]:
+    given = inputs if isinstance(inputs, Mapping) else {}
+    for parameter, source in bindings.items():
+        if source not in given:
+            raise BadRequest(
+                f"tool '{name}' binds {parameter!r} to the input {source!r}, which was not given", param=source
+            )
+    return {parameter: given[source] for parameter, source in bindings.items()}
 
 
 def _turns(agent: Agent, inputs: Inputs | None, history: Messages | None) -> tuple[Turn, ...]:

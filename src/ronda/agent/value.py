@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from ronda.agent.conversation import Messages
 from ronda.agent.options import AnyOptions, AnyToolChoice, read_options, read_tool_choice
 from ronda.core.limits import Retry, Timeouts
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, ResponseFormat, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig
 from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_spec
-from ronda.schema.signature import is_pydantic
+from ronda.schema.output import output_format
 from ronda.tools.agent import STARTED, AgentTool
 from ronda.tools.function import as_tool
 
@@ -44,7 +44,6 @@ AnyAgent: TypeAlias = "Agent | Prompty | str | os.PathLike[str]"
 Inputs: TypeAlias = str | Mapping[str, Any] | Messages
 AnyTool: TypeAlias = "Tool | Callable[..., Any] | Agent"
 Tools: TypeAlias = Sequence[AnyTool] | Mapping[str, AnyTool]
-_FunctionsAndTools: TypeAlias = Sequence[Tool | Callable[..., Any]] | Mapping[str, Tool | Callable[..., Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,51 +145,14 @@ def missing_key(spec: str, where: Where) -> str | None:
     return names[0] if names is not None and where.key is None and where.base_url is None else None
 
 
-def tool_from(item: AnyTool, name: str | None = None) -> Tool:
-    return item.as_tool(name=name) if isinstance(item, Agent) else as_tool(item, name)
-
-
-def tools_from(tools: Tools | None) -> _FunctionsAndTools | None:
-    """The same with agents made tools, for those who know functions and tools alone."""
-    if isinstance(tools, Mapping) and any(isinstance(item, Agent) for item in tools.values()):
-        return {name: item.as_tool(name=name) if isinstance(item, Agent) else item for name, item in tools.items()}
-    if isinstance(tools, list | tuple) and any(isinstance(item, Agent) for item in tools):
-        return [item.as_tool() if isinstance(item, Agent) else item for item in tools]
-    return cast("_FunctionsAndTools | None", tools)
-
-
 def tool_table(tools: Sequence[AnyTool]) -> dict[str, Tool]:
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         name = getattr(tools, "__name__", None)
         raise BadConfig(f"tools are a list of functions{f'; write tools=[{name}]' if name else f', not {tools!r}'}")
     table: dict[str, Tool] = {}
     for item in tools:
-        tool = tool_from(item)
+        tool = as_tool(item)
         if tool.spec.name in table:
             raise BadConfig(f"two tools are named '{tool.spec.name}'; give one of them another name")
         table[tool.spec.name] = tool
     return table
-
-
-def output_format(output: Any) -> ResponseFormat:
-    if isinstance(output, Mapping):
-        schema: Mapping[str, Any] = output
-    elif is_pydantic(output):
-        schema = _adapter(output).json_schema()
-    else:
-        schema = msgspec.json.schema(output)
-    name = "answer" if isinstance(output, Mapping) else getattr(output, "__name__", "answer")
-    return ResponseFormat("json_schema", name, Raw(msgspec.json.encode(schema)))
-
-
-def read_output(output: Any, text: str) -> Any:
-    """An answer as `output` asked for it. Raises `ValueError` where it does not fit."""
-    if isinstance(output, Mapping):
-        return msgspec.json.decode(text)
-    return _adapter(output).validate_json(text) if is_pydantic(output) else msgspec.json.decode(text, type=output)
-
-
-def _adapter(output: Any) -> Any:
-    import pydantic  # the user's: ours does not need it
-
-    return pydantic.TypeAdapter(output)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
@@ -23,6 +25,8 @@ from ronda.prompty.registry import Handler, KindHandler
 from ronda.prompty.tool_specs import without_nulls
 from ronda.tools.callback import CallbackTool
 from ronda.tools.function import FunctionTool, in_thread, to_output
+from ronda.wire.openai_chat import API as CHAT
+from ronda.wire.openai_responses import API as RESPONSES
 
 
 def bound_values(declared: AnyDeclared, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,18 +44,6 @@ class DeclaredTool:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         return await self._handler.run({**without_nulls(self._declared, arguments), **self._values}, context)
-
-
-class BoundTool:
-    """Any tool, with some of its parameters filled in, and no longer the model's."""
-
-    def __init__(self, spec: ToolSpec, tool: Tool, values: Mapping[str, Any]) -> None:
-        self.spec = spec
-        self._tool = tool
-        self._values = dict(values)
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        return await self._tool.run({**arguments, **self._values}, context)
 
 
 class KindTool:
@@ -88,10 +80,27 @@ class MissingTool:
     """Declared, and nobody runs it: the loop ends a run whose model asks for it, before this is called."""
 
     def __init__(self, spec: ToolSpec) -> None:
-        self.spec = msgspec.structs.replace(spec, kind="caller")
+        self.spec = replace(spec, kind="caller")
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         raise BadConfig(f"No handler registered for tool: {self.spec.name} (kind: {self.spec.declared})")
+
+
+class CallerTool:
+    """A tool that the model may ask for and that the caller runs. What it was promised of its form is said, not enforced:
+    one model call is one model call."""
+
+    def __init__(self, spec: ToolSpec, kind: str) -> None:
+        function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters, "strict": True}
+        native, api = Raw(b"null"), ""
+        if spec.strict and kind == "openai-chat":
+            native, api = Raw(msgspec.json.encode({"type": "function", "function": function})), CHAT
+        elif spec.strict and kind == "openai":
+            native, api = Raw(msgspec.json.encode({"type": "function", **function})), RESPONSES
+        self.spec = replace(spec, kind="caller", strict=None, native=native, native_api=api)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        raise NotImplementedError("calls of this tool go to the caller")
 
 
 def handler_tool(name: str, handler: Handler, parameters: Collection[str], bound: Collection[str]) -> Tool:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from ronda.errors import BadRequest
-from ronda.prompty.model import Prompty, Property
+from ronda.prompty.model import RICH_KINDS, Prompty, Property
 
 
 def validate_inputs(prompty: Prompty, inputs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -42,3 +43,16 @@ def read_input(prompty: Prompty, name: str, text: str) -> Any:
                 f"the input '{name}' is not of kind '{declared.kind}': {text[:60]!r}", param=name
             ) from error
         return text
+
+
+def kept_inputs(prompty: Prompty, inputs: Mapping[str, Any]) -> dict[str, Raw]:
+    """What is kept of the inputs. Conversations, images and files are in the run's turns already."""
+    rich = {one.name for one in prompty.inputs if one.kind in RICH_KINDS}
+    kept: dict[str, Raw] = {}
+    for name, value in inputs.items():
+        if name not in rich:
+            try:
+                kept[name] = Raw(msgspec.json.encode(value))
+            except (TypeError, ValueError, RecursionError):  # an object of the caller's, which nothing could bring back
+                continue
+    return kept

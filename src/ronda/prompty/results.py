@@ -14,6 +14,7 @@ import msgspec
 
 from ronda.core.parts import AssistantTurn
 from ronda.errors import BadRequest
+from ronda.schema.output import read_output
 
 T = TypeVar("T")
 
@@ -64,11 +65,8 @@ def cast(result: Any, type: type[T]) -> T:
         return result  # type: ignore[return-value]  # T is str, as just seen
     text = _json_of(result)
     name = getattr(type, "__name__", str(type))
-    validate = getattr(type, "model_validate_json", None)  # a pydantic model; the library itself is the user's
     try:
-        if validate is not None:
-            return validate(text)  # type: ignore[no-any-return]  # what a model class returns is its instance
-        return msgspec.json.decode(text, type=type)
+        return read_output(type, text)  # type: ignore[no-any-return]  # which is what a type is read to
     except (ValueError, TypeError, RecursionError) as error:
         raise TypeError(f"the result cannot be cast to {name}: {error}") from error
 

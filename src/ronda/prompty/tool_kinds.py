@@ -25,7 +25,6 @@ from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.errors import BadConfig, RondaError
 from ronda.prompty.children import Children
 from ronda.prompty.handlers import (
-    BoundTool,
     DeclaredTool,
     KindTool,
     MissingTool,
@@ -37,10 +36,10 @@ from ronda.prompty.model import Tool as Declared
 from ronda.prompty.parameters import without_bound
 from ronda.prompty.registry import Handler, KindHandler, Lent, get_tool, get_tool_handler, name_of
 from ronda.prompty.tool_specs import spec_of
-from ronda.tools.function import DEFAULT_TIMEOUT, as_tool
+from ronda.tools.function import DEFAULT_TIMEOUT, AsTool, BoundTool, as_tool
 from ronda.tools.function import FunctionTool as Function
 
-Overlay: TypeAlias = Sequence[Handler] | Mapping[str, Handler]
+Overlay: TypeAlias = Sequence[Handler | AsTool] | Mapping[str, Handler | AsTool]
 
 log = logging.getLogger("ronda.tools")
 
@@ -88,14 +87,19 @@ def _by_name(overlay: Overlay | None) -> dict[str, Handler]:
     if overlay is None:
         return {}
     if isinstance(overlay, Mapping):
-        return dict(overlay)
+        return {name: _handler_of(item, name) for name, item in overlay.items()}
     given: dict[str, Handler] = {}
-    for handler in overlay:
+    for item in overlay:
+        handler = _handler_of(item)
         name = name_of(handler)
         if name in given:
             raise BadConfig(f"two tools are named '{name}'; give one of them another name")
         given[name] = handler
     return given
+
+
+def _handler_of(item: Handler | AsTool, name: str | None = None) -> Handler:
+    return item.as_tool(name=name) if isinstance(item, AsTool) else item
 
 
 class _Making:
@@ -154,11 +158,11 @@ class _Making:
             bound=tuple({**dict.fromkeys(own.bound), **declared.bindings}),
             declared=declared.kind,
         )
-        return BoundTool(spec, tool, values)
+        return BoundTool(tool, values, spec)
 
     def _bound(self, tool: Tool, declared: Declared) -> Tool:
         values = bound_values(declared, self._inputs)
-        return BoundTool(tool.spec, tool, values) if values else tool
+        return BoundTool(tool, values) if values else tool
 
     async def _operations(self, declared: OpenApiTool) -> list[Tool]:
         from ronda.prompty.openapi import operations_of  # with aiohttp behind it: only for who has such a tool
@@ -171,7 +175,7 @@ class _Making:
             if handler is not None:
                 tool = handler_tool(name, handler, (), declared.bindings)
                 spec = msgspec.structs.replace(operation.spec, approval=tool.spec.approval)
-                made.append(BoundTool(spec, tool, bound_values(declared, self._inputs)))
+                made.append(BoundTool(tool, bound_values(declared, self._inputs), spec))
             else:
                 made.append(self._bound(operation, declared))
         return made

@@ -19,7 +19,7 @@ import functools
 import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, Protocol, TypeVar, get_args, overload, runtime_checkable
 
 import msgspec
 from msgspec import Raw
@@ -156,8 +156,17 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return function if isinstance(function, FunctionTool) else FunctionTool(function, **options)
 
 
-def as_tool(value: Tool | Callable[..., Any], name: str | None = None) -> Tool:
-    """What users put into `tools`: tools as they are, functions made into tools."""
+@runtime_checkable
+class AsTool(Protocol):
+    """What knows itself how to be a tool: an agent does."""
+
+    def as_tool(self, *, name: str | None = None) -> Tool: ...
+
+
+def as_tool(value: Tool | AsTool | Callable[..., Any], name: str | None = None) -> Tool:
+    """What users put into `tools`: tools as they are, agents and functions made into tools."""
+    if isinstance(value, AsTool):
+        return value.as_tool(name=name)
     if hasattr(value, "spec") and hasattr(value, "run"):
         return value
     if callable(value):
@@ -168,10 +177,10 @@ def as_tool(value: Tool | Callable[..., Any], name: str | None = None) -> Tool:
 class BoundTool:
     """A tool with some parameters filled in from the run's inputs: after the check, out of the model's reach."""
 
-    def __init__(self, tool: Tool, values: Mapping[str, Any]) -> None:
+    def __init__(self, tool: Tool, values: Mapping[str, Any], spec: ToolSpec | None = None) -> None:
         self._tool = tool
         self._values = dict(values)
-        self.spec = tool.spec
+        self.spec = spec or tool.spec
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         return await self._tool.run({**arguments, **self._values}, context)
