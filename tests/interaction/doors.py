@@ -28,8 +28,9 @@ from starlette.types import Receive, Scope, Send
 from tests.timeouts import TIMEOUT as TIMEOUT
 from tests.timeouts import soon as soon
 
-from ronda.agent.safeguards import AnyCompaction, AnyGuardrails
+from ronda.agent.compaction import AnyCompaction
 from ronda.core.events import Event, RunFinished
+from ronda.core.guardrails import AnyGuardrails
 from ronda.core.limits import Retry
 from ronda.drive import Provider, Tool
 from ronda.journal import Journal

@@ -25,7 +25,6 @@ from ronda import (
     stream_agent,
     tool,
 )
-from ronda.agent.conversation import read_turns
 from ronda.core.events import ModelFinished
 from ronda.core.parts import (
     AssistantTurn,
@@ -45,6 +44,7 @@ from ronda.errors import BadRequest, LimitExceeded
 from ronda.journal.memory import MemoryJournal
 from ronda.prompty import Prompty
 from ronda.testing import Call, ScriptedModel, calls, says
+from ronda.wire.conversation import read_turns
 from ronda.wire.openai_chat.client_answer import read_plain
 
 

@@ -19,8 +19,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Raw
 
-from ronda.agent.conversation import TURNS, Messages, read_turns
-from ronda.agent.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import AgentFile, Event, ModelFinished
@@ -30,6 +28,7 @@ from ronda.core.run import Run
 from ronda.drive import Provider
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.handlers import CallerTool
+from ronda.prompty.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.prompty.inputs import kept_inputs, validate_inputs
 from ronda.prompty.load import load, read_file, tell_load
 from ronda.prompty.model import Prompty, for_one_run
@@ -43,6 +42,7 @@ from ronda.prompty.upstream import Upstream, upstream_of
 from ronda.providers import Where, open_provider
 from ronda.providers.grants import Grant
 from ronda.trace.spans import Tracer, span
+from ronda.wire.conversation import TURNS, Messages, read_turns
 
 Conversation: TypeAlias = Sequence[Turn] | Sequence[Message | Mapping[str, Any]]
 

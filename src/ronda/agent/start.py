@@ -14,19 +14,11 @@ from msgspec.structs import replace
 
 from ronda.agent.approve import Approve, Approver, waiting
 from ronda.agent.cancel import Cancel, Stop
-from ronda.agent.conversation import Messages, read_turns, without_instructions
+from ronda.agent.compaction import AnyCompaction, read_budget, read_summarizer
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
-from ronda.agent.safeguards import (
-    AnyCompaction,
-    AnyGuardrails,
-    guarded_stages,
-    read_budget,
-    read_guardrails,
-    read_summarizer,
-)
 from ronda.agent.value import Agent, Inputs, Tools, tool_table
 from ronda.core.events import AgentFile, Event, RunStarted
-from ronda.core.guardrails import Guardrails
+from ronda.core.guardrails import AnyGuardrails, Guardrails, guarded_stages, read_guardrails
 from ronda.core.limits import LIBRARY_ROUNDS, RETRY, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
@@ -47,6 +39,7 @@ from ronda.errors import (
 from ronda.host.run import LiveRun
 from ronda.schema.output import read_output
 from ronda.tools.function import BoundTool, FunctionTool, as_tool
+from ronda.wire.conversation import Messages, read_turns, without_instructions
 
 if TYPE_CHECKING:
     from ronda.journal import Journal

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ronda.agent.conversation import Messages
 from ronda.agent.options import AnyOptions, AnyToolChoice, read_options, read_tool_choice
 from ronda.core.limits import Retry, Timeouts
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
@@ -22,6 +21,7 @@ from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_sp
 from ronda.schema.output import output_format
 from ronda.tools.agent import STARTED, AgentTool
 from ronda.tools.function import as_tool
+from ronda.wire.conversation import Messages
 
 if TYPE_CHECKING:
     from ronda.prompty.model import Prompty

@@ -7,13 +7,14 @@ and what they said (`Checked`), so a run that is resumed does not ask again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from ronda.core.events import Checked, CheckStage
 from ronda.core.parts import AssistantTurn, Turn
+from ronda.errors import BadRequest
 
 
 class GuardrailResult(Struct, frozen=True):
@@ -38,6 +39,25 @@ class Guardrails(Struct, frozen=True):
     input: Callable[[Sequence[Turn]], Judged] | None = None
     output: Callable[[AssistantTurn], Judged] | None = None
     tool: Callable[[str, dict[str, Any]], Judged] | None = None
+
+
+AnyGuardrails: TypeAlias = Guardrails | Mapping[str, Callable[..., Any]]
+Stage: TypeAlias = Literal["input", "output", "tool"]
+_STAGES: Final[tuple[Stage, ...]] = ("input", "output", "tool")
+
+
+def read_guardrails(given: AnyGuardrails | None) -> Guardrails | None:
+    """As people give them: a mapping will do."""
+    if given is None or isinstance(given, Guardrails):
+        return given
+    if unknown := given.keys() - set(_STAGES):
+        stages = ", ".join(_STAGES)
+        raise BadRequest(f"there is no guardrail {min(unknown)!r}; there are {stages}", param="guardrails")
+    return Guardrails(**given)
+
+
+def guarded_stages(guardrails: Guardrails | None) -> tuple[Stage, ...]:
+    return tuple([stage for stage in _STAGES if getattr(guardrails, stage, None) is not None])
 
 
 def verdict(answer: object, stage: CheckStage, call_id: str | None = None, at: float = 0.0) -> Checked:

@@ -10,12 +10,15 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ronda.core.actions import Action, Check, Compact
 from ronda.core.events import Checked, CheckStage, Compacted, TextDelta, Warned
-from ronda.core.guardrails import refused, verdict
+from ronda.core.guardrails import GuardrailResult, refused, verdict
 from ronda.core.parts import AssistantTurn
 from ronda.core.summary import excerpt, room_for
 from ronda.drive.tools import as_text, decode_arguments, error_text, is_being_cancelled
+from ronda.wire.conversation import read_turns
 
 if TYPE_CHECKING:
     from ronda.drive.driver import Driver
@@ -54,6 +57,8 @@ async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | Non
         answer = guard(*seen)
         if isinstance(answer, Awaitable):
             answer = await answer
+        if stage == "input":
+            answer = _with_turns(answer)
     except asyncio.CancelledError:
         if is_being_cancelled():
             raise
@@ -61,6 +66,13 @@ async def _ask(driver: Driver, stage: CheckStage, *seen: Any, call_id: str | Non
     except Exception as error:  # fails closed: a guardrail that cannot judge has not allowed anything
         return refused(f"the guardrail failed: {error_text(error)}", stage, call_id, driver.now())
     return verdict(answer, stage, call_id, driver.now())
+
+
+def _with_turns(answer: object) -> object:
+    """An input guardrail may write the turns to show as messages, as everybody who gives turns may."""
+    if isinstance(answer, GuardrailResult) and isinstance(answer.rewrite, list | tuple) and answer.rewrite:
+        return replace(answer, rewrite=read_turns(answer.rewrite, "rewrite"))
+    return answer
 
 
 async def compact(driver: Driver, action: Compact) -> None:

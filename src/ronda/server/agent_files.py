@@ -21,13 +21,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.agent.history import PLACE_OF_THREAD, place_in, thread_of
 from ronda.agent.join import agent_of, tell_answer
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, BadRequest, RondaError
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
+from ronda.prompty.history import PLACE_OF_THREAD, place_in, thread_of
 from ronda.prompty.inputs import kept_inputs
 from ronda.prompty.load import read_file, tell_load
 from ronda.prompty.model import Prompty, for_one_run

@@ -12,7 +12,8 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.agent import where_is
-from ronda.agent.safeguards import AnyCompaction, AnyGuardrails, read_guardrails, read_summarizer
+from ronda.agent.compaction import AnyCompaction, read_summarizer
+from ronda.core.guardrails import AnyGuardrails, read_guardrails
 from ronda.core.limits import Limits
 from ronda.core.plan import Plan
 from ronda.core.run import Run

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 
-from ronda.agent.safeguards import guarded_stages
 from ronda.agent.start import start_child_of
 from ronda.core.calls import HANDED_OVER
 from ronda.core.events import Event, Preview, RunFinished, RunStarted
-from ronda.core.guardrails import Guardrails
+from ronda.core.guardrails import Guardrails, guarded_stages
 from ronda.core.parts import Turn
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Summarize, Tool

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ronda.agent.safeguards import AnyCompaction, AnyGuardrails
-from ronda.core.guardrails import Guardrails
+from ronda.agent.compaction import AnyCompaction
+from ronda.core.guardrails import AnyGuardrails, Guardrails
 from ronda.drive import Tool
 from ronda.errors import BadConfig
 from ronda.tools.function import FunctionTool

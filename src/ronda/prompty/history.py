@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ronda.agent.conversation import without_instructions
 from ronda.core.parts import Text, Turn, UserTurn
 from ronda.prompty.model import Prompty
+from ronda.wire.conversation import without_instructions
 
 _MARK: Final = secrets.token_hex(16)  # stands where the conversation goes; no client can guess it
 PLACE_OF_THREAD: Final = [{"role": "user", "content": _MARK}]
