@@ -20,7 +20,7 @@ from ronda.core.run import Run
 from ronda.drive import Inbox
 from ronda.errors import RunWaiting
 from ronda.host.recovery import seconds_left
-from ronda.host.run import drive_on
+from ronda.host.run import drive_on, look_at
 from ronda.tools.function import in_thread
 
 Decision: TypeAlias = bool | Answered | Mapping[str, Any]
@@ -108,7 +108,7 @@ class Approver:
     def _ask(self, question: Asked) -> None:
         if question.id not in self._asking:
             task = self._asking[question.id] = asyncio.create_task(self._ask_callback(question))
-            task.add_done_callback(_look)
+            task.add_done_callback(look_at)  # `_answer` raises what went wrong
 
     async def _ask_callback(self, question: Asked) -> None:
         try:
@@ -127,9 +127,3 @@ class Approver:
 
     async def _send(self, question: Asked, decision: Decision | Awaitable[Decision]) -> None:
         self._inbox.send(answer_to(question, await decision if isinstance(decision, Awaitable) else decision))
-
-
-def _look(task: asyncio.Task[None]) -> None:
-    """What went wrong is raised by `_answer`; if the run was over before, there is nobody to tell."""
-    if not task.cancelled():
-        task.exception()

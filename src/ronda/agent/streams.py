@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ronda.agent.pieces import AnswerText, Piece
 from ronda.core.parts import AssistantTurn
+from ronda.host.run import look_at
 from ronda.prompty.results import Refused
 from ronda.trace.spans import span
 
@@ -169,7 +170,7 @@ class _Reading:
         self._was_read = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.task = self._loop.create_task(self._drive(name, inputs))
-        self.task.add_done_callback(_look_at)
+        self.task.add_done_callback(look_at)
 
     async def _drive(self, name: str, inputs: Any) -> Any:
         with span(name, signature=signature_of(name), inputs=inputs) as emit:
@@ -211,12 +212,6 @@ class _Reading:
         """End the run, from whichever thread, without waiting for it."""
         if not self.task.done() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.task.cancel)
-
-
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """What nobody reads is no loose end."""
-    if not task.cancelled():
-        task.exception()
 
 
 class _Thread:

@@ -77,6 +77,12 @@ async def drive_on(run: Run, driving: Callable[..., Awaitable[None]], answer: Ca
         raise
 
 
+def look_at(task: asyncio.Task[Any]) -> None:
+    """Whatever went wrong in a task that is over is told elsewhere, or nobody is there to tell: it is no loose end."""
+    if not task.cancelled():
+        task.exception()
+
+
 class Folding(Protocol):
     def fold(self, sibling: int, batch: Sequence[Event]) -> None: ...
 
@@ -145,8 +151,7 @@ class Driven(ABC):
         """Drive it in a task of its own."""
 
         def over(task: asyncio.Task[object]) -> None:
-            if not task.cancelled():
-                task.exception()  # it is known, and told
+            look_at(task)
             self.task = None
             self._close()  # a task that was cancelled before its first step has not done so
             if finished is not None:
