@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ def test_a_signal_in_the_middle_of_a_stream_ends_the_stream_and_says_so_in_the_j
         reader.join(TIMEOUT)
         _, err = served.process.communicate(timeout=TIMEOUT)
 
-    with sqlite3.connect(start.state / "ronda" / "journal.db") as database:
+    with closing(sqlite3.connect(start.state / "ronda" / "journal.db")) as database:
         kept = " ".join(str(row) for table in _tables(database) for row in database.execute(f"select * from {table}"))
     database.close()
     assert "the run was interrupted" in kept

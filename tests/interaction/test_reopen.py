@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_a_reference_to_the_environment_is_kept_as_one(tmp_path: Path, monkeypat
     asyncio.run(journal.close())
     clear_tools()
 
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         dump = "\n".join(
             str(bytes(row[0])) for row in db.execute("SELECT body FROM value UNION SELECT body FROM event")
         )
@@ -120,7 +121,7 @@ def test_a_files_content_is_kept_once(tmp_path: Path, monkeypatch: pytest.Monkey
         run_agent(file, {"who": "eve"}, [Mailbox().handler], journal=journal)
     asyncio.run(journal.close())
 
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM value WHERE CAST(body AS TEXT) LIKE '%REOPEN_NOTE%'").fetchone() == (1,)
         assert db.execute("SELECT count(*) FROM run").fetchone() == (3,)
 
