@@ -252,10 +252,10 @@ class LiveRun(Driven):
 
     def fold_into(self, writer: Folding) -> None:
         """What happened, for a plain answer."""
-        writer.fold(self.run.start.sibling, self.told)
+        writer.fold(self.run.start.sibling, self.shown_facts)
 
     @property
-    def told(self) -> Sequence[Event]:
+    def shown_facts(self) -> Sequence[Event]:
         """The facts after RunStarted that may be shown."""
         return (self._facts if self.log is None else self.log.facts)[1:]
 

@@ -92,7 +92,8 @@ class Cycle(RequestResponseCycle):
         return True
 
     def _head(self, status: int, headers: Sequence[Header]) -> bytes | None:
-        if not self.is_usual or self.response_started or self.disconnected or self.flow.write_paused:
+        is_usual = self.is_usual and self.keep_alive  # which a server that ends takes back
+        if not is_usual or self.response_started or self.disconnected or self.flow.write_paused:
             return None
         head = b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % header for header in headers]])
         if head.count(b"\n") != len(headers) + 1:  # a header that would be two
@@ -123,7 +124,7 @@ class Cycle(RequestResponseCycle):
                     self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
                 if message["more_body"]:
                     return
-                if self.is_usual:
+                if self.is_usual and self.keep_alive:
                     self.transport.write(b"0\r\n\r\n")
                     self._over()
                     return
