@@ -29,7 +29,8 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
         lines.append("everybody who can reach this machine may use the server: there are no API keys (--insecure)")
     # A server that listens everywhere is also here.
     near = _bracketed({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))
-    question = '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
+    # A question that the small default model answers well; of capitals it writes nonsense.
+    question = '{"messages": [{"role": "user", "content": "Why is the sky blue?"}]}'
     lines.append("ask it something from another terminal:")
     key = " -H 'Authorization: Bearer KEY'" if has_keys else ""
     lines.append(
