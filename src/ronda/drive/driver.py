@@ -95,6 +95,7 @@ class Driver:
         self.warned: set[str] = set()  # what a provider says in every round is said once
         self.progressed: dict[str, int] = {}  # bytes that a call has shown
         self.is_strict = bool(run.plan.tools) and any(spec.strict for spec in run.plan.tools)
+        self.has_callers = run.plan.has_callers
         self.turns = repair(run.turns)  # what the model is shown; the stored copy stays as it was
 
     # ---- telling the world -------------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ class Driver:
 
     def show(self, batch: Sequence[Preview]) -> bool:
         """False if whoever watches is far behind."""
-        if self.run.plan.tools:
+        if self.has_callers:
             if self.call_ids is None:
                 self.call_ids = CallIds(self.run)
             batch = self.call_ids.under_new_ids(batch)

@@ -19,7 +19,17 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, Protocol, TypeAlias, cast
 
-from ronda.core.events import PREVIEWS, Event, Fact, ModelStarted, Preview, RunFinished, RunStarted, TextDelta
+from ronda.core.events import (
+    PREVIEWS,
+    CallDelta,
+    Event,
+    Fact,
+    ModelStarted,
+    Preview,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+)
 from ronda.core.sizes import EVENT_BYTES, SMALL, event_size
 from ronda.errors import BadRequest, RondaError
 
@@ -53,6 +63,8 @@ def size_of(batch: Sequence[Event]) -> int:
     for event in batch:
         if type(event) is TextDelta:  # nearly all there is
             size += len(event.text)
+        elif type(event) is CallDelta:
+            size += len(event.arguments)
         elif type(event) not in SMALL:
             size += event_size(event, KEPT_BYTES)
     return size
@@ -143,9 +155,7 @@ class Log:
     def show(self, batch: Sequence[Preview]) -> bool:
         """Take a run's next previews. False if every follower is far behind."""
         self._since += batch
-        size = EVENT_BYTES * len(batch)
-        for preview in batch:
-            size += len(preview.text) if type(preview) is TextDelta else event_size(preview, KEPT_BYTES)
+        size = size_of(batch)
         self._open_bytes += size
         if (logs := self._logs) is not None:
             logs.size += size
@@ -169,10 +179,13 @@ class Log:
             self._kept.after[len(self.facts) - 1] = self._since
             self._since = []
         self.facts += cast("Sequence[Fact]", batch)
-        if self._open_bytes and any(type(fact) is ModelStarted or type(fact) is RunFinished for fact in batch):
-            self._kept.bytes += self._open_bytes
-            self._kept.upto = len(self.facts) - 1
-            self._open_bytes = 0
+        if self._open_bytes:
+            for fact in batch:
+                if type(fact) is ModelStarted or type(fact) is RunFinished:
+                    self._kept.bytes += self._open_bytes
+                    self._kept.upto = len(self.facts) - 1
+                    self._open_bytes = 0
+                    break
         if self._cursors:
             self._size += size_of(batch) if size is None else EVENT_BYTES * len(batch) + size
             self._wake()
@@ -264,11 +277,13 @@ class Follower:
             return latest
         if self._preview and self._preview < log._kept.dropped.get(self._fact, 0):
             raise FellBehind("this reader fell so far behind that what it needs next is no longer kept")
-        events = self._next(None if is_all else PULL_BYTES)
-        cursor.taken = log._size if is_all else cursor.taken + size_of(events)
-        if self._fact == len(log.facts) - 1:
-            self._preview += len(events)
+        if is_all:
+            events = self._next(None)
+            cursor.taken = log._size
+            self._fact, self._preview = len(log.facts) - 1, len(log._since)
         else:
+            events = self._next(PULL_BYTES)
+            cursor.taken += size_of(events)
             self._move(events)
         if log._room is not None:
             log._make_room()
@@ -277,15 +292,17 @@ class Follower:
     def _next(self, most: int | None) -> list[Event]:
         """What comes next, without moving: all of it, or as much as fits and at least one event."""
         log, fact, skip = self._log, self._fact, self._preview
-        last = len(log.facts) - 1
+        facts, previews = log.facts, log._kept.after
+        last = len(facts) - 1
         events: list[Event] = []
         while fact < last:
-            if fact >= 0:
-                events += log._kept.after.get(fact, ())[skip:]
+            if (kept := previews.get(fact)) is not None:
+                events += kept[skip:]
             if most is not None and len(events) * EVENT_BYTES > most:
                 return _within(events, most)
-            fact, skip = fact + 1, 0
-            events.append(log.facts[fact])
+            fact += 1
+            skip = 0
+            events.append(facts[fact])
         events += log._since[skip:]
         return events if most is None else _within(events, most)
 
