@@ -63,9 +63,22 @@ class OpenResponses:
             self.check(event, self._events[kind])
 
 
+class NoSchemas(OpenResponses):
+    """Where the document is not at hand: whatever else a test looks at is still looked at."""
+
+    def __init__(self) -> None:
+        pass
+
+    def check(self, value: Any, schema: str) -> None:
+        pass
+
+    def check_event(self, event: Any) -> None:
+        assert type(event["sequence_number"]) is int
+
+
 @lru_cache
-def open_responses(data: str) -> OpenResponses:
-    return OpenResponses(Path(data) / WHERE)
+def open_responses(data: Path) -> OpenResponses:
+    return OpenResponses(data / WHERE) if (data / WHERE).is_file() else NoSchemas()
 
 
 def check_stream(schemas: OpenResponses, body: bytes) -> list[dict[str, Any]]:

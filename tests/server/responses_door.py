@@ -17,10 +17,14 @@ from tests.interaction.doors import Json, Raw, Served, soon
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 
-def schemas_or_skip() -> OpenResponses:
-    if not (DATA / WHERE).is_file():
-        pytest.skip(f"the OpenAPI document of Open Responses is not in {DATA}")
-    return open_responses(str(DATA))
+def schemas() -> OpenResponses:
+    """Of the document beside the repository; without it everything is of its schema."""
+    return open_responses(DATA)
+
+
+needs_schemas = pytest.mark.skipif(
+    not (DATA / WHERE).is_file(), reason=f"the OpenAPI document of Open Responses is not in {DATA}"
+)
 
 
 async def post(served: Served, body: Json | bytes, path: str = "/responses", key: str = "test", **headers: str) -> Raw:
@@ -52,8 +56,8 @@ async def ask(client: openai.AsyncOpenAI, stream: bool, **request: Any) -> Any:
 
 
 def events_of(raw: Raw) -> list[Json]:
-    """The events of a stream, after every one of them was found to be of its schema."""
-    return check_stream(schemas_or_skip(), raw.body)
+    """The events of a stream, after every one of them was found to be of its schema, where that is at hand."""
+    return check_stream(schemas(), raw.body)
 
 
 def items_of(response: Any) -> list[Json]:
@@ -101,24 +105,24 @@ class Socket:
     async def turn(self, **event: Any) -> Json:
         """Ask, and hear everything up to the end: the last event, whatever it is."""
         request = {"type": "response.create", "model": "default", **event}
-        schemas_or_skip().check(request, "WebSocketResponseCreateEvent")
+        schemas().check(request, "WebSocketResponseCreateEvent")
         await self.say(**request)
         return (await self.rest())[-1]
 
     async def rest(self) -> list[Json]:
-        schemas = schemas_or_skip()
+        known = schemas()
         heard: list[Json] = []
         async with soon():
             while True:
                 event: Json = json.loads(await self.raw.receive_str())
                 if event["type"] == "error":
-                    schemas.check(event, "WebSocketErrorEvent")
+                    known.check(event, "WebSocketErrorEvent")
                     return [*heard, event]
-                schemas.check_event(event)
+                known.check_event(event)
                 heard.append(event)
                 assert event["sequence_number"] == len(heard) - 1
                 if event["type"] in ("response.completed", "response.incomplete", "response.failed"):
-                    schemas.check(event["response"], "ResponseResource")
+                    known.check(event["response"], "ResponseResource")
                     return heard
 
 

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, Served
-from tests.server.responses_door import code, connected, events_of, function, output, post, schemas_or_skip, text
+from tests.server.responses_door import (
+    code,
+    connected,
+    events_of,
+    function,
+    needs_schemas,
+    output,
+    post,
+    schemas,
+    text,
+)
 
 from ronda.core.parts import AssistantTurn, Image, SystemTurn, Text, UserTurn, user
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
@@ -21,12 +31,11 @@ def message(role: str, content: Any, **more: Any) -> Json:
 
 async def created(served: Served, **request: Any) -> Json:
     """A plain answer, after request and answer were found to be of their schemas."""
-    schemas = schemas_or_skip()
     body = {"model": "default", **request}
-    schemas.check(body, "CreateResponseBody")
+    schemas().check(body, "CreateResponseBody")
     answer = await post(served, body)
     assert answer.status == 200, answer.body
-    schemas.check(answer.json, "ResponseResource")
+    schemas().check(answer.json, "ResponseResource")
     response: Json = answer.json
     return response
 
@@ -68,7 +77,7 @@ async def streaming_response(door: Door) -> None:
     async with door.serving(ScriptedModel(says("1 2 3 4 5"))) as served:
         answer = await post(served, {"model": "default", "input": [message("user", "Count to 5.")], "stream": True})
     events = events_of(answer)
-    schemas_or_skip().check(events[-1]["response"], "ResponseResource")
+    schemas().check(events[-1]["response"], "ResponseResource")
 
     assert (events[-1]["type"], events[-1]["response"]["status"]) == ("response.completed", "completed")
 
@@ -116,12 +125,11 @@ async def multi_turn(door: Door) -> None:
 
 
 async def compact_response(door: Door) -> None:
-    schemas = schemas_or_skip()
     body = {"model": "default", "input": [message("user", "Plan a trip."), message("assistant", "To Bern.")]}
-    schemas.check(body, "CompactResponseMethodPublicBody")
+    schemas().check(body, "CompactResponseMethodPublicBody")
     async with door.serving(ScriptedModel(says("A trip to Bern is planned."))) as served:
         answer = await post(served, body, "/responses/compact")
-    schemas.check(answer.json, "CompactResource")
+    schemas().check(answer.json, "CompactResource")
 
     assert [item["type"] for item in answer.json["output"]] == ["message", "compaction"]
     assert answer.json["output"][-1]["encrypted_content"]
@@ -218,6 +226,7 @@ CASES: list[Callable[[Door], Awaitable[None]]] = [
 ]
 
 
+@needs_schemas
 @pytest.mark.parametrize("case", CASES, ids=[case.__name__.replace("_", "-") for case in CASES])
 async def test_a_compliance_case_passes(door: Door, case: Callable[[Door], Awaitable[None]]) -> None:
     await case(door)

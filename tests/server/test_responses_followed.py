@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from random import Random
 from urllib.parse import urlsplit
 
@@ -96,10 +98,9 @@ async def test_one_that_watches_beside_others_and_falls_behind_is_told_and_nobod
     async with door.serving(model, look) as served, soon():
         asking = asyncio.create_task(post(served, {"input": "go", "stream": True}))
         run = await under_way(served)
-        reader, writer = await stalled(served, ResponseFollower(served, run).address)
-        whole = events_of(await asking)  # which nobody has held back
-        rest = await reader.read(-1)
-        writer.close()
+        async with stalled(served, ResponseFollower(served, run).address) as reader:
+            whole = events_of(await asking)  # which nobody has held back
+            rest = await reader.read(-1)
 
     last = json.loads(rest.decode().rstrip().split("data: ")[-1].split("\n")[0])
     assert whole[-1]["type"] == "response.completed"
@@ -107,11 +108,15 @@ async def test_one_that_watches_beside_others_and_falls_behind_is_told_and_nobod
     assert 0 < rest.count(b"Z") < 10_000_000
 
 
-async def stalled(served: Served, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+@contextlib.asynccontextmanager
+async def stalled(served: Served, address: str) -> AsyncIterator[asyncio.StreamReader]:
     """A client that asks, and has not read anything yet."""
     where = urlsplit(served.url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port, limit=4096)
     head = f"GET {where.path}{address} HTTP/1.1\r\nhost: {where.hostname}\r\nauthorization: Bearer test\r\n"
-    writer.write(f"{head}connection: close\r\n\r\n".encode())
-    await reader.readuntil(b"\r\n\r\n")
-    return reader, writer
+    try:
+        writer.write(f"{head}connection: close\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        yield reader
+    finally:
+        writer.close()

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from starlette.types import Message
 from tests.interaction.doors import Door, soon
-from tests.server.responses_door import ask, code, connected, function, output, schemas_or_skip, text
+from tests.server.responses_door import ask, code, connected, function, output, schemas, text
 
 from ronda import tool
 from ronda.core.events import ModelFinished, RunFinished, TextDelta
@@ -309,7 +309,7 @@ async def test_a_connection_has_its_time_and_what_is_under_way_is_finished(door:
         await task
 
     said = [json.loads(message["text"]) for message in sent if message["type"] == "websocket.send"]
-    schemas_or_skip().check(said[-1], "WebSocketErrorEvent")
+    schemas().check(said[-1], "WebSocketErrorEvent")
     assert [event["type"] for event in said[-2:]] == ["response.completed", "error"]
     assert code(said[-1]) == "websocket_connection_limit_reached"
     assert sent[-1]["code"] == 1001
