@@ -1,0 +1,108 @@
+"""An address → the title and text of its page, read as a polite visitor reads: after `robots.txt`, and one page at a time.
+
+Robots are asked at every hop. A site that says nothing allows everything; one whose `robots.txt` fails on its side allows
+nothing for now, as RFC 9309 has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import yarl
+from msgspec import Struct
+
+from ronda.tools.fetch.fetcher import AGENT, Fetcher, FetchFailed, shown
+from ronda.tools.fetch.robots import ALL_ALLOWED, NONE_ALLOWED, Rules, parse_robots
+from ronda.tools.fetch.text import TYPES, Unreadable, to_text
+from ronda.tools.function import in_thread
+
+INTERVAL: Final = 0.25  # seconds between two requests to one site
+MAX_DELAY: Final = 5.0  # of what a site may ask for: a page has ten seconds in all
+KEPT_SECONDS: Final = 3600.0
+KEPT_SITES: Final = 1_000
+AT_ONCE: Final = 2  # pages whose text is being found: it is all CPU
+
+
+class Page(Struct, frozen=True):
+    url: str
+    title: str
+    text: str
+
+
+class _Site:
+    __slots__ = ("next_turn", "rules", "until")
+
+    def __init__(self) -> None:
+        self.next_turn = 0.0
+        self.rules: asyncio.Task[Rules] | None = None
+        self.until = 0.0
+
+
+class PageReader:
+    """One for a server: it knows what its sites have asked for. `heeds_robots` is the operator's to switch off."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        heeds_robots: bool = True,
+        interval: float = INTERVAL,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.fetcher = fetcher
+        self._heeds_robots = heeds_robots
+        self._interval = interval
+        self._now = now
+        self._sleep = sleep
+        self._sites: OrderedDict[str, _Site] = OrderedDict()
+        self._workers = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, address: str) -> Page:
+        """Raises FetchFailed."""
+        found = await self.fetcher.fetch(address, types=TYPES, before_hop=self._wait_for_turn)
+        async with self._workers:
+            try:
+                text = await in_thread(partial(to_text, found))
+            except Unreadable as error:
+                raise FetchFailed(str(error), "unsupported_content_type") from error
+        return Page(found.url, text.title, text.text)
+
+    async def _wait_for_turn(self, url: yarl.URL) -> None:
+        site = self._site(str(url.origin()))
+        rules = await self._rules(site, url) if self._heeds_robots else ALL_ALLOWED
+        if not rules.allow(url.raw_path_qs):
+            raise FetchFailed(
+                f"{shown(url)} is not read: the site's robots.txt asks programs not to", "url_not_allowed"
+            )
+        turn = max(self._now(), site.next_turn)
+        site.next_turn = turn + max(self._interval, min(rules.delay, MAX_DELAY))
+        if (wait := turn - self._now()) > 0:
+            await self._sleep(wait)
+
+    def _site(self, origin: str) -> _Site:
+        site = self._sites.setdefault(origin, _Site())
+        self._sites.move_to_end(origin)
+        while len(self._sites) > KEPT_SITES:
+            self._sites.popitem(last=False)
+        return site
+
+    async def _rules(self, site: _Site, url: yarl.URL) -> Rules:
+        """Fetched once for all who wait, and apart from them: the one who asked first may go away."""
+        if site.rules is None or (site.rules.done() and self._now() >= site.until):
+            site.rules = asyncio.create_task(self._fetch_rules(url.origin() / "robots.txt"))
+            site.until = self._now() + KEPT_SECONDS
+        return await asyncio.shield(site.rules)
+
+    async def _fetch_rules(self, address: yarl.URL) -> Rules:
+        try:
+            found = await self.fetcher.fetch(str(address))
+        except FetchFailed as error:
+            # Where there is no answer at all, the page itself will say so.
+            return NONE_ALLOWED if error.status is not None and error.status >= 500 else ALL_ALLOWED
+        return parse_robots(found.data.decode("utf-8", "replace"), AGENT)
