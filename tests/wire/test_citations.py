@@ -1,0 +1,115 @@
+"""Answers that speak of their sources: every number and every address becomes a citation of exactly its span."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from ronda.core.events import ToolFinished
+from ronda.core.parts import ToolResult
+from ronda.wire.citations import Citation, CitedText, Source, cite, sources_in, sources_of, split_at
+
+BREAD = Source(1, "https://bread.example/loaf", "Bread")
+SALT = Source(2, "https://salt.example/", "Salt")
+DEEP = Source(3, "https://bread.example/loaf/rye", "Rye")
+FILE = Source(4, "guides/start.md", "Start")
+SOURCES = [BREAD, SALT, DEEP, FILE]
+
+
+def spans(text: str) -> list[tuple[int, str]]:
+    return [(one.source.number, text[one.start : one.end]) for one in cite(text, SOURCES)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Flour [1].", [(1, "[1]")]),
+        ("Flour[1][2], water [2]", [(1, "[1]"), (2, "[2]"), (2, "[2]")]),
+        ("both [1, 2] and [1,3]", [(1, "1"), (2, "2"), (1, "1"), (3, "3")]),
+        ("unknown [9] [0] [12345] [x] [] [1.2]", []),
+        ("half known [1, 9]", [(1, "1")]),
+        ("[1](https://bread.example/loaf)", [(1, "[1]"), (1, "https://bread.example/loaf")]),
+        ("see https://bread.example/loaf.", [(1, "https://bread.example/loaf")]),
+        ("see https://bread.example/loaf?", [(1, "https://bread.example/loaf")]),
+        ("see <https://bread.example/loaf>, (https://bread.example/loaf)", [(1, "https://bread.example/loaf")] * 2),
+        ("see https://bread.example/loaf/", [(1, "https://bread.example/loaf/")]),
+        ("see https://bread.example/loaf#crust", [(1, "https://bread.example/loaf")]),
+        ("see https://bread.example/loaf/rye", [(3, "https://bread.example/loaf/rye")]),
+        ("other: https://bread.example/loaf/wheat", []),
+        ("other: https://bread.example/loafs", []),
+        ("other: https://bread.example/loaf?x=1", []),
+        ("other: https://bread.example/loaf.html", []),
+        ("other: https://bread.example", []),
+        (
+            "with and without: https://salt.example https://salt.example/",
+            [(2, "https://salt.example"), (2, "https://salt.example/")],
+        ),
+        ("guides/start.md, old/guides/start.md", [(4, "guides/start.md")]),
+        ("code `a[1]` and\n```\nb[1]\n```\nbut [1]", [(1, "[1]")]),
+        ("```\nnever closed [1]", []),
+        ("é🙂 [2]", [(2, "[2]")]),
+        ("", []),
+    ],
+)
+def test_a_place_that_speaks_of_a_source_is_cited(text: str, expected: list[tuple[int, str]]) -> None:
+    assert spans(text) == expected
+
+
+def test_an_answer_of_backticks_costs_no_time() -> None:
+    text = " [1] ".join("`" * (1 + index) for index in range(1_400)) + " [1]" * 100_000
+
+    assert len(cite(text, SOURCES)) == 101_399
+
+
+def test_an_answer_without_sources_has_no_citations() -> None:
+    assert cite("see [1]", []) == []
+
+
+@given(
+    st.lists(
+        st.sampled_from(["[1]", "[2]", " ", "word", "`", "\n", "https://salt.example/", "[1,2]", "é", "[7]"]),
+        max_size=30,
+    )
+)
+def test_spans_are_in_order_and_hold_a_number_or_an_address(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    found = cite(text, SOURCES)
+
+    assert [one.start for one in found] == sorted(one.start for one in found)
+    for one in found:
+        cited = text[one.start : one.end]
+        assert cited.strip("[]/") in (str(one.source.number), one.source.url.strip("/"))
+    assert "".join(piece.text for piece in split_at(text, found)) == text
+    assert all(piece.sources for piece in split_at(text, found)[:-1])
+    assert {source for piece in split_at(text, found) for source in piece.sources} == {one.source for one in found}
+
+
+def test_an_answer_is_split_where_its_citations_end() -> None:
+    text = "Flour [1][2]. Salt [2]!"
+
+    assert split_at(text, cite(text, SOURCES)) == [
+        CitedText("Flour [1][2]", (BREAD, SALT)),
+        CitedText(". Salt [2]", (SALT,)),
+        CitedText("!"),
+    ]
+    assert split_at("plain", []) == [CitedText("plain")]
+    assert split_at("", []) == []
+
+
+def test_sources_are_found_in_the_log() -> None:
+    def finished(details: object) -> ToolFinished:
+        return ToolFinished(ToolResult("c", "…"), details=Raw(msgspec.json.encode(details)))
+
+    events = [
+        finished({"tool_type": "web_search", "results": [SALT, BREAD]}),
+        finished({"tool_type": "custom", "results": [DEEP]}),
+        finished({"tool_type": "web_search", "results": [Source(1, "https://later.example/"), DEEP]}),
+        finished({"tool_type": "web_search", "results": "nonsense"}),
+    ]
+
+    assert sources_in(events) == [BREAD, SALT, DEEP]
+    assert sources_of(Raw(b"null")) == ()
+    assert cite("[3]", sources_in(events)) == [Citation(DEEP, 0, 3)]
