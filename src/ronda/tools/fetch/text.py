@@ -54,18 +54,12 @@ def to_text(page: Fetched) -> Text:
 
 
 def _html(source: str, url: str) -> Text:
-    from lxml.etree import LxmlError
     from trafilatura import extract, html2txt
 
     title = _TITLE.search(source)
     try:
         text = extract(source, url=url, include_comments=False, include_tables=True) or html2txt(_as_document(source))
-    except (
-        LxmlError,
-        ValueError,
-        RecursionError,
-        AttributeError,
-    ) as error:  # what hostile HTML brings out of the parsers
+    except Exception as error:  # hostile HTML brings anything out of the parsers
         raise Unreadable(f"the page cannot be read: {type(error).__name__}") from error
     return Text(_one_line(unescape(title[1])) if title else "", text[:MAX_TEXT].strip())
 
@@ -77,7 +71,6 @@ def _as_document(source: str) -> str:
 
 def _pdf(data: bytes) -> Text:
     from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
 
     try:
         document = PdfReader(io.BytesIO(data))
@@ -89,7 +82,7 @@ def _pdf(data: bytes) -> Text:
             size += len(pieces[-1])
             if size > MAX_TEXT:
                 break
-    except (PyPdfError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OSError) as error:
+    except Exception as error:  # as does a hostile PDF
         raise Unreadable(f"the PDF cannot be read: {type(error).__name__}") from error
     return Text(_one_line(title), "\n\n".join(pieces)[:MAX_TEXT].strip())
 

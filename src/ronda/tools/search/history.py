@@ -1,0 +1,56 @@
+"""What a run was shown so far: its sources, each with the number that the model cites it by, and how often it was searched.
+
+Made anew from the details of the run's finished calls, a run that goes on elsewhere counts on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.wire.citations import EXCERPT, Source, sources_of
+from ronda.wire.json import UNREADABLE
+
+
+class _Action(Struct):
+    tool_type: str = ""
+    action: str = ""
+
+
+_ACTION: Final = msgspec.json.Decoder(_Action)
+
+
+class SearchHistory:
+    def __init__(self, details: Iterable[Raw] = ()) -> None:
+        self._sources: dict[str, Source] = {}
+        self._uses: dict[str, int] = {}
+        for one in details:
+            for source in sources_of(one):
+                self._sources.setdefault(source.url, source)
+            self._count(one)
+
+    def source(self, url: str, title: str, text: str) -> Source:
+        """The number of a page stays the same however often it is found."""
+        if url not in self._sources:
+            number = 1 + max((source.number for source in self._sources.values()), default=0)
+            self._sources[url] = Source(number, url, title, " ".join(text[: 3 * EXCERPT].split())[:EXCERPT])
+        return self._sources[url]
+
+    def may_use(self, action: str, limit: int | None) -> bool:
+        """Counts one more use, if there is room for it."""
+        used = self._uses.get(action, 0)
+        if limit is not None and used >= limit:
+            return False
+        self._uses[action] = used + 1
+        return True
+
+    def _count(self, details: Raw) -> None:
+        try:
+            read = _ACTION.decode(details)
+        except UNREADABLE:
+            return
+        if read.tool_type == "web_search":
+            self._uses[read.action] = self._uses.get(read.action, 0) + 1

@@ -1,0 +1,146 @@
+"""The two tools that a model searches the web with.
+
+    mistralrs_search_the_web {query}              → {"sources": [domains], "output": [{number, title, description, url, content}]}
+    mistralrs_website_content_extractor {url}     → {"sources": [domain], "output": "{number, url, content}, as text"}
+
+Names and results are those of mistral.rs, plus the number that the model cites a source by. What is told of a call besides is
+in its details: `query`, `results_count`, `sources` for the progress events, `action` and `results` for the doors' own items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.plan import ToolSpec
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.tools.fetch.fetcher import FetchFailed
+from ronda.tools.search.backend import SearchFailed
+from ronda.tools.search.history import SearchHistory
+from ronda.tools.search.rank import cut
+from ronda.tools.search.searcher import Searcher
+from ronda.wire.citations import Source
+from ronda.wire.web_search import EXTRACT, SEARCH, SearchOptions, domains_of
+
+SECONDS: Final = 60.0
+
+_CITE: Final = (
+    "Each source has a number. Cite the sources that you use in your answer by their numbers, as in [1] or [2]."
+)
+_SEARCH_TEXT: Final = (
+    "Search the web. Use this for whatever you cannot know, or that may have changed: news, prices, versions, people, places. "
+    "The result holds pages with the passages that fit the query best. " + _CITE
+)
+_EXTRACT_TEXT: Final = (
+    "Read one web page or PDF as text, by its address. Use this for an address that the user gives, "
+    "or to read more of a page that a search has found. " + _CITE
+)
+
+
+def search_tools(searcher: Searcher, options: SearchOptions, history: SearchHistory) -> list[Tool]:
+    """What a request that may search is offered. `history` is the run's own; both tools number their sources in it."""
+    return [SearchTool(searcher, options, history), ExtractTool(searcher, options, history)]
+
+
+class _Shown(Struct):
+    """A result as the model sees it."""
+
+    number: int
+    title: str
+    description: str
+    url: str
+    content: str
+
+
+class SearchTool:
+    def __init__(self, searcher: Searcher, options: SearchOptions, history: SearchHistory) -> None:
+        text = options.search_description or _SEARCH_TEXT
+        if options.location is not None and (place := str(options.location)):
+            text += f" The user is in: {place}."
+        self.spec = _spec(
+            SEARCH, text, "query", "What to search for: a few words, as one would type them into a search engine."
+        )
+        self._searcher = searcher
+        self._options = options
+        self._history = history
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        query = str(arguments.get("query", ""))
+        about = {"action": "search", "query": query}
+        if not self._history.may_use("search", self._options.max_uses):
+            return _failed({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
+        try:
+            results = await self._searcher.search(query, self._options)
+        except (SearchFailed, FetchFailed) as error:
+            return _failed({"error": str(error)}, error.code, about)
+        sources = [self._history.source(one.url, one.title, one.content or one.description) for one in results]
+        shown = [
+            _Shown(source.number, one.title, one.description, one.url, one.content)
+            for source, one in zip(sources, results, strict=True)
+        ]
+        domains = domains_of([one.url for one in results])
+        content = msgspec.json.encode({"sources": domains, "output": shown}).decode()
+        return ToolOutput(content, details=_details(about, domains, sources))
+
+
+class ExtractTool:
+    def __init__(self, searcher: Searcher, options: SearchOptions, history: SearchHistory) -> None:
+        text = options.extract_description or _EXTRACT_TEXT
+        self.spec = _spec(EXTRACT, text, "url", "The address of the page: http or https.")
+        self._searcher = searcher
+        self._options = options
+        self._history = history
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        url = str(arguments.get("url", ""))
+        about = {"action": "open_page", "url": url}
+        if not self._history.may_use("open_page", self._options.max_uses):
+            return _failed({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
+        try:
+            page = await self._searcher.read(url, self._options)
+        except FetchFailed as error:
+            output = f"ERROR: failed to extract content: {error}"
+            return _failed({"sources": [], "output": output}, error.code, about)
+        text = cut(page.content, self._options.max_content_tokens or self._options.budget)
+        source = self._history.source(page.url, page.title, text)
+        domains = domains_of([page.url])
+        # One text, not JSON in JSON: what is escaped twice is hard to read.
+        output = f'{{"number": {source.number}, "url": "{page.url}", "content": "{text}"}}'
+        content = msgspec.json.encode({"sources": domains, "output": output}).decode()
+        return ToolOutput(content, details=_details(about, domains, [source]))
+
+
+def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
+    parameters = {
+        "type": "object",
+        "properties": {argument: {"type": "string", "description": meaning}},
+        "required": [argument],
+        "additionalProperties": False,
+    }
+    return ToolSpec(
+        name,
+        description,
+        Raw(msgspec.json.encode(parameters)),
+        strict=True,
+        kind="builtin",
+        repeatable=True,
+        timeout=SECONDS,
+    )
+
+
+def _details(about: dict[str, Any], domains: list[str], sources: Sequence[Source]) -> dict[str, Any]:
+    return {
+        "tool_type": "web_search",
+        **about,
+        "results_count": len(sources),
+        "sources": domains,
+        "results": list(sources),
+    }
+
+
+def _failed(content: dict[str, Any], code: str, about: dict[str, Any]) -> ToolOutput:
+    details = {"tool_type": "web_search", **about, "results_count": 0, "error_code": code}
+    return ToolOutput(msgspec.json.encode(content).decode(), failed=True, details=details)
