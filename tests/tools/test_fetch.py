@@ -13,8 +13,10 @@ import yarl
 from aiohttp import web
 from tests.tools.api_server import Api, serve
 
+from ronda.core.parts import File
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import MAX_LENGTH, Fetcher, FetchFailed
+from ronda.tools.fetch.files import fetch_file
 
 LOCAL = AllowList.parse(["127.0.0.1"])
 
@@ -285,3 +287,30 @@ async def test_what_is_no_http_is_told(silent: str) -> None:
 
     assert error.code == "url_not_accessible"
     assert "hunter2" not in str(error)
+
+
+# ---- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "content_type", "expected"),
+    [
+        ("/docs/paper.pdf", None, "application/pdf", File("data:application/pdf;base64,aGk=", "paper.pdf")),
+        ("/docs/paper.pdf", "mine.pdf", "application/pdf", File("data:application/pdf;base64,aGk=", "mine.pdf")),
+        ("/a%20b.csv", None, "application/octet-stream", File("data:text/csv;base64,aGk=", "a b.csv")),
+        ("/", None, "text/plain", File("data:text/plain;base64,aGk=", "file.txt")),
+        ("/raw", None, "application/octet-stream", File("data:application/octet-stream;base64,aGk=", "raw")),
+    ],
+)
+async def test_a_file_is_fetched_by_its_address(
+    api: Api, path: str, name: str | None, content_type: str, expected: File
+) -> None:
+    api.answers[yarl.URL(path).path] = web.Response(body=b"hi", content_type=content_type)
+
+    assert await fetch_file(Fetcher(LOCAL), f"{api.url}{path}?key=1", name) == expected
+
+
+async def test_a_file_of_the_house_is_not_fetched(api: Api) -> None:
+    with pytest.raises(FetchFailed, match="has not allowed"):
+        await fetch_file(Fetcher(), f"{api.url}/a.pdf")
+    assert api.asked == []

@@ -13,7 +13,10 @@ from aiohttp import web
 from msgspec import Raw
 from tests.tools.api_server import Api
 
+from ronda import Agent, invoke_agent_async
+from ronda.core.events import Event, ToolFinished
 from ronda.drive import ToolContext, ToolOutput
+from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher
 from ronda.tools.fetch.pages import PageReader
@@ -23,7 +26,7 @@ from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.searxng import Searxng
 from ronda.tools.search.tool import ExtractTool, SearchTool, search_tools
-from ronda.wire.citations import cite, sources_of
+from ronda.wire.citations import cite, sources_in, sources_of
 from ronda.wire.web_search import EXTRACT, SEARCH, Location, SearchOptions
 
 CONTEXT = ToolContext("run_1", "", 0, "call_1")
@@ -281,3 +284,24 @@ async def test_the_budget_holds(site: Site) -> None:
 
     assert 2 * 4096 < len(output.content) < 4 * 4096 + 10 * 100
     assert len(msgspec.json.decode(output.content)["output"]) == 10
+
+
+async def test_a_model_searches_reads_and_cites(site: Site) -> None:
+    site.add("/bread", "Bread", "Flour and water and time, say the bakers, are enough for it.")
+    site.add("/salt", "Salt", "It comes from the sea, where the sun dries it in flat basins.")
+    site.list(("Bread", site.url("bread.test", "/bread"), "About bread"))
+    salt = site.url("salt.test", "/salt")
+    answer = f"Flour and water [1]; salt is at {salt} [2]. Nobody says [3]."
+    model = ScriptedModel(calls(SEARCH, query="bread"), calls(EXTRACT, url=salt), says(answer))
+    events: list[Event] = []
+    tools = search_tools(site.searcher, SearchOptions(), SearchHistory())
+
+    given = await invoke_agent_async(Agent(model, tools=tools), "What is bread made of?", on_event=events.append)
+
+    assert given == answer
+    assert [event.result.failed for event in events if isinstance(event, ToolFinished)] == [False, False]
+    assert [(one.source.number, answer[one.start : one.end]) for one in cite(answer, sources_in(events))] == [
+        (1, "[1]"),
+        (2, salt),
+        (2, "[2]"),
+    ]
