@@ -174,12 +174,36 @@ def test_a_rule_of_stars_costs_no_time() -> None:
         (Fetched("http://x/", b"plain \xe9", "text/plain", "no-such-charset"), "plain \ufffd"),
         (Fetched("http://x/", b'{"a": 1}', "application/json"), '{"a": 1}'),
         (Fetched("http://x/", b"<p>short</p>", "text/html"), "short"),
+        (Fetched("http://x/", b"<body><p>short</p></body>", "text/html"), "short"),
+        (Fetched("http://x/", b"<html><p>short</p></html>", "text/html"), "short"),
+        (Fetched("http://x/", b"<html><body><p>short</p></body></html>"), "short"),
         (Fetched("http://x/", b"<meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2</p>", "text/html"), "Привет"),
         (Fetched("http://x/", b"", "text/html"), ""),
     ],
 )
 def test_text_is_decoded_by_what_the_server_or_the_page_says(page: Fetched, text: str) -> None:
     assert to_text(page).text == text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<title" * 500_000,
+        "<meta " * 500_000,
+        "<div>" * 100_000,
+        "<" * 1_000_000,
+        "<!--" * 500_000,
+        "<p>" + "\n" * 900_000,
+    ],
+)
+def test_a_hostile_page_is_read_in_one_pass(source: str) -> None:
+    assert "<title" not in to_text(Fetched("http://x/", source.encode(), "text/html")).title
+
+
+def test_all_text_is_taken_of_a_page_too_long_to_find_the_article_in() -> None:
+    source = f"<body><nav>Menu</nav>{'<p>Many words, one after another.</p>' * 30_000}</body>"
+
+    assert to_text(Fetched("http://x/", source.encode(), "text/html")).text.count("Many words") == 30_000
 
 
 def pdf(text: str) -> bytes:

@@ -17,7 +17,7 @@ import yarl
 from msgspec import Struct
 
 from ronda.tools.fetch.fetcher import AGENT, Fetcher, FetchFailed, shown
-from ronda.tools.fetch.robots import ALL_ALLOWED, NONE_ALLOWED, Rules, parse_robots
+from ronda.tools.fetch.robots import ALL_ALLOWED, MAX_BYTES, NONE_ALLOWED, Rules, parse_robots
 from ronda.tools.fetch.text import TYPES, Unreadable, to_text
 from ronda.tools.function import in_thread
 
@@ -105,4 +105,6 @@ class PageReader:
         except FetchFailed as error:
             # Where there is no answer at all, the page itself will say so.
             return NONE_ALLOWED if error.status is not None and error.status >= 500 else ALL_ALLOWED
-        return parse_robots(found.data.decode("utf-8", "replace"), AGENT)
+        text = found.data[:MAX_BYTES].decode("utf-8", "replace")
+        rules: Rules = await in_thread(partial(parse_robots, text, AGENT))
+        return rules

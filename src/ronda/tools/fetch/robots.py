@@ -13,7 +13,8 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-MAX_LINES: Final = 10_000
+MAX_BYTES: Final = 500 * 1024  # as RFC 9309 asks for
+MAX_RULES: Final = 2_000
 MAX_RULE: Final = 2_000  # characters
 
 
@@ -38,7 +39,7 @@ def parse_robots(text: str, agent: str) -> Rules:
     delays: dict[str, float] = {}
     names: list[str] = []
     in_rules = False
-    for line in text.splitlines()[:MAX_LINES]:
+    for line in text.splitlines():
         key, _, value = line.partition("#")[0].partition(":")
         key, value = key.strip().lower(), value.strip()
         if key == "user-agent":
@@ -51,7 +52,7 @@ def parse_robots(text: str, agent: str) -> Rules:
             for name in names:
                 if key == "crawl-delay":
                     delays[name] = _seconds(value)
-                elif value and len(value) <= MAX_RULE:  # an empty rule is none
+                elif value and len(value) <= MAX_RULE and len(groups[name]) < MAX_RULES:  # an empty rule is none
                     groups[name].append((_plain(value), key == "allow"))
     name = agent if agent in groups else "*"
     return Rules(tuple(groups.get(name, ())), delays.get(name, 0.0))

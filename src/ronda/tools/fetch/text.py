@@ -28,9 +28,13 @@ TYPES: Final = (
     "application/atom+xml",
 )
 MAX_TEXT: Final = 2_000_000  # characters of one page
+MAX_ARTICLE: Final = (
+    1_000_000  # characters of HTML in which the article is looked for: 2 s; of a longer page all text is taken
+)
 MAX_PDF_PAGES: Final = 500
 
-_TITLE: Final = re.compile(r"<title[^>]*>([^<]{0,1000})", re.IGNORECASE)
+# Bounded in each part, for a page of nothing but `<title` would hold every thread for hours.
+_TITLE: Final = re.compile(r"<title[^<>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
 _CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset=[\"']?([a-zA-Z0-9_.:-]{2,40})", re.IGNORECASE)
 
 
@@ -58,15 +62,19 @@ def _html(source: str, url: str) -> Text:
 
     title = _TITLE.search(source)
     try:
-        text = extract(source, url=url, include_comments=False, include_tables=True) or html2txt(_as_document(source))
+        text = extract(source, url=url, include_comments=False) if len(source) <= MAX_ARTICLE else None
+        text = text or html2txt(_as_document(source))
     except Exception as error:  # hostile HTML brings anything out of the parsers
         raise Unreadable(f"the page cannot be read: {type(error).__name__}") from error
     return Text(_one_line(unescape(title[1])) if title else "", text[:MAX_TEXT].strip())
 
 
 def _as_document(source: str) -> str:
-    """Without a body there is no text for `html2txt`."""
-    return source if "<body" in source.lower() else f"<html><body>{source}</body></html>"
+    """`html2txt` takes nothing for a document that lacks one of its two elements."""
+    lower = source.lower()
+    if "<body" not in lower:
+        source = f"<body>{source}</body>"
+    return source if "<html" in lower else f"<html>{source}</html>"
 
 
 def _pdf(data: bytes) -> Text:

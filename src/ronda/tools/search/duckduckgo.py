@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
+from ronda.tools.function import in_thread
 from ronda.tools.search.backend import Query, Result, SearchFailed, with_sites
 from ronda.tools.search.service import ask
 
 ADDRESS: Final = "https://html.duckduckgo.com/html/"
+MAX_PAGE: Final = 1_000_000  # bytes: ten times what a page of results has
 _SERVICE: Final = "DuckDuckGo"
 
 
@@ -25,7 +28,8 @@ class DuckDuckGo:
 
     async def search(self, query: Query) -> list[Result]:
         data = await ask("POST", self._address, service=_SERVICE, form={"q": with_sites(query)})
-        return read_results(data.decode("utf-8", "replace"))[: query.count]
+        found: list[Result] = await in_thread(partial(read_results, data[:MAX_PAGE].decode("utf-8", "replace")))
+        return found[: query.count]
 
 
 def read_results(page: str) -> list[Result]:

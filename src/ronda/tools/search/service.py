@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
 import msgspec
 
 from ronda.providers.http.session import read_within, session, why_not_reached
+from ronda.tools.function import in_thread
 from ronda.tools.search.backend import SearchFailed
 
 SECONDS: Final = 10.0
 MAX_BYTES: Final = 5 * 1024 * 1024
+SMALL: Final = 64 * 1024  # bytes that are read at once: more would hold the event loop
 
 
 async def ask(
@@ -58,7 +61,8 @@ async def ask(
 
 async def ask_json(method: str, address: str, *, service: str, **options: Any) -> Any:
     data = await ask(method, address, service=service, **options)
+    decode = partial(msgspec.json.decode, data)
     try:
-        return msgspec.json.decode(data)
+        return decode() if len(data) <= SMALL else await in_thread(decode)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise SearchFailed(f"{service} does not answer with JSON") from error
