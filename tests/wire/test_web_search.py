@@ -96,6 +96,13 @@ def test_a_filter_covers_a_domain_and_those_below(url: str, allowed: bool) -> No
     assert SearchOptions().permits(url)
 
 
+@pytest.mark.parametrize("domain", ["bücher.test", "BÜCHER.test", "xn--bcher-kva.test"])
+@pytest.mark.parametrize("url", ["https://bücher.test/", "https://www.xn--bcher-kva.test./a", "https://a.Bücher.test"])
+def test_a_filter_holds_however_a_name_is_written(domain: str, url: str) -> None:
+    assert not read({"blocked_domains": [domain]}).permits(url)
+    assert read({"allowed_domains": [domain]}).permits(url)
+
+
 def test_what_is_told_of_a_call() -> None:
     assert calling_data(SEARCH, {"query": "bread"}) == {"tool_type": "web_search", "query": "bread"}
     assert calling_data(EXTRACT, {"url": "https://a.test"}) == {"tool_type": "web_search"}

@@ -75,9 +75,17 @@ def domains_of(urls: Sequence[str]) -> list[str]:
 def _parts(url: str) -> tuple[str, str]:
     try:
         split = urlsplit(url if "://" in url else "")
-        return (split.hostname or "").lower().rstrip(".").removeprefix("www."), split.path
+        return _ascii((split.hostname or "").lower().rstrip(".").removeprefix("www.")), split.path
     except ValueError:
         return "", ""
+
+
+def _ascii(name: str) -> str:
+    """`bücher.example` → `xn--bcher-kva.example`: a filter holds however an address is written."""
+    try:
+        return name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
+        return ""
 
 
 def _covers(filter: str, domain: str, path: str) -> bool:
@@ -162,7 +170,7 @@ def _domains(path: str, label: str, domains: Sequence[str] | None) -> tuple[str,
 def _domain(text: str) -> str:
     text = text.strip().partition("://")[2] or text.strip()
     name, slash, prefix = text.partition("/")
-    name = name.lower().rstrip(".").removeprefix("www.").removeprefix("*.")
+    name = _ascii(name.lower().rstrip(".").removeprefix("www.").removeprefix("*."))
     return f"{name}{slash}{prefix}".rstrip("/") if name and " " not in name else ""
 
 

@@ -44,7 +44,7 @@ class _Site:
 
 
 class PageReader:
-    """One for a server: it knows what its sites have asked for. `heeds_robots` is the operator's to switch off."""
+    """One for an event loop: it knows what its sites have asked for. `heeds_robots` is the operator's to switch off."""
 
     def __init__(
         self,
@@ -63,9 +63,17 @@ class PageReader:
         self._sites: OrderedDict[str, _Site] = OrderedDict()
         self._workers = asyncio.Semaphore(AT_ONCE)
 
-    async def read(self, address: str) -> Page:
-        """Raises FetchFailed."""
-        found = await self.fetcher.fetch(address, types=TYPES, before_hop=self._wait_for_turn)
+    async def read(self, address: str, permits: Callable[[str], bool] | None = None) -> Page:
+        """`permits` is asked at every hop, before it is made. Raises FetchFailed."""
+
+        async def before_hop(url: yarl.URL) -> None:
+            if permits is not None and not permits(str(url)):
+                raise FetchFailed(
+                    f"{shown(url)} is not read: its domain is not among those that may be", "url_not_allowed"
+                )
+            await self._wait_for_turn(url)
+
+        found = await self.fetcher.fetch(address, types=TYPES, before_hop=before_hop)
         async with self._workers:
             try:
                 text = await in_thread(partial(to_text, found))

@@ -41,11 +41,7 @@ class Searcher:
 
     async def read(self, url: str, options: SearchOptions) -> Result:
         """One page. Raises FetchFailed."""
-        if not options.permits(url):
-            raise FetchFailed(f"the domain of {url[:200]!r} is not among those that may be read", "url_not_allowed")
-        page = await self.pages.read(url)
-        if not options.permits(page.url):
-            raise FetchFailed(f"{url[:200]!r} redirects to a domain that may not be read", "url_not_allowed")
+        page = await self.pages.read(url, options.permits)
         return Result(page.title, "", page.url, page.text)
 
     async def _read_one(self, url: str, options: SearchOptions) -> list[Result]:
