@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tools.api_server import Api
 
 from ronda.tools.search.backend import Result
+from ronda.tools.search.embeddings import embed_with
 from ronda.tools.search.rank import HEAD, PASSAGE, bm25, cut, passages, select, tokens, words
 
 FILLER = "The weather in the north was mild that year, and nobody wrote much about it in the papers of the capital. "
@@ -127,3 +131,30 @@ async def test_a_ranking_without_its_model_goes_on(caplog: pytest.LogCaptureFixt
 
 def test_a_passage_is_some_500_tokens() -> None:
     assert all(tokens(one) <= PASSAGE // 4 for one in passages(LONG))
+
+
+# ---- embeddings of a service ------------------------------------------------------------------------------------------
+
+
+async def test_vectors_are_asked_of_a_service(api: Api) -> None:
+    vectors = [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0.5]}]
+    api.answers["/v1/embeddings"] = web.json_response({"object": "list", "data": vectors})
+
+    found = await embed_with("mini", f"{api.url}/v1", "s3cret")(["bread", ""])
+
+    assert found == [[1.0, 0.5], [0.0, 1.0]]
+    assert msgspec.json.decode(api.last()["body"]) == {"model": "mini", "input": ["bread", " "]}
+    assert api.last()["headers"]["Authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize("answer", [{"data": []}, {"data": "x"}, {"data": [{"embedding": [0], "index": 0}] * 3}, []])
+async def test_vectors_that_make_no_sense_are_not_used(
+    api: Api, answer: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.answers["/v1/embeddings"] = web.json_response(answer)
+    results = [Result("A", "", "https://a.test", "bread")]
+
+    found = await select("bread", results, 4096, embed_with("mini", f"{api.url}/v1"))
+
+    assert [one.url for one in found] == ["https://a.test"]
+    assert "without embeddings" in caplog.text

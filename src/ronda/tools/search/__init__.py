@@ -4,6 +4,7 @@
     duckduckgo, searxng, json_api, folder, callback      those there are
     settings     the operator's table `[search]` → a backend
     rank         results and a budget → the passages that matter
+    embeddings   texts → vectors, for a better ranking
     searcher     a backend and a reader of pages, together: one for a server
     history      the sources that a run was shown, numbered, and how often it searched
     tool         the two tools that a model calls
