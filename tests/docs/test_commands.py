@@ -11,6 +11,7 @@ import pytest
 
 from ronda.cli.main import parse
 from ronda.cli.settings import read_config
+from ronda.tools.search.settings import read_settings
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
@@ -36,4 +37,6 @@ def test_the_command_is_understood(page: str, command: str) -> None:
 def test_the_settings_are_understood(page: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "ronda.toml"
     file.write_text(text)
-    assert read_config(argparse.Namespace(config=str(file))).tools == (str(tmp_path / "my_tools.py"),)
+    config = read_config(argparse.Namespace(config=str(file)))
+    read_settings(config.search)
+    assert config.tools == ((str(tmp_path / "my_tools.py"),) if "my_tools" in text else ())

@@ -77,7 +77,7 @@ async def test_what_is_not_here_is_refused_in_the_same_words_and_the_dialects_sh
         status, answer = await post(door, request_)
 
     message, where = message_of(answer)
-    assert message == f"'{name}' cannot be used here: this server has no web search"
+    assert message == f"'{name}' cannot be used here: this server has no web search; --enable-search switches it on"
     assert status == (422 if "detail" in answer else 400)
     assert where == (None if request_[0] == "messages" else place)  # Anthropic's errors have no place for it
     assert model.heard == []

@@ -147,7 +147,7 @@ async def test_a_service_is_asked_as_its_description_says_by_get(api: Api) -> No
         "headers": {"X-Subscription-Token": "k"}, "parameters": {"safesearch": "strict"}, "name": "Brave",
     }  # fmt: skip
 
-    found = await open_backend(read_settings(brave)).search(Query("bread"))
+    found = await open_backend(read_settings(brave).backend).search(Query("bread"))
 
     assert found == [Result("A", "d", "https://a.test")]
     assert api.last()["path"] == "/web/search?safesearch=strict&q=bread&count=10"
@@ -163,7 +163,7 @@ async def test_a_service_is_asked_as_its_description_says_by_post(api: Api) -> N
         "body": {"contents": {"text": True}}, "content": "text", "name": "Exa",
     }  # fmt: skip
 
-    found = await open_backend(read_settings(exa)).search(Query("bread"))
+    found = await open_backend(read_settings(exa).backend).search(Query("bread"))
 
     assert found == [Result("A", "", "https://a.test", "whole page")]
     assert api.last()["body"] == '{"contents":{"text":true},"query":"bread","numResults":10}'
@@ -210,10 +210,10 @@ def test_settings_that_cannot_be_are_refused_by_name(table: dict[str, Any], mess
 
 
 def test_without_a_word_it_is_duckduckgo(tmp_path: Path) -> None:
-    assert isinstance(open_backend(read_settings({})), DuckDuckGo)
-    assert isinstance(open_backend(read_settings({"backend": "searxng", "address": "http://x"})), Searxng)
+    assert isinstance(open_backend(read_settings({}).backend), DuckDuckGo)
+    assert isinstance(open_backend(read_settings({"backend": "searxng", "address": "http://x"}).backend), Searxng)
     with pytest.raises(BadConfig, match="is not there"):
-        open_backend(read_settings({"backend": "folder", "folder": str(tmp_path / "none")}))
+        open_backend(read_settings({"backend": "folder", "folder": str(tmp_path / "none")}).backend)
 
 
 # ---- callback ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.searxng import Searxng
 from ronda.tools.search.tool import ExtractTool, SearchTool, search_tools
 from ronda.wire.citations import cite, sources_in, sources_of
-from ronda.wire.web_search import EXTRACT, SEARCH, Location, SearchOptions
+from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, Location, SearchOptions, WebTools
 
 CONTEXT = ToolContext("run_1", "", 0, "call_1")
 HTML = "<html><head><title>{0}</title></head><body><p>{0} is what this page of ours is about. {1}</p></body></html>"
@@ -73,12 +73,14 @@ def details_of(output: ToolOutput) -> Raw:
 
 
 async def search(searcher: Searcher, query: str, options: SearchOptions = SearchOptions()) -> ToolOutput:  # noqa: B008  # frozen
-    return await SearchTool(searcher, options, SearchHistory()).run({"query": query}, CONTEXT)
+    return await SearchTool(searcher, options, {}).run({"query": query}, CONTEXT)
 
 
 def test_the_tools_are_those_of_mistral_rs() -> None:
     options = SearchOptions(location=Location(city="Porto", country="PT"), extract_description="Read a file.")
-    searching, extracting = search_tools(Searcher(CallbackBackend(lambda query: []), pages()), options, SearchHistory())
+    searching, extracting = search_tools(
+        Searcher(CallbackBackend(lambda query: []), pages()), WebTools(options, options)
+    )
 
     assert (searching.spec.name, extracting.spec.name) == (SEARCH, EXTRACT)
     assert (SEARCH, EXTRACT) == ("mistralrs_search_the_web", "mistralrs_website_content_extractor")
@@ -140,7 +142,7 @@ async def test_domains_are_kept_to_by_search_and_by_reading(site: Site) -> None:
     site.api.answers["/away"] = web.Response(status=302, headers={"Location": site.url("other.test", "/a")})
     site.list(("A", site.url("good.test", "/a"), "a"), ("B", site.url("other.test", "/a"), "b"))
     options = SearchOptions(allowed_domains=("good.test",))
-    extract = ExtractTool(site.searcher, options, SearchHistory())
+    extract = ExtractTool(site.searcher, options, {})
 
     found = msgspec.json.decode((await search(site.searcher, "page", options)).content)
     places = [("good.test", "/a"), ("other.test", "/a"), ("good.test", "/away")]
@@ -167,9 +169,7 @@ async def test_a_query_that_is_an_address_is_read(site: Site) -> None:
 async def test_a_page_is_extracted_as_text(site: Site) -> None:
     site.add("/a", "Page", 'It says "hello" to whoever reads it, and then goes on for a while about the weather.')
 
-    output = await ExtractTool(site.searcher, SearchOptions(), SearchHistory()).run(
-        {"url": site.url("good.test", "/a")}, CONTEXT
-    )
+    output = await ExtractTool(site.searcher, SearchOptions(), {}).run({"url": site.url("good.test", "/a")}, CONTEXT)
 
     content = msgspec.json.decode(output.content)
     assert content["sources"] == ["good.test"]
@@ -191,7 +191,7 @@ async def test_a_page_is_extracted_as_text(site: Site) -> None:
     ],
 )
 async def test_a_page_that_cannot_be_read_is_told(site: Site, url: str, code: str) -> None:
-    output = await ExtractTool(site.searcher, SearchOptions(), SearchHistory()).run({"url": url}, CONTEXT)
+    output = await ExtractTool(site.searcher, SearchOptions(), {}).run({"url": url}, CONTEXT)
 
     assert output.failed
     assert msgspec.json.decode(output.content)["output"].startswith("ERROR: failed to extract content: ")
@@ -201,7 +201,7 @@ async def test_a_page_that_cannot_be_read_is_told(site: Site, url: str, code: st
 
 async def test_a_page_is_cut_to_what_the_request_allows(site: Site) -> None:
     site.add("/a", "Page", "Much ado about nothing. " * 1000)
-    extract = ExtractTool(site.searcher, SearchOptions(max_content_tokens=50), SearchHistory())
+    extract = ExtractTool(site.searcher, SearchOptions(max_content_tokens=50), {})
 
     output = await extract.run({"url": site.url("good.test", "/a")}, CONTEXT)
 
@@ -210,7 +210,7 @@ async def test_a_page_is_cut_to_what_the_request_allows(site: Site) -> None:
 
 async def test_uses_are_counted(site: Site) -> None:
     site.list()
-    tool = SearchTool(site.searcher, SearchOptions(max_uses=2), SearchHistory())
+    tool = SearchTool(site.searcher, SearchOptions(max_uses=2), {})
 
     outputs = await asyncio.gather(*(tool.run({"query": "x"}, CONTEXT) for _ in range(3)))
 
@@ -225,7 +225,7 @@ async def test_numbers_and_uses_go_on_where_a_run_was() -> None:
     searcher, options = Searcher(CallbackBackend(find), pages()), SearchOptions(max_uses=3)
 
     async def numbers(history: SearchHistory, query: str) -> tuple[dict[str, int], Raw]:
-        output = await SearchTool(searcher, options, history).run({"query": query}, CONTEXT)
+        output = await SearchTool(searcher, options, {CONTEXT.run: history}).run({"query": query}, CONTEXT)
         shown: list[dict[str, Any]] = msgspec.json.decode(output.content).get("output", [])
         return {one["title"]: one["number"] for one in shown}, details_of(output)
 
@@ -294,7 +294,7 @@ async def test_a_model_searches_reads_and_cites(site: Site) -> None:
     answer = f"Flour and water [1]; salt is at {salt} [2]. Nobody says [3]."
     model = ScriptedModel(calls(SEARCH, query="bread"), calls(EXTRACT, url=salt), says(answer))
     events: list[Event] = []
-    tools = search_tools(site.searcher, SearchOptions(), SearchHistory())
+    tools = search_tools(site.searcher, ANY_WEB)
 
     given = await invoke_agent_async(Agent(model, tools=tools), "What is bread made of?", on_event=events.append)
 

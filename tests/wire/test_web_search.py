@@ -9,14 +9,12 @@ import pytest
 
 from ronda.errors import BadRequest
 from ronda.wire.web_search import (
-    EXTRACT,
-    SEARCH,
     Location,
     SearchOptions,
-    calling_data,
+    calling,
     domains_of,
+    found,
     read_search_options,
-    record_summary,
 )
 
 
@@ -104,8 +102,8 @@ def test_a_filter_holds_however_a_name_is_written(domain: str, url: str) -> None
 
 
 def test_what_is_told_of_a_call() -> None:
-    assert calling_data(SEARCH, {"query": "bread"}) == {"tool_type": "web_search", "query": "bread"}
-    assert calling_data(EXTRACT, {"url": "https://a.test"}) == {"tool_type": "web_search"}
-    assert record_summary({"results_count": 2, "sources": ["a.test", "b.test"]}) == "2 results\nsources: a.test, b.test"
-    assert record_summary({"results_count": 0, "sources": []}) == "0 results"
+    assert calling('{"query": "bread"}') == {"tool_type": "web_search", "query": "bread"}
+    assert calling('{"url": "https://a.test"}') == {"tool_type": "web_search"}
+    assert found({"results_count": 2, "sources": ["a.test", "b.test"]}) == "2 results\nsources: a.test, b.test"
+    assert found({"results_count": 0, "sources": []}) == "0 results"
     assert domains_of(["https://www.a.test/x", "https://a.test/y", "file", "https://b.test"]) == ["a.test", "b.test"]

@@ -294,6 +294,26 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="a client that takes nothing of its answer for so long counts as gone (default 60)",
     )
     parser.add_argument(
+        "--enable-search", action="store_true", default=None, help="let models search the web and read its pages"
+    )
+    parser.add_argument(
+        "--search-mode",
+        choices=["always", "on-request"],
+        help="offer the search to every request, or only to those that ask for it (default always)",
+    )
+    parser.add_argument(
+        "--search-embedding-model",
+        metavar="MODEL",
+        help="rank what a search finds with the embeddings of this model (default: by words, BM25)",
+    )
+    parser.add_argument(
+        "--fetch-allow",
+        metavar="ADDRESS",
+        action="append",
+        help="an address that is not public, but that models and requests may name all the same: 10.1.0.0/16, wiki.example:8080; "
+        "may be repeated",
+    )
+    parser.add_argument(
         "--tool-dispatch-url", metavar="URL", help="POST calls of declared tools that nothing here runs to this address"
     )
     parser.add_argument(

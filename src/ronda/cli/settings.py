@@ -124,10 +124,15 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         match name, value:
             case "tools", str():
                 found[name] = [str(folder / value)]
-            case (("allow_origins" | "allow_hosts" | "aliases"), str()):
+            case (("allow_origins" | "allow_hosts" | "aliases" | "fetch_allow"), str()):
                 found[name] = [value]
             case "tools", list():
                 found[name] = [str(folder / tool) if isinstance(tool, str) else tool for tool in value]
+            case "search", dict():
+                places = {
+                    key: str(folder / value[key]) for key in ("folder", "index") if isinstance(value.get(key), str)
+                }
+                found[name] = {**value, **places}
             case ("agents", str()) | ("data_dir", str()) if value != ":memory:":
                 found[name] = str(folder / value)
             case "model", str() if value.startswith("script:"):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -43,6 +43,9 @@ from ronda.store.memory import MemoryCatalog
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
+if TYPE_CHECKING:
+    from ronda.server.web_search import SearchCallback, WebSearch
+
 log = logging.getLogger("ronda.server")
 
 _NEEDS_KEY: Final[tuple[Header, ...]] = ((b"www-authenticate", b"Bearer"),)
@@ -60,6 +63,7 @@ class Server:
         tools: Sequence[Tool] = (),
         tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
+        search_callback: SearchCallback | None = None,  # what is searched with, if search is switched on
         catalog: Catalog | None = None,  # keeps what clients make; None forgets it with this object
         auth: Auth | None = None,
         guardrails: AnyGuardrails | None = None,
@@ -93,6 +97,7 @@ class Server:
             config.tool_dispatch_url,
             config.tool_dispatch_timeout,
             capabilities,
+            _web_search(config, search_callback),
         )
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox)
@@ -126,6 +131,14 @@ class Server:
             error.is_logged = True
         else:
             log.error("run %s broke down", run.id, exc_info=error)
+
+
+def _web_search(config: ServerConfig, callback: SearchCallback | None) -> WebSearch | None:
+    if not (config.enable_search or config.search or config.search_embedding_model):
+        return None  # without the time to import it
+    from ronda.server.web_search import open_web_search
+
+    return open_web_search(config, callback)
 
 
 def create_app(server: Server) -> ASGIApp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -32,6 +32,11 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     agents: str | None = None  # a folder of .prompty files
     tool_dispatch_url: str | None = None
     tool_dispatch_timeout: float = 30.0
+    enable_search: bool = False
+    search_mode: Literal["always", "on-request"] = "always"  # who is offered it: every request, or those that ask
+    search_embedding_model: str | None = None  # that ranks what is found
+    search: dict[str, Any] = {}  # what is searched with: `tools.search.settings`
+    fetch_allow: tuple[str, ...] = ()  # addresses beside public ones that models and requests may name
     max_tool_rounds: int | None = None
     max_tool_rounds_ceiling: int = SERVER_ROUNDS
     max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends

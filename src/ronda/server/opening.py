@@ -116,8 +116,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
     warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
     answer = replace(asked.answer, model=served.name, warnings=warnings)
     about = job.about(turns, opened.turns, answer)
-    if ids or asked.about:
-        about = {**asked.about, **about_ids(ids), **about}
+    if ids or asked.about or offer.about:
+        about = {**asked.about, **offer.about, **about_ids(ids), **about}
     journal = server.runs.journal if asked.keep == "stored" else server.runs.memory
     lives: list[LiveRun] = []
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
@@ -154,7 +154,10 @@ async def open_for(
         opened = await served.open(turns, request.inputs)
     declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
     needs = (*served.needs, *request.needs)
-    return opened, server.toolbox.offer(declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs)
+    choice = _choice(request, served)
+    return opened, server.toolbox.offer(
+        declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs, choice=choice
+    )
 
 
 async def count(server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...]) -> int:

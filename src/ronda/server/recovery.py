@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -21,7 +21,7 @@ import msgspec
 
 from ronda.agent.reopen import job_of, kept_file
 from ronda.agent.reopen import reopen as reopen_file
-from ronda.core.events import Answered, Fact, Recovered, RunFinished, RunStarted
+from ronda.core.events import Answered, Event, Fact, Recovered, RunFinished, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.drive import Provider, Tool, check_answer
 from ronda.errors import RondaError
@@ -76,7 +76,7 @@ async def _recover(server: Server, id: str) -> None:
         run.apply(recovered)
         facts.append(recovered)
     try:
-        provider, tools = await reopen(server, run.start)
+        provider, tools = await reopen(server, run.start, events)
     except RondaError as error:
         _end(server, run, [*facts, RunFinished("failed", message=f"it cannot go on: {error}", at=time.time())])
         return
@@ -118,7 +118,7 @@ async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
     run = rebuild(events)
     try:
         check_answer(run, answer)
-        provider, tools = await reopen(server, run.start)
+        provider, tools = await reopen(server, run.start, events)
     except BaseException:
         journal.release(id, waiting=run.is_waiting)
         raise
@@ -133,9 +133,11 @@ def _over(server: Server, live: LiveRun) -> None:
         server.report(live.error, live.run)
 
 
-async def reopen(server: Server, start: RunStarted) -> tuple[Provider, Mapping[str, Tool]]:
-    """What a run is driven with, from what its first event says."""
-    own = server.toolbox.handlers_for(start.plan.tools)
+async def reopen(
+    server: Server, start: RunStarted, events: Sequence[Event] = ()
+) -> tuple[Provider, Mapping[str, Tool]]:
+    """What a run is driven with, from what its first event says; `events` are all there are of it."""
+    own = server.toolbox.handlers_for(start, events)
     if start.file is not None:
         files, path = server.agent_files, Path(start.file.path)
         prompty = kept_file(start.file, None if files is None else files.environment(path))

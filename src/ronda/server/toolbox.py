@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Raw
 
-from ronda.core.plan import ToolSpec
+from ronda.core.events import Event, RunStarted
+from ronda.core.plan import AUTO, ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.prompty.registry import Lent
 from ronda.tools.callback import CallbackTool
 from ronda.wire.capabilities import Capability, Need, NotHere
+
+if TYPE_CHECKING:
+    from ronda.server.web_search import WebSearch
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -23,6 +28,7 @@ class Offer(msgspec.Struct, frozen=True):
     stand_ins: Mapping[
         str, tuple[str, ...]
     ] = {}  # what a request calls something of a service's → the tools that do it here
+    about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
 
 
 DECLARED = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
@@ -36,8 +42,10 @@ class Toolbox:
         dispatch_url: str | None = None,
         dispatch_timeout: float = 30.0,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
+        web: WebSearch | None = None,
     ) -> None:
         """`tools` are offered to every request, those of `capabilities` to the requests that ask for them."""
+        self._web = web
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.spec.name in self._tools:
@@ -52,7 +60,7 @@ class Toolbox:
 
     @property
     def names(self) -> list[str]:
-        return [*self._tools, *self._callbacks]
+        return [*self._tools, *self._callbacks, *(() if self._web is None else self._web.names)]
 
     @property
     def lent(self) -> Lent:
@@ -76,8 +84,10 @@ class Toolbox:
         """The names of the tools that do what a request asks for; none where that is not to be had."""
         if need.hosted.capability in self._capabilities:
             return tuple([tool.spec.name for tool in self._capabilities[need.hosted.capability]])
-        names = {*self.names, *[tool.spec.name for tool in agents]}
-        found = next((name for name in (need.hosted.tool, need.called) if name in names), None)
+        if self._web is not None and (names := self._web.names_for(need)):
+            return names
+        own = {*self.names, *[tool.spec.name for tool in agents]}
+        found = next((name for name in (need.hosted.tool, need.called) if name in own), None)
         if found is not None and need.settings:
             field = need.settings[0]
             raise BadRequest(
@@ -102,11 +112,13 @@ class Toolbox:
                 found |= {tool.spec.name: tool for tool in self._capabilities.get(need.hosted.capability, ())}
         return found
 
-    def handlers_for(self, specs: Sequence[ToolSpec]) -> dict[str, Tool]:
+    def handlers_for(self, start: RunStarted, events: Sequence[Event]) -> dict[str, Tool]:
         """Who runs the tools of a run that was begun before, as far as they are this server's."""
         capable = {tool.spec.name: tool for tools in self._capabilities.values() for tool in tools}
+        if self._web is not None:
+            capable |= {tool.spec.name: tool for tool in self._web.reopened(start, events)}
         found: dict[str, Tool] = {}
-        for spec in specs:
+        for spec in start.plan.tools:
             tool = self._runs_declared(spec) if spec.kind in DECLARED else self._tools.get(spec.name)
             if (tool := tool or capable.get(spec.name)) is not None:
                 found[spec.name] = tool
@@ -126,6 +138,7 @@ class Toolbox:
         *,
         exclusive: bool = False,
         needs: Sequence[Need] = (),
+        choice: ToolChoice = AUTO,
     ) -> Offer:
         """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
 
@@ -133,6 +146,12 @@ class Toolbox:
         same name is the caller's.
         """
         asked_for = self._meet(needs, agents) if needs else {}
+        about: dict[str, Raw] = {}
+        if self._web is not None and rounds and choice.mode != "none":
+            web = self._web.offered(needs, unasked=not exclusive)
+            if web is not None:
+                asked_for |= {tool.spec.name: tool for tool in self._web.tools(web)}
+                about = self._web.about(web)
         for spec in declared:
             if spec.name in asked_for or (spec.name in self._tools and not exclusive):
                 raise BadRequest(
@@ -141,7 +160,7 @@ class Toolbox:
                 )
         if rounds == 0:
             return Offer(declared, {})
-        if not declared and not agents and not exclusive and not needs:
+        if not declared and not agents and not exclusive and not needs and not asked_for:
             return self._own
         specs: list[ToolSpec] = [tool.spec for tool in asked_for.values()]
         handlers: dict[str, Tool] = asked_for if exclusive else {**self._tools, **asked_for}
@@ -155,5 +174,9 @@ class Toolbox:
                 handlers[spec.name], spec = runs, runs.spec
             specs.append(spec)
         # The server's first, always in the same order, so that prompt caches hold.
-        stand_ins = {need.called: found for need in needs if (found := self.tools_for(need, agents))}
-        return Offer((*(() if exclusive else self._specs), *specs), handlers, stand_ins)
+        stand_ins = {
+            need.called: tuple([name for name in found if name in handlers])
+            for need in needs
+            if (found := self.tools_for(need, agents))
+        }
+        return Offer((*(() if exclusive else self._specs), *specs), handlers, stand_ins, about)

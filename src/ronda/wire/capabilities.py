@@ -15,8 +15,11 @@ from msgspec.structs import replace
 
 from ronda.core.plan import ToolChoice
 from ronda.errors import BadRequest
+from ronda.wire.web_search import WebTools, read_search_options
 
-Capability: TypeAlias = Literal["python", "shell", "files", "skills", "search", "fetch", "images", "mcp"]
+Capability: TypeAlias = Literal[
+    "python", "shell", "files", "skills", "search", "offline_search", "fetch", "images", "mcp"
+]
 
 
 class Hosted(Struct, frozen=True):
@@ -28,9 +31,13 @@ class Hosted(Struct, frozen=True):
     noun: str
     tool: str = ""
     capability: Capability | None = None  # None: no server of ours has it by itself
+    flag: str = ""  # with which an operator switches it on
 
 
-_SEARCH: Final = Hosted("web search", "search_the_web", "search")
+_SEARCH: Final = Hosted("web search", "search_the_web", "search", "--enable-search")
+OFFLINE_SEARCH: Final = Hosted(
+    "search that does without the web", "", "offline_search", "a folder in [search], with --enable-search,"
+)
 _PYTHON: Final = Hosted("code execution", "run_python", "python")
 _SHELL: Final = Hosted("shell", "run_shell", "shell")
 _MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp")
@@ -43,7 +50,7 @@ HOSTED: Final[dict[str, Hosted]] = {
     "web_search_options": _SEARCH,
     "web_search_premium": _SEARCH,
     "web_search_preview": _SEARCH,
-    "web_fetch": Hosted("way to fetch pages", "read_page", "fetch"),
+    "web_fetch": Hosted("way to fetch pages", "read_page", "fetch", "--enable-search"),
     "code_interpreter": _PYTHON,
     "code_execution": _PYTHON,
     "enable_code_execution": _PYTHON,
@@ -91,6 +98,7 @@ class Need(Struct, frozen=True):
     called: str = ""  # what `tool_choice` calls it
     settings: tuple[str, ...] = ()  # members that say how it should be done
     details: object = None  # what the dialect says beside a message
+    web: WebTools = WebTools()  # of a search: how
 
     @property
     def reason(self) -> str:
@@ -102,7 +110,12 @@ class Need(Struct, frozen=True):
 
 
 def lack(hosted: Hosted) -> str:
-    return f"this server has no {hosted.noun}"
+    return f"this server has no {hosted.noun}" + (f"; {hosted.flag} switches it on" if hosted.flag else "")
+
+
+def fate(hosted: Hosted) -> str:
+    """What becomes of it, for docs/compatibility.md."""
+    return f"read: on a server with {hosted.flag}; else refused" if hosted.flag else f"refused: {lack(hosted)}"
 
 
 class NotHere(BadRequest):
@@ -117,14 +130,27 @@ class NotHere(BadRequest):
 
 # Fields that every dialect may have, beside its own.
 FIELDS: Final = ("web_search_options", "files", "enable_code_execution", "enable_shell")
-FATES: Final[dict[str, str]] = {name: f"refused: {lack(HOSTED[name])}" for name in FIELDS}
+FATES: Final[dict[str, str]] = {name: fate(HOSTED[name]) for name in FIELDS}
 _NOTHING: Final = (b"false", b"[]")
 
 
 def read_needs(fields: Mapping[str, Raw]) -> tuple[Need, ...]:
     """What these fields ask for; one that says false, or nothing, does not."""
     asked = [name for name in FIELDS if name in fields and bytes(fields[name]) not in _NOTHING]
-    return tuple([Need(name, name, HOSTED[name]) for name in asked])
+    return tuple([_need(name, fields[name]) for name in asked])
+
+
+def _need(name: str, raw: Raw) -> Need:
+    need = Need(name, name, HOSTED[name])
+    return need if HOSTED[name] is not _SEARCH else searching(need, raw, name)
+
+
+def searching(need: Need, raw: Raw, path: str) -> Need:
+    """With what a declaration says of the search. One that may not touch the web needs something else to search in."""
+    options = read_search_options(raw, path)
+    if not options.external_web_access:
+        return replace(need, hosted=OFFLINE_SEARCH, web=WebTools(options))
+    return replace(need, web=WebTools(options, options))
 
 
 def renamed(choice: ToolChoice, stand_ins: Mapping[str, tuple[str, ...]]) -> ToolChoice:

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.web_search import WEB_TOOLS, calling, found
 
 
 class ToolRecords:
@@ -54,6 +55,8 @@ class ToolRecords:
             record["file_ids"] = [file.id for file in files if file.id]
         if details != NULL:
             record["data"] = self._details[call.id] = details
+            if call.name in WEB_TOOLS:
+                record["result_content"] = found(_object(details) or {})
         if result.failed:
             record["failed"] = True
         if self._choice:
@@ -70,6 +73,8 @@ class ToolRecords:
         """What is said when a tool begins, and with its result when it is done: what it says of itself, if it does."""
         call = self.calls[call_id]
         data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
+        if result is None and call.name in WEB_TOOLS:
+            data = calling(call.arguments)
         if result is not None:
             if (details := _object(self._details.get(call_id))) is not None:
                 data = details if "tool_type" in details else {**data, **details}

@@ -4,8 +4,10 @@
     Responses   tool web_search {search_context_size, user_location {…}, filters {…}, …}
     Messages    tools web_search_… {allowed_domains | blocked_domains, max_uses, user_location {…}},
                 web_fetch_… {allowed_domains | blocked_domains, max_uses, max_content_tokens}
+    Mistral     tool web_search, which says nothing
 
-Their members do not contradict each other, so that one reader serves all.
+Their members do not contradict each other, so that one reader serves all. Messages alone asks for a search and for the reading
+of pages apart; elsewhere a search brings both.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest
+from ronda.wire.json import UNREADABLE
 
 SEARCH: Final = "mistralrs_search_the_web"
 EXTRACT: Final = "mistralrs_website_content_extractor"
+WEB_TOOLS: Final = frozenset({SEARCH, EXTRACT})
 
 ContextSize: TypeAlias = Literal["low", "medium", "high"]
 BUDGETS: Final[dict[ContextSize, int]] = {"low": 4096, "medium": 8192, "high": 16384}  # tokens of one search's results
@@ -61,6 +65,19 @@ class SearchOptions(Struct, frozen=True, omit_defaults=True):
         if self.allowed_domains and not any(_covers(filter, domain, path) for filter in self.allowed_domains):
             return False
         return not any(_covers(filter, domain, path) for filter in self.blocked_domains)
+
+
+class WebTools(Struct, frozen=True, omit_defaults=True):
+    """What of the web a request may use, and how; None: not that."""
+
+    search: SearchOptions | None = None
+    fetch: SearchOptions | None = None  # a page by its address
+
+    def __or__(self, other: WebTools) -> WebTools:
+        return WebTools(self.search or other.search, self.fetch or other.fetch)
+
+
+ANY_WEB: Final = WebTools(SearchOptions(), SearchOptions())
 
 
 def domain_of(url: str) -> str:
@@ -183,15 +200,23 @@ def _description(path: str, label: str, text: str | None) -> str | None:
 # ---- what is told of a call -------------------------------------------------------------------------------------------
 
 
-def calling_data(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """`data` of the progress event when a search begins; `details` of the call are those of its end."""
-    data: dict[str, Any] = {"tool_type": "web_search"}
-    if name == SEARCH and isinstance(arguments.get("query"), str):
-        data["query"] = arguments["query"]
-    return data
+class _Arguments(Struct):
+    query: str | None = None
 
 
-def record_summary(details: Mapping[str, Any]) -> str:
+_decode_arguments = msgspec.json.Decoder(_Arguments).decode
+
+
+def calling(arguments: str) -> dict[str, Any]:
+    """`data` of the progress event when a call of ours begins; when it ends, that is the details of the call."""
+    try:
+        query = _decode_arguments(arguments).query
+    except UNREADABLE:
+        query = None
+    return {"tool_type": "web_search", **({} if query is None else {"query": query})}
+
+
+def found(details: Mapping[str, Any]) -> str:
     """`result_content` of a record: what was found, in two lines."""
     lines = [f"{details.get('results_count', 0)} results"]
     if sources := details.get("sources"):

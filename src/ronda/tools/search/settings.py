@@ -38,19 +38,28 @@ class FolderSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     index: str = ""
 
 
-Settings: TypeAlias = DuckDuckGoSettings | SearxngSettings | JsonApi | FolderSettings
+BackendSettings: TypeAlias = DuckDuckGoSettings | SearxngSettings | JsonApi | FolderSettings
+
+
+class Settings(Struct, frozen=True):
+    """`robots`: whether pages are read only where their site's robots.txt allows it."""
+
+    backend: BackendSettings = DuckDuckGoSettings()
+    robots: bool = True
 
 
 def read_settings(table: Mapping[str, Any]) -> Settings:
-    """Raises BadConfig."""
+    """Without a `backend` it is the folder that is named, else DuckDuckGo. Raises BadConfig."""
+    usual = "folder" if "folder" in table else "duckduckgo"
+    own = {"backend": usual, **{name: value for name, value in table.items() if name != "robots"}}
     try:
-        found: Settings = msgspec.convert({"backend": "duckduckgo", **table}, Settings)
+        robots = msgspec.convert(table.get("robots", True), bool)
+        return Settings(msgspec.convert(own, BackendSettings), robots)
     except msgspec.ValidationError as error:
         raise BadConfig(f"[search] cannot be used: {error}") from error
-    return found
 
 
-def open_backend(settings: Settings) -> Backend:
+def open_backend(settings: BackendSettings) -> Backend:
     """Raises BadConfig."""
     match settings:
         case DuckDuckGoSettings(address=address):

@@ -10,7 +10,7 @@ in its details: `query`, `results_count`, `sources` for the progress events, `ac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,9 +23,11 @@ from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.rank import cut
 from ronda.tools.search.searcher import Searcher
 from ronda.wire.citations import Source
-from ronda.wire.web_search import EXTRACT, SEARCH, SearchOptions, domains_of
+from ronda.wire.web_search import EXTRACT, SEARCH, SearchOptions, WebTools, domains_of
 
 SECONDS: Final = 60.0
+# What each run was shown, by its id: several choices of one answer are several runs with the same tools.
+Histories: TypeAlias = dict[str, SearchHistory]
 
 _CITE: Final = (
     "Each source has a number. Cite the sources that you use in your answer by their numbers, as in [1] or [2]."
@@ -40,9 +42,15 @@ _EXTRACT_TEXT: Final = (
 )
 
 
-def search_tools(searcher: Searcher, options: SearchOptions, history: SearchHistory) -> list[Tool]:
-    """What a request that may search is offered. `history` is the run's own; both tools number their sources in it."""
-    return [SearchTool(searcher, options, history), ExtractTool(searcher, options, history)]
+def search_tools(searcher: Searcher, web: WebTools, histories: Histories | None = None) -> list[Tool]:
+    """What a request that may use the web is offered. `histories` are of runs that go on: both tools number on in them."""
+    histories = {} if histories is None else histories
+    tools: list[Tool] = []
+    if web.search is not None:
+        tools.append(SearchTool(searcher, web.search, histories))
+    if web.fetch is not None:
+        tools.append(ExtractTool(searcher, web.fetch, histories))
+    return tools
 
 
 class _Shown(Struct):
@@ -56,7 +64,7 @@ class _Shown(Struct):
 
 
 class SearchTool:
-    def __init__(self, searcher: Searcher, options: SearchOptions, history: SearchHistory) -> None:
+    def __init__(self, searcher: Searcher, options: SearchOptions, histories: Histories) -> None:
         text = options.search_description or _SEARCH_TEXT
         if options.location is not None and (place := str(options.location)):
             text += f" The user is in: {place}."
@@ -65,18 +73,19 @@ class SearchTool:
         )
         self._searcher = searcher
         self._options = options
-        self._history = history
+        self._histories = histories
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         query = str(arguments.get("query", ""))
         about = {"action": "search", "query": query}
-        if not self._history.may_use("search", self._options.max_uses):
+        history = self._histories.setdefault(context.run, SearchHistory())
+        if not history.may_use("search", self._options.max_uses):
             return _failed({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
         try:
             results = await self._searcher.search(query, self._options)
         except (SearchFailed, FetchFailed) as error:
             return _failed({"error": str(error)}, error.code, about)
-        sources = [self._history.source(one.url, one.title, one.content or one.description) for one in results]
+        sources = [history.source(one.url, one.title, one.content or one.description) for one in results]
         shown = [
             _Shown(source.number, one.title, one.description, one.url, one.content)
             for source, one in zip(sources, results, strict=True)
@@ -87,17 +96,18 @@ class SearchTool:
 
 
 class ExtractTool:
-    def __init__(self, searcher: Searcher, options: SearchOptions, history: SearchHistory) -> None:
+    def __init__(self, searcher: Searcher, options: SearchOptions, histories: Histories) -> None:
         text = options.extract_description or _EXTRACT_TEXT
         self.spec = _spec(EXTRACT, text, "url", "The address of the page: http or https.")
         self._searcher = searcher
         self._options = options
-        self._history = history
+        self._histories = histories
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         url = str(arguments.get("url", ""))
         about = {"action": "open_page", "url": url}
-        if not self._history.may_use("open_page", self._options.max_uses):
+        history = self._histories.setdefault(context.run, SearchHistory())
+        if not history.may_use("open_page", self._options.max_uses):
             return _failed({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
         try:
             page = await self._searcher.read(url, self._options)
@@ -105,7 +115,7 @@ class ExtractTool:
             output = f"ERROR: failed to extract content: {error}"
             return _failed({"sources": [], "output": output}, error.code, about)
         text = cut(page.content, self._options.max_content_tokens or self._options.budget)
-        source = self._history.source(page.url, page.title, text)
+        source = history.source(page.url, page.title, text)
         domains = domains_of([page.url])
         # One text, not JSON in JSON: what is escaped twice is hard to read.
         output = f'{{"number": {source.number}, "url": "{page.url}", "content": "{text}"}}'

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
@@ -19,6 +20,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.capabilities import Need, hosted_by
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
+from ronda.wire.web_search import WebTools, read_search_options
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _DATED: Final = re.compile(r"(?P<kind>[a-z0-9_]+?)_20\d{6}")
@@ -164,7 +166,14 @@ def _need(tool: _Tool, name: str, raw: Raw, path: str) -> Need:
         raise bad(f"{path}.type", f'is {type[:80]!r}; it can be "custom" or one of Anthropic\'s own: {known}')
     members: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
     settings = [f"{path}.{name}" for name, value in members.items() if name not in _IDLE and value != NULL]
-    return Need(type, f"{path}.type", hosted, called=name, settings=tuple(settings))
+    need = Need(type, f"{path}.type", hosted, called=name, settings=tuple(settings))
+    match hosted.capability:  # each is one tool here, with its own options
+        case "search":
+            return replace(need, web=WebTools(search=read_search_options(raw, path)))
+        case "fetch":
+            return replace(need, web=WebTools(fetch=read_search_options(raw, path)))
+        case _:
+            return need
 
 
 # ---- which of them ----------------------------------------------------------------------------------------------------

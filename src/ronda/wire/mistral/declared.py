@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct, structs
 from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, ToolSpec
 from ronda.schema.validate import check_schema
 from ronda.wire import capabilities
-from ronda.wire.capabilities import Need, lack
+from ronda.wire.capabilities import Need, fate
 from ronda.wire.fields import MAX_TOOLS
 from ronda.wire.json import encode
 from ronda.wire.mistral.details import Invalid, Loc, check_count, decoder, problem, read_value, refuse
@@ -122,7 +122,7 @@ HOSTED: Final = (
 )
 TOOLS: Final[dict[str, str]] = {
     "function": "read",
-    **{name: f"refused: {lack(capabilities.HOSTED[name])}" for name in HOSTED},
+    **{name: fate(capabilities.HOSTED[name]) for name in HOSTED},
 }
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
-from ronda.wire.capabilities import Need, hosted_by, lack
+from ronda.wire.capabilities import Need, fate, hosted_by, searching
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import (
     FunctionTool,
@@ -56,7 +56,7 @@ FIELDS: Final[dict[str, str]] = {
     "namespace": "read: its functions are called NAMESPACE.NAME by the model",
     "custom": "read: for the model a function of one text, `input`, that is told the grammar it has to follow",
     **{
-        type: f"refused: {lack(hosted)}" + (_BESIDE if type in OFFERED else "")
+        type: fate(hosted) + (_BESIDE if type in OFFERED else "")
         for type in HOSTED
         if (hosted := hosted_by(type)) is not None
     },
@@ -120,6 +120,8 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
             take(_waiting(declared.type, raw), path)
         else:
             take(_function(declared, raw, path, ""), path)
+    if sum(need.name.startswith(_SEARCH) for need in needs) > 1:
+        raise BadRequest("Only one web search configuration may be provided.", param="tools")
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
     own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
@@ -156,13 +158,30 @@ def _function(tool: _Tool, raw: Raw, path: str, namespace: str) -> ToolSpec | Ne
     if tool.type == "function":
         return spec_of(tool, path, NULL if namespace or is_known(raw) else raw.copy(), API, namespace)
     if (need := _need(tool.type, f"{path}.type", is_optional=tool.type in OFFERED and not namespace)) is not None:
-        return need
+        return _search(need, raw, path) if need.name.startswith(_SEARCH) else need
     raise bad(f"{path}.type", f'is {tool.type[:60]!r}; it can be "function", "custom" or "namespace"')
 
 
 def _need(type: str | None, path: str, *, is_optional: bool = False) -> Need | None:
     hosted = hosted_by(type) if type in HOSTED else None
     return None if hosted is None or type is None else Need(type, path, hosted, is_optional, called=_OF_SERVICE + type)
+
+
+_SEARCH: Final = "web_search"
+_PREVIEW: Final = "web_search_preview"
+
+
+def _search(need: Need, raw: Raw, path: str) -> Need:
+    """How it is to search. The preview knows less than what came after it."""
+    if need.name.startswith(_PREVIEW):
+        members: dict[str, Raw] = decode_field(raw, dict[str, Raw], path)
+        for name in ("filters", "return_token_budget"):
+            if members.get(name, NULL) != NULL:
+                raise BadRequest(
+                    f'tools[].type="{_PREVIEW}" {name} {"are" if name == "filters" else "is"} not supported.',
+                    param=f"{path}.{name}",
+                )
+    return searching(need, raw, path)
 
 
 # ---- tool_choice ------------------------------------------------------------------------------------------------------
