@@ -382,6 +382,10 @@ def test_what_is_probably_a_mistake_is_a_warning(
         ({"max_run_seconds": 0.0}, "--max-run-seconds is 0; it must be more than 0 seconds"),
         ({"max_run_seconds": float("nan")}, "--max-run-seconds is nan; it must be more than 0 seconds"),
         ({"tool_dispatch_timeout": -1.0}, "--tool-dispatch-timeout is -1; it must be more than 0 seconds"),
+        (
+            {"tool_dispatch_url": "ftp://me:pw@x"},
+            "--tool-dispatch-url is 'ftp://x': it must begin with http:// or https",
+        ),
         ({"slots": 0}, "--slots is 0; it can be 1 to 64"),
         ({"context": 100}, "--context is 100; it can be 512 to 1048576"),
         ({"slots": 2, "model": "script:a.json"}, "--slots is for local models; script:a.json decides that itself"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import math
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -15,10 +16,13 @@ import msgspec
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_model
 from ronda.errors import BadConfig
+from ronda.providers.http.address import Address, without_secrets
+from ronda.schema.validate import check_schema
 from ronda.server.config import ServerConfig
 
 _NAMES = ServerConfig.__struct_fields__
-
+SECRET_NAME = "RONDA_TOOL_DISPATCH_SECRET"  # the variable; a flag would show the secret to everybody on this machine
+_FROM_ENVIRONMENT = re.compile(r"\$\{env:([^{}:]+)\}")
 
 MOST_SHUTDOWN_SECONDS = 3600
 
@@ -31,6 +35,8 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
         value = getattr(arguments, name, None)
         if value is not None:
             settings[name] = value
+    if settings.get("tool_dispatch_url") and (secret := os.environ.get(SECRET_NAME)):
+        settings.setdefault("tool_dispatch_secret", secret)
     try:
         config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
     except msgspec.ValidationError as error:
@@ -50,8 +56,7 @@ def _check(config: ServerConfig) -> None:
     for host in config.allow_hosts:
         if host != "*" and not re.fullmatch(r"[\w.-]+", host):
             raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
-    if config.tool_dispatch_url is not None and not config.tool_dispatch_url.startswith(("http://", "https://")):
-        raise BadConfig(f"--tool-dispatch-url is {config.tool_dispatch_url!r}; it must begin with http:// or https://")
+    _check_dispatch(config)
     for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
         value = getattr(config, name)
         if value is not None and value < 0:
@@ -84,6 +89,35 @@ def _check(config: ServerConfig) -> None:
     if config.max_answer_bytes < 1:
         raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")
     check_model(config.model, config.base_url)
+
+
+def _check_dispatch(config: ServerConfig) -> None:
+    url, secret = config.tool_dispatch_url, config.tool_dispatch_secret
+    if url is not None:
+        _check_address("--tool-dispatch-url", url, secret)
+    elif secret is not None:
+        raise BadConfig("tool_dispatch_secret signs the calls that are sent to tool_dispatch_url, which is not set")
+    for name, address in config.dispatch.items():
+        where = f"[dispatch.{name}]"
+        if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
+            raise BadConfig(f"{where}: a tool's name has up to 64 letters, digits, '_', '-' and '.'")
+        _check_address(f"{where} url", address.url, address.secret)
+        if address.timeout is not None and not (address.timeout > 0 and math.isfinite(address.timeout)):
+            raise BadConfig(f"{where} timeout is {address.timeout:g}; it must be more than 0 seconds")
+        if address.parameters is None:
+            if address.description:
+                raise BadConfig(f"{where} has a description but no parameters: give both, or let requests declare it")
+        elif (problem := check_schema(address.parameters)) is not None:
+            raise BadConfig(f"{where} parameters are no JSON Schema: {problem}")
+
+
+def _check_address(what: str, url: str, secret: str | None) -> None:
+    try:
+        Address(url)
+    except ValueError as error:
+        raise BadConfig(f"{what} is {without_secrets(url)!r}: {error}") from error
+    if secret == "":
+        raise BadConfig(f"{what}: the secret that signs its calls is empty")
 
 
 def _check_local_sizes(config: ServerConfig) -> None:
@@ -135,10 +169,29 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 found[name] = {**value, **places}
             case ("agents", str()) | ("data_dir", str()) if value != ":memory:":
                 found[name] = str(folder / value)
+            case "tool_dispatch_secret", str():
+                found[name] = _secret(value, name)
+            case "dispatch", dict():
+                found[name] = {tool: _with_secret(address, tool) for tool, address in value.items()}
             case "model", str() if value.startswith("script:"):
                 found[name] = f"script:{folder / value.removeprefix('script:')}"
             case "model", str() if value.startswith("local:") and value.endswith(".gguf"):
                 found[name] = f"local:{folder / value.removeprefix('local:')}"
+    return found
+
+
+def _with_secret(address: Any, tool: str) -> Any:
+    if not isinstance(address, dict) or not isinstance(address.get("secret"), str):
+        return address
+    return {**address, "secret": _secret(address["secret"], f"secret of [dispatch.{tool}]")}
+
+
+def _secret(value: str, what: str) -> str:
+    """As it stands there, or in the variable that it names: `${env:NAME}`."""
+    if (named := _FROM_ENVIRONMENT.fullmatch(value)) is None:
+        return value
+    if not (found := os.environ.get(named[1])):
+        raise BadConfig(f"the {what} is ${{env:{named[1]}}}, and the environment has no {named[1]}")
     return found
 
 

@@ -25,6 +25,7 @@ from ronda.providers.fan import Fan
 from ronda.server.agent_files import AgentFiles
 from ronda.server.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.config import ServerConfig
+from ronda.server.dispatch import Dispatch
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
 from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.mistral.agents import StoredAgents
@@ -94,8 +95,7 @@ class Server:
         self.toolbox = Toolbox(
             [*tools, *loaded.tools],
             {**(tool_callbacks or {}), **loaded.callbacks},
-            config.tool_dispatch_url,
-            config.tool_dispatch_timeout,
+            Dispatch.of(config),
             capabilities,
             _web_search(config, search_callback),
         )

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from ronda.core.limits import ANSWER_BYTES, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
+from ronda.core.plan import Approval
 
 MAX_BODY = 50 * 1024 * 1024
+
+
+class ToolAddress(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the calls of one tool are sent. With `parameters` (a JSON Schema) the tool is the server's own, and every request
+    has it; without, a request declares it."""
+
+    url: str
+    secret: str | None = None  # signs each call
+    timeout: float | None = None  # None: as `tool_dispatch_timeout`
+    repeatable: bool = False  # may be sent again, although it may have run
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+    approval: Approval = "auto"
+
+    def __repr__(self) -> str:
+        """Without secrets: this may end up in logs and tracebacks."""
+        return "ToolAddress(…)"
 
 
 class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +56,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     search_embedding_model: str | None = None  # that ranks what is found
     search: dict[str, Any] = {}  # what is searched with: `tools.search.settings`
     fetch_allow: tuple[str, ...] = ()  # addresses beside public ones that models and requests may name
+    tool_dispatch_secret: str | None = None  # signs the calls that are sent to `tool_dispatch_url`
+    dispatch: Mapping[str, ToolAddress] = {}  # tools whose calls are sent to an address of their own, by their names
     max_tool_rounds: int | None = None
     max_tool_rounds_ceiling: int = SERVER_ROUNDS
     max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends
@@ -60,6 +81,10 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     retry: Retry = RETRY
     timeouts: Timeouts = Timeouts()
     access_log: bool = False
+
+    def __repr__(self) -> str:
+        """Without secrets, as above."""
+        return f"ServerConfig(model={self.model!r}, …)"
 
     def rounds_for(self, wish: int | None) -> tuple[int, str | None]:
         """The rounds a request gets, and what to tell it when that is less than it wished for."""

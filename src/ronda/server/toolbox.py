@@ -13,6 +13,7 @@ from ronda.core.plan import AUTO, ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
 from ronda.prompty.registry import Lent
+from ronda.server.dispatch import Dispatch
 from ronda.tools.callback import CallbackTool
 from ronda.wire.capabilities import Capability, Need, NotHere
 
@@ -39,23 +40,21 @@ class Toolbox:
         self,
         tools: Sequence[Tool] = (),
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
-        dispatch_url: str | None = None,
-        dispatch_timeout: float = 30.0,
+        dispatch: Dispatch | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         web: WebSearch | None = None,
     ) -> None:
         """`tools` are offered to every request, those of `capabilities` to the requests that ask for them."""
         self._web = web
         self._tools: dict[str, Tool] = {}
-        for tool in tools:
+        self._dispatch = Dispatch() if dispatch is None else dispatch
+        for tool in (*tools, *self._dispatch.own):
             if tool.spec.name in self._tools:
                 raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
             self._tools[tool.spec.name] = tool
         self._specs = tuple([tool.spec for tool in self._tools.values()])
         self._callbacks = dict(callbacks or {})
         self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
-        self._dispatch_url = dispatch_url
-        self._dispatch_timeout = dispatch_timeout
         self._own = Offer(self._specs, self._tools)
 
     @property
@@ -66,19 +65,10 @@ class Toolbox:
     def lent(self) -> Lent:
         """Who here runs what an agent declares, and what the agents that it starts do."""
         callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
-        return Lent({**callbacks, **self._tools}, None if self._dispatch_url is None else self._dispatched_by_name)
+        return Lent({**self._dispatch.by_name, **callbacks, **self._tools}, self._dispatch.otherwise)
 
     def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:
         return CallbackTool(msgspec.structs.replace(spec, kind="callback", timeout=300.0), function)
-
-    def _dispatched(self, spec: ToolSpec, url: str) -> Tool:
-        from ronda.tools.dispatch import DispatchTool
-
-        return DispatchTool(msgspec.structs.replace(spec, kind="dispatch", timeout=self._dispatch_timeout), url)
-
-    def _dispatched_by_name(self, name: str) -> Tool:
-        assert self._dispatch_url is not None
-        return self._dispatched(ToolSpec(name), self._dispatch_url)
 
     def tools_for(self, need: Need, agents: tuple[Tool, ...] = ()) -> tuple[str, ...]:
         """The names of the tools that do what a request asks for; none where that is not to be had."""
@@ -128,7 +118,7 @@ class Toolbox:
         """Who runs a tool that a request declares, if anybody here does."""
         if (callback := self._callbacks.get(spec.name)) is not None:
             return self._called_back(spec, callback)
-        return None if self._dispatch_url is None else self._dispatched(spec, self._dispatch_url)
+        return self._dispatch.tool(spec)
 
     def offer(
         self,
