@@ -76,11 +76,7 @@ class Agent:
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        if not isinstance(self.model, str) and not hasattr(self.model, "call"):
-            raise BadConfig(
-                f"{self.model!r} is no model; give a spec such as 'openai-chat:NAME', or an object with "
-                "`async def call(request, show)`"
-            )
+        check_is_model(self.model)
         keep(self, "_tools", tool_table(self.tools))
         keep(self, "_provider", self._open(self.model) if isinstance(self.model, str) else self.model)
         options = read_options(self.options, NO_OPTIONS)
@@ -112,6 +108,14 @@ class Agent:
         if (key := missing_key(spec, where)) is not None:
             raise BadConfig(f"{spec} needs a key: set {key}, or give api_key=…, or base_url=… of a server of your own")
         return open_provider(spec, where)
+
+
+def check_is_model(model: object) -> None:
+    if not isinstance(model, str) and not hasattr(model, "call"):
+        raise BadConfig(
+            f"{model!r} is no model; give a spec such as 'openai-chat:NAME', or an object with "
+            "`async def call(request, show)`"
+        )
 
 
 def where_is(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
-from ronda.journal import Journal
 from ronda.server.config import ServerConfig
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
@@ -56,10 +55,12 @@ async def _serve(config: ServerConfig, listener: socket.socket) -> int:
 async def _start(config: ServerConfig, listener: socket.socket, signals: Signals) -> None:
     from ronda.cli.process import Process
     from ronda.server.app import Server
+    from ronda.server.storage import open_catalog, open_journal
 
-    catalog = open_catalog(config)
+    folder = data_folder(config)
+    catalog = open_catalog(folder)
     has_keys = await _has_keys(config, catalog)
-    journal = open_journal(config)
+    journal = open_journal(folder, config)
     server = Server(config, journal, catalog=catalog)
     settings = http_settings(server)
     signals.check()
@@ -165,43 +166,6 @@ def _listen(host: str, port: int) -> socket.socket:
 def _port_option(port: int) -> str:
     """Whoever typed `make serve` has never seen our flags; the Makefile says that it was make."""
     return f"'make serve PORT={port + 1}'" if os.environ.get("RONDA_STARTED_BY") == "make" else "--port"
-
-
-def open_journal(config: ServerConfig) -> Journal:
-    folder = data_folder(config)
-    if folder is None:
-        from ronda.journal.memory import MemoryJournal
-
-        return MemoryJournal()
-    from ronda.journal.sqlite import SqliteJournal
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise BadConfig(
-            f"cannot make the data folder {folder}: {error.strerror}; choose another with --data-dir"
-        ) from error
-    try:
-        return SqliteJournal(
-            str(folder / "journal.db"),
-            synchronous="FULL" if config.journal_sync == "full" else "NORMAL",
-            max_age=config.journal_max_days * 86400,
-            max_bytes=config.journal_max_bytes,
-        )
-    except StoreError as error:
-        raise BadConfig(f"{error} (--data-dir says where)") from error
-
-
-def open_catalog(config: ServerConfig) -> Catalog:
-    """Keeps what clients make, and keys: next to the journal, or nowhere."""
-    folder = data_folder(config)
-    if folder is None:
-        from ronda.store.memory import MemoryCatalog
-
-        return MemoryCatalog()
-    from ronda.store.sqlite_catalog import SqliteCatalog
-
-    return SqliteCatalog(str(folder / "catalog.db"))
 
 
 def data_folder(config: ServerConfig) -> Path | None:

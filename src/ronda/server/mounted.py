@@ -1,0 +1,190 @@
+"""A server as an app for another app: `create_app(…)`, mounted in Starlette or FastAPI, or given to any ASGI server.
+
+    ronda = create_app("openai-chat:NAME", tools=[get_weather])
+    app = Starlette(routes=[Mount("/ronda", ronda)], lifespan=ronda.lifespan)
+
+A mounted app is told of no lifespan by its host: Starlette runs that of the outermost app alone. So `lifespan` is there to be
+handed over, alone or inside the host's own; where nobody does, the server starts with its first request and ends with the
+event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from ronda.agent.compaction import AnyCompaction
+from ronda.agent.value import AnyTool, check_is_model, missing_key, where_is
+from ronda.core.guardrails import AnyGuardrails
+from ronda.drive import Provider
+from ronda.errors import BadConfig
+from ronda.journal import Journal
+from ronda.server.app import App, Server, error_writer
+from ronda.server.auth import Auth
+from ronda.server.check_config import check_config
+from ronda.server.config import ServerConfig
+from ronda.server.failure import error_answer
+from ronda.server.pages import is_loopback, refused_socket
+from ronda.server.recovery import recover_runs
+from ronda.server.storage import open_catalog, open_journal
+from ronda.tools.function import as_tool
+from ronda.wire.failures import Failure
+
+if TYPE_CHECKING:
+    from ronda.server.web_search import SearchCallback
+
+_NOT_OPEN = Failure(
+    403,
+    "invalid_request_error",
+    "others than this machine can reach this server, and there are no API keys: its operator can make one with 'ronda keys "
+    "create', give create_app an `auth`, or let everybody in with insecure=True",
+    code="no_api_keys",
+)
+
+
+def create_app(
+    model: str | Provider,
+    *,
+    tools: Sequence[str | os.PathLike[str] | AnyTool] = (),
+    tool_callbacks: Mapping[str, Callable[..., Any]] | None = None,
+    journal: Journal | None = None,
+    auth: Auth | None = None,
+    guardrails: AnyGuardrails | None = None,
+    compaction: AnyCompaction | None = None,
+    search_callback: SearchCallback | None = None,
+    **settings: Any,
+) -> MountedApp:
+    """All doors of `ronda serve` as an ASGI app.
+
+    Args:
+        model: A spec such as `"openai-chat:NAME"`, or anything with a `call` (a `ScriptedModel`).
+        tools: Functions, agents and other tools that every request has; or the paths of Python files with some.
+        tool_callbacks: Name → function, for tools that a request declares.
+        journal: Where runs are kept. Without one: in the folder `data_dir`, or in memory.
+        auth: Whose a request is. Without one: the keys of `ronda keys`, in `data_dir`.
+        guardrails: Look at every run.
+        compaction: Sums up what `context_budget` cuts.
+        search_callback: What is searched with, if `enable_search` is set.
+        settings: The settings of `ronda serve`, under the names that a settings file has for them: `agents`, `data_dir`,
+            `max_tool_rounds`, `allow_hosts`, `allow_origins`, …
+    """
+    check_is_model(model)
+    files = [os.fspath(one) for one in tools if isinstance(one, str | os.PathLike)]
+    spec = model if isinstance(model, str) else f"script:{type(model).__name__}"
+    try:
+        config = msgspec.convert({**settings, "model": spec, "tools": files}, ServerConfig)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"the settings do not fit: {error}") from error
+    check_config(config)
+    if isinstance(model, str) and (key := missing_key(model, where_is(model, config.base_url))) is not None:
+        raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
+    folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
+    made = [as_tool(one) for one in tools if not isinstance(one, str | os.PathLike)]
+
+    def make() -> Server:
+        return Server(
+            config,
+            open_journal(folder, config) if journal is None else journal,
+            provider=None if isinstance(model, str) else model,
+            tools=made,
+            tool_callbacks=tool_callbacks,
+            catalog=open_catalog(folder),
+            auth=auth,
+            guardrails=guardrails,
+            compaction=compaction,
+            search_callback=search_callback,
+        )
+
+    return MountedApp(make, is_open=auth is not None or config.insecure)
+
+
+class MountedApp:
+    """An ASGI app that starts and ends its server itself where nobody else does."""
+
+    def __init__(self, make: Callable[[], Server], *, is_open: bool) -> None:
+        """`is_open`: others than this machine may ask, although there are no keys."""
+        self._make = make
+        self._is_open = is_open
+        self._server = make()  # what cannot be is said now, and not with the first request
+        self._app = App(self._server)
+        self._recovery: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
+        self._keeper: AsyncGenerator[None, None] | None = None  # alive as long as the loop, if nobody else ends us
+        self._is_closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        if self._loop is not asyncio.get_running_loop():
+            await self._start_with_the_loop()
+        if (root := scope.get("root_path", "")) and f"{scope['path']}/".startswith(f"{root}/"):
+            scope = {**scope, "path": scope["path"][len(root) :] or "/"}
+        if self._is_open or _is_here(scope) or await self._server.catalog.keys.all():
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await refused_socket(scope, receive, send)
+        else:
+            await error_answer(_NOT_OPEN, error_writer(scope["path"]))(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """For the host: `Starlette(…, lifespan=ronda.lifespan)`, or `async with ronda.lifespan():` inside its own."""
+        await self._start()
+        try:
+            yield
+        finally:
+            await self._close()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """It is the outermost app."""
+        await receive()
+        async with self.lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        if self._is_closed:  # its loop has ended, and there is another
+            self._server = self._make()
+            self._app = App(self._server)
+            self._is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self._recovery = asyncio.create_task(recover_runs(self._server))
+
+    async def _close(self) -> None:
+        server, self._is_closed, self._loop = self._server, True, None
+        if self._recovery is not None:
+            self._recovery.cancel()
+            self._recovery = None
+        await server.runs.stop(server.config.shutdown_seconds)
+        await server.runs.close()
+        await server.catalog.close()
+
+    async def _start_with_the_loop(self) -> None:
+        if self._keeper is not None:  # of a loop that was closed without a word to its generators
+            self._keeper, self._is_closed = None, True
+        await self._start()
+        self._keeper = self._until_the_loop_ends()
+        await self._keeper.__anext__()
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        # An event loop closes the async generators it knows before it closes itself: the one hook every runner calls.
+        try:
+            yield
+        finally:
+            self._keeper = None
+            await self._close()
+
+
+def _is_here(scope: Scope) -> bool:
+    """Whether the request came over an address that only this machine has; or over no network at all."""
+    server = scope.get("server")
+    return server is None or server[1] is None or is_loopback(server[0])
