@@ -17,7 +17,7 @@ from ronda.core.limits import Retry, Timeouts
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig
-from ronda.providers import KEY_NAMES, URL_NAMES, Where, open_provider, split_spec
+from ronda.providers import Where, key_names, open_provider, split_spec, url_name
 from ronda.schema.output import output_format
 from ronda.tools.agent import STARTED, AgentTool
 from ronda.tools.function import as_tool
@@ -133,8 +133,8 @@ def where_is(
     provider = split_spec(spec)[0]
     environ = os.environ
     return Where(
-        base_url or environ.get(URL_NAMES.get(provider, "")),
-        next((environ[name] for name in KEY_NAMES.get(provider, ()) if environ.get(name)), None)
+        base_url or environ.get(url_name(provider) or ""),
+        next((environ[name] for name in key_names(provider) or () if environ.get(name)), None)
         if key is None
         else key or None,
         timeouts,
@@ -145,8 +145,8 @@ def where_is(
 
 def missing_key(spec: str, where: Where) -> str | None:
     """The variable that a key is looked for in, if the model cannot be called without one: a vendor's own address."""
-    names = KEY_NAMES.get(split_spec(spec)[0])
-    return names[0] if names is not None and where.key is None and where.base_url is None else None
+    names = key_names(split_spec(spec)[0])
+    return names[0] if names and where.key is None and where.base_url is None else None
 
 
 def tool_table(tools: Sequence[AnyTool]) -> dict[str, Tool]:

@@ -9,12 +9,12 @@ from ronda.agent.value import missing_key
 from ronda.errors import BadConfig
 from ronda.prompty.model import Prompty
 from ronda.prompty.upstream import upstream_of
-from ronda.providers import KEY_NAMES, split_spec
+from ronda.providers import KEY_NAMES, PROVIDERS, key_names, split_spec
 
 
 def check_model(spec: str, base_url: str | None) -> None:
     provider, _ = split_spec(spec)
-    if provider not in KEY_NAMES:
+    if provider in PROVIDERS and provider not in KEY_NAMES:
         if base_url is not None:
             raise BadConfig(f"--base-url is for models on a server, and {spec} runs on this machine")
         return
@@ -25,8 +25,8 @@ def check_model(spec: str, base_url: str | None) -> None:
 def check_file_model(prompty: Prompty, env: Mapping[str, str] | None) -> None:
     """The same for the model of a file. `env` is what its references are looked up in."""
     upstream = upstream_of(prompty)
-    names = KEY_NAMES.get(upstream.kind)
-    if names is None or upstream.provider is not None or upstream.grant is not None or upstream.key is not None:
+    names = key_names(upstream.kind) if upstream.provider is None else None
+    if names is None or upstream.grant is not None or upstream.key is not None:
         return
     held = next((name for name in names if (env or {}).get(name)), None)
     try:

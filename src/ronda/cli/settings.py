@@ -64,11 +64,11 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         match name, value:
             case "tools", str():
-                found[name] = [str(folder / value)]
+                found[name] = [_tools_from(folder, value)]
             case (("allow_origins" | "allow_hosts" | "aliases" | "fetch_allow"), str()):
                 found[name] = [value]
             case "tools", list():
-                found[name] = [str(folder / tool) if isinstance(tool, str) else tool for tool in value]
+                found[name] = [_tools_from(folder, tool) if isinstance(tool, str) else tool for tool in value]
             case "search", dict():
                 places = {
                     key: str(folder / value[key]) for key in ("folder", "index") if isinstance(value.get(key), str)
@@ -85,6 +85,13 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
             case "model", str() if value.startswith("local:") and value.endswith(".gguf"):
                 found[name] = f"local:{folder / value.removeprefix('local:')}"
     return found
+
+
+def _tools_from(folder: Path, name: str) -> str:
+    """A file; the name of an installed package's tools has no ending, and stays as it is."""
+    from ronda.server.tools_file import is_package
+
+    return name if is_package(str(name)) and not (folder / name).exists() else str(folder / name)
 
 
 def _with_secret(address: Any, tool: str) -> Any:

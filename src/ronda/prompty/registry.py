@@ -3,6 +3,8 @@
     register_tool("get_weather", get_weather)          called with the arguments, by their names
     register_tool_handler("my_kind", handler)          called with (tool, arguments, agent, inputs)
 
+An installed package may bring the handler of a kind along, as an entry point (`docs/plugins.md`).
+
 Process-wide and safe from any thread. A name comes before a kind, and what is given to a run comes before both.
 """
 
@@ -64,19 +66,31 @@ def register_tool_handler(kind: str, handler: Any) -> None:
     It is called with the tool as its file declares it, the arguments, the agent and its inputs; plain or async. An object
     with `execute_tool` or `execute_tool_async` is taken for these methods.
     """
+    called = _called(kind, handler)
+    with _lock:
+        _by_kind[kind] = called
+
+
+def _called(kind: str, handler: Any) -> KindHandler:
     for method in ("execute_tool_async", "execute_tool"):
         if callable(getattr(handler, method, None)):
-            handler = getattr(handler, method)
-            break
+            return getattr(handler, method)  # type: ignore[no-any-return]  # it was just looked at
     if not callable(handler):
         raise BadConfig(f"the handler of kind '{kind}' cannot be called: {handler!r}")
-    with _lock:
-        _by_kind[kind] = handler
+    return handler  # type: ignore[no-any-return]  # the same
 
 
 def get_tool_handler(kind: str) -> KindHandler | None:
     with _lock:
         return _by_kind.get(kind)
+
+
+def installed_tool_handler(kind: str) -> KindHandler | None:
+    """Who runs the tools of a kind that is neither built in nor registered: an installed package may."""
+    from ronda._plugins import plugin
+
+    found = plugin("ronda.tool_kinds", kind)
+    return None if found is None else _called(kind, found)
 
 
 def clear_tool_handlers() -> None:

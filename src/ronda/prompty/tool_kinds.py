@@ -4,7 +4,7 @@
     prompty     another file, started as a child of the run
     openapi     one tool for each operation of the document, which really calls the API
     mcp         declared and bound, but not called yet
-    any other   whoever is registered for the kind
+    any other   whoever is registered for the kind, or an installed package that brings it along
 
 Who runs a call is found in this order: what was given to the run, what is registered under the name, what is registered for
 the kind, what is built in. A declared tool that none of them runs is still shown to the model; a call of it ends the run
@@ -34,7 +34,15 @@ from ronda.prompty.handlers import (
 from ronda.prompty.model import CustomTool, FunctionTool, Host, McpTool, OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.model import Tool as Declared
 from ronda.prompty.parameters import without_bound
-from ronda.prompty.registry import Handler, KindHandler, Lent, get_tool, get_tool_handler, name_of
+from ronda.prompty.registry import (
+    Handler,
+    KindHandler,
+    Lent,
+    get_tool,
+    get_tool_handler,
+    installed_tool_handler,
+    name_of,
+)
 from ronda.prompty.tool_specs import spec_of
 from ronda.tools.function import DEFAULT_TIMEOUT, AsTool, BoundTool, as_tool
 from ronda.tools.function import FunctionTool as Function
@@ -124,7 +132,7 @@ class _Making:
             return [self._by_handler(declared, handler)]
         kind = get_tool_handler(declared.kind)
         if kind is None and not isinstance(declared, _BUILT_IN):
-            kind = get_tool_handler("*")
+            kind = installed_tool_handler(declared.kind) or get_tool_handler("*")
         if kind is not None:
             return [KindTool(_spec(declared, kind), declared, kind, self._prompty, self._inputs)]
         match declared:

@@ -6,8 +6,9 @@
     azure      the same, at the connection's         mistral, local, script       as they are called here
     foundry      endpoint                            none, and `provider:name`    the id itself is the spec
 
-A provider that is none of these is looked for among the registered executors. Whoever writes a file must not get a key that
-it does not hold: the key of the environment goes to the provider's own address alone, never to one that a file names.
+A provider that is none of these is one of an installed package, or is looked for among the registered executors. Whoever
+writes a file must not get a key that it does not hold: the key of the environment goes to the provider's own address alone,
+never to one that a file names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_con
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.model import API_TYPES, Connection, Model, Prompty
 from ronda.prompty.references import Roots
-from ronda.providers import PROVIDERS
+from ronda.providers import opener_of
 from ronda.providers.grants import Grant
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def upstream_of(prompty: Prompty) -> Upstream:
 def provider_of(model: Model | None) -> str:
     """Whose JSON a model speaks. A file that says nothing means OpenAI, as the reference has it."""
     provider = model.provider if model is not None else None
-    if not provider and model is not None and (prefix := model.id.partition(":")[0]) in PROVIDERS and ":" in model.id:
+    if not provider and model is not None and ":" in model.id and (opener_of(prefix := model.id.partition(":")[0])):
         return prefix
     provider = (provider or "openai").lower()
     return _OTHER_NAMES.get(provider, provider)
@@ -114,7 +115,7 @@ def _api(model: Model) -> Api:
 
 def _is_foreign(model: Model) -> bool:
     provider = provider_of(model)
-    return provider not in PROVIDERS and not speaks_openai(provider)
+    return not speaks_openai(provider) and opener_of(provider) is None
 
 
 def _executor(model: Model) -> Provider:
@@ -152,11 +153,9 @@ def _script(path: str, prompty: Prompty) -> str:
 
 
 def _must_be_there(kind: str, api: Api) -> None:
-    allowed = {
-        "responses": ("openai",),
-        "embedding": ("openai-chat", "mistral"),
-        "image": ("openai-chat",),
-    }.get(api, PROVIDERS)
+    if api == "chat":  # all of them do
+        return
+    allowed = {"responses": ("openai",), "embedding": ("openai-chat", "mistral"), "image": ("openai-chat",)}[api]
     if kind not in allowed:
         raise BadPrompty(f"Unsupported API type: {api}", field="model.apiType")
 

@@ -1,12 +1,13 @@
 """Where models are found: `provider:name` → something that can be called.
 
 One table of functions, each importing its module when called: nothing is loaded that is not used, and a reader can find
-every provider from here.
+every provider from here. A name that is not in the table is looked for among installed packages (`docs/plugins.md`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -75,7 +76,9 @@ def _local(name: str, where: Where) -> Provider:
     return open_local(name, where.slots, where.context)
 
 
-PROVIDERS: dict[str, Callable[[str, Where], Provider]] = {
+Open: TypeAlias = Callable[[str, Where], Provider]
+
+PROVIDERS: dict[str, Open] = {
     "anthropic": _anthropic,
     "gemini": _gemini,
     "local": _local,
@@ -102,11 +105,42 @@ URL_NAMES: dict[str, str] = {
 }
 
 
+_GROUP: Final = "ronda.providers"
+
+
+def opener_of(provider: str) -> Open | None:
+    """Who opens the models of a provider: ours, or that of an installed package."""
+    if (ours := PROVIDERS.get(provider)) is not None:
+        return ours
+    from ronda._plugins import plugin
+
+    found: Open | None = plugin(_GROUP, provider)
+    if found is not None and not callable(found):
+        raise BadConfig(f"what is installed for the provider '{provider}' cannot be called: {found!r:.200}")
+    return found
+
+
+def key_names(provider: str) -> tuple[str, ...] | None:
+    """The environment variables that may hold a provider's key; None if it needs none."""
+    if provider in PROVIDERS:
+        return KEY_NAMES.get(provider)
+    return getattr(opener_of(provider), "key_names", None)
+
+
+def url_name(provider: str) -> str | None:
+    """The environment variable that may hold a provider's address."""
+    if provider in PROVIDERS:
+        return URL_NAMES.get(provider)
+    return getattr(opener_of(provider), "url_name", None)
+
+
 def split_spec(spec: str) -> tuple[str, str]:
     """'openai-chat:NAME' → ('openai-chat', 'NAME')."""
     provider, colon, name = spec.partition(":")
-    if not colon or not name or provider not in PROVIDERS:
-        known = ", ".join(f"{name}:…" for name in sorted(PROVIDERS))
+    if not colon or not name or opener_of(provider) is None:
+        from ronda._plugins import plugin_names
+
+        known = ", ".join(f"{name}:…" for name in sorted({*PROVIDERS, *plugin_names(_GROUP)}))
         raise BadConfig(f"no model can be found under {spec!r}; name one as PROVIDER:MODEL with one of {known}")
     return provider, name
 
@@ -115,7 +149,9 @@ def open_provider(spec: str, where: Where) -> Provider:
     provider, name = split_spec(spec)
     if where.base_url is not None:
         _check_address(where.base_url)
-    opened = PROVIDERS[provider](name, where)
+    open_model = opener_of(provider)
+    assert open_model is not None  # the spec was just read
+    opened = open_model(name, where)
     from ronda.providers.vision import TextOnly, sees
 
     can_see = where.vision if where.vision is not None else sees(provider, name)

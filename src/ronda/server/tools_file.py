@@ -1,6 +1,8 @@
-"""The operator's Python files (`--tools`) → what they have for the runs of a server, or of a terminal.
+"""The operator's Python files, and modules of installed packages (`--tools`) → what they have for the runs of a server, or of a
+terminal.
 
 @tool def …            tools
+tools = […]            tools of any sort: functions, agents, objects with `spec` and `run`
 tool_callbacks = {}    name → function, for tools that a request declares
 guardrails = …         a `Guardrails`, or a mapping of its members: looks at every run
 compaction = …         who sums up what `context-budget` cuts: a function, or an agent
@@ -9,6 +11,7 @@ compaction = …         who sums up what `context-budget` cuts: a function, or 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,11 +20,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from ronda._plugins import plugin, plugin_names
 from ronda.agent.compaction import AnyCompaction
 from ronda.core.guardrails import AnyGuardrails, Guardrails
 from ronda.drive import Tool
 from ronda.errors import BadConfig
-from ronda.tools.function import FunctionTool
+from ronda.tools.function import FunctionTool, as_tool
 
 
 class ToolsFile(Struct, frozen=True):
@@ -49,8 +53,29 @@ def load_tools(paths: Sequence[str]) -> ToolsFile:
 
 
 def load_file(path: str) -> ToolsFile:
-    module = _module(path)
-    tools = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
+    """A file; or what an installed package offers under this name, as an entry point."""
+    found = plugin("ronda.tools", path) if is_package(path) else None
+    if found is None and is_package(path):
+        known = ", ".join(f"'{name}'" for name in plugin_names("ronda.tools")) or "none"
+        raise BadConfig(
+            f"no installed package has tools under the name '{path}' (there is {known}); a file ends in .py"
+        )
+    if isinstance(found, list | tuple):
+        return ToolsFile([as_tool(one) for one in found])
+    if isinstance(found, FunctionTool):
+        return ToolsFile([found])
+    return _all_of(_module(path) if found is None else found, path)
+
+
+def is_package(name: str) -> bool:
+    """Whether this names tools of an installed package, and no file."""
+    return re.fullmatch(r"[\w.-]+", name) is not None and not name.endswith(".py") and not Path(name).exists()
+
+
+def _all_of(module: Any, path: str) -> ToolsFile:
+    listed = [as_tool(one) for one in getattr(module, "tools", ())]
+    tools: list[Tool] = [value for value in vars(module).values() if isinstance(value, FunctionTool)]
+    tools += [tool for tool in listed if tool not in tools]
     guardrails = getattr(module, "guardrails", None)
     if guardrails is not None and not isinstance(guardrails, Guardrails | Mapping):
         raise BadConfig(
