@@ -14,6 +14,8 @@ from tests.server.runs_door import HI, Deleting, Follower, asked_of, get, post
 
 from ronda import tool
 from ronda.core.events import Asked, Event, RunFinished, RunStarted, ToolFinished, ToolStarted
+from ronda.errors import RondaError
+from ronda.journal import Unfinished
 from ronda.server.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 
@@ -235,3 +237,35 @@ async def test_a_child_that_waits_ends_with_its_parent(door: Door, tmp_path: Pat
             _, child = await get(served, f"/runs/{question['child']}")
 
     assert (cancelled["state"], child["state"], files.deleted) == ("cancelled", "cancelled", [])
+
+
+class Locked(Remembering):
+    """A journal that cannot be read the first time."""
+
+    is_locked = True
+
+    async def unfinished(self) -> list[Unfinished]:
+        if self.is_locked:
+            self.is_locked = False
+            raise RondaError("the database is locked")
+        return await super().unfinished()
+
+
+async def test_a_journal_that_cannot_be_read_at_the_start_is_read_a_little_later(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with door.serving(ScriptedModel(says("Hello."))) as served, soon():
+        await ask_quietly(served, "default")
+        [[start, *_]] = await served.events
+    assert isinstance(start, RunStarted)
+    left = Locked()
+    left.append(start.run, [replace(start, outlives=True)])
+    left.release(start.run)
+
+    async with door.serving(ScriptedModel(says("Hello again.")), journal=left) as served, soon():
+        await recover_runs(served.server, pause=0.0)
+        await Follower(served, start.run).read()
+        _, ended = await get(served, f"/runs/{start.run}")
+
+    assert (ended["state"], ended["result"]["text"]) == ("finished", "Hello again.")
+    assert "trying again" in caplog.text

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -35,17 +35,22 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 log = logging.getLogger("ronda.server")
+LONGEST_PAUSE: Final = 60.0
 
 
-async def recover_runs(server: Server) -> None:
-    """Once, when a server starts."""
-    try:
-        for left in await server.runs.journal.unfinished():  # parents come before their children
-            if not left.start.call or await _is_orphan(server, left.start):
-                await _recover(server, left.run)
-            await asyncio.sleep(0)  # others have their turn
-    except RondaError as error:
-        log.error("runs that were left without an end could not be looked at: %s", error)
+async def recover_runs(server: Server, pause: float = 1.0) -> None:
+    """When a server starts. A journal that cannot be read just then is tried again after a while: nothing is left lying."""
+    while True:
+        try:
+            for left in await server.runs.journal.unfinished():  # parents come before their children
+                if not left.start.call or await _is_orphan(server, left.start):
+                    await _recover(server, left.run)
+                await asyncio.sleep(0)  # others have their turn
+            return
+        except RondaError as error:
+            log.error("runs left without an end could not be looked at; trying again in %g s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def _is_orphan(server: Server, start: RunStarted) -> bool:
