@@ -10,7 +10,16 @@ from msgspec import Raw
 
 from ronda.core.events import ToolFinished
 from ronda.core.parts import ToolResult
-from ronda.wire.citations import Citation, CitedText, Source, cite, sources_in, sources_of, split_at
+from ronda.wire.citations import (
+    Citation,
+    CitedPieces,
+    CitedText,
+    Source,
+    cite,
+    cited_stretches,
+    sources_in,
+    sources_of,
+)
 
 BREAD = Source(1, "https://bread.example/loaf", "Bread")
 SALT = Source(2, "https://salt.example/", "Salt")
@@ -50,6 +59,9 @@ def spans(text: str) -> list[tuple[int, str]]:
         ("guides/start.md, old/guides/start.md", [(4, "guides/start.md")]),
         ("code `a[1]` and\n```\nb[1]\n```\nbut [1]", [(1, "[1]")]),
         ("```\nnever closed [1]", []),
+        ("never closed ` [1]", [(1, "[1]")]),
+        ("not over paragraphs: ` [1]\n\n`", [(1, "[1]")]),
+        ("an address in code is one: `https://salt.example/`", [(2, "https://salt.example/")]),
         ("é🙂 [2]", [(2, "[2]")]),
         ("", []),
     ],
@@ -82,21 +94,62 @@ def test_spans_are_in_order_and_hold_a_number_or_an_address(pieces: list[str]) -
     for one in found:
         cited = text[one.start : one.end]
         assert cited.strip("[]/") in (str(one.source.number), one.source.url.strip("/"))
-    assert "".join(piece.text for piece in split_at(text, found)) == text
-    assert all(piece.sources for piece in split_at(text, found)[:-1])
-    assert {source for piece in split_at(text, found) for source in piece.sources} == {one.source for one in found}
+    stretches = cited_stretches(text, SOURCES)
+    assert "".join(piece.text for piece in stretches) == text
+    assert all(piece.sources for piece in stretches[:-1])
+    assert {source for piece in stretches for source in piece.sources} == {one.source for one in found}
 
 
-def test_an_answer_is_split_where_its_citations_end() -> None:
-    text = "Flour [1][2]. Salt [2]!"
+PIECES = [
+    "[1]", "[", "]", "1", "[2]", ",", " ", "word", "`", "``", "```", "\n", "\n\n", "https://", "salt.example", "https://salt.example/",
+    "https://bread.example/loaf", "/rye", "/", ".", "[1, 3]", "é", "guides/", "start.md", "x" * 1_990,
+]  # fmt: skip
 
-    assert split_at(text, cite(text, SOURCES)) == [
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.lists(st.integers(0, 80), max_size=30))
+def test_an_answer_in_pieces_has_the_same_citations(pieces: list[str], cuts: list[int]) -> None:
+    text = "".join(pieces)
+    stream = CitedPieces(SOURCES)
+    shown: list[CitedText] = []
+    at = 0
+    for cut in cuts:
+        shown += stream.add(text[at : at + cut])
+        at += cut
+    shown += [*stream.add(text[at:]), *stream.end()]
+
+    assert "".join(piece.text for piece in shown) == text
+    stretches: list[CitedText] = []
+    begun = ""
+    for piece in shown:
+        begun += piece.text
+        if piece.sources:
+            stretches.append(CitedText(begun, piece.sources))
+            begun = ""
+    if begun:
+        stretches.append(CitedText(begun))
+    assert stretches == cited_stretches(text, SOURCES)
+
+
+def test_text_that_cites_nothing_is_not_held_back() -> None:
+    stream = CitedPieces(SOURCES)
+
+    assert stream.add("The sea is salt") == [CitedText("The sea is salt")]
+    assert stream.add(", they say [") == [CitedText(", they say ")]
+    assert stream.add("2") == []
+    assert stream.add("]") == [CitedText("[2]")]
+    assert stream.add(" and") == [CitedText("", (SALT,)), CitedText(" and")]
+    assert stream.end() == []
+
+
+def test_an_answer_is_cut_where_its_citations_end() -> None:
+    assert cited_stretches("Flour [1][2]. Salt [1, 2]!", SOURCES) == [
         CitedText("Flour [1][2]", (BREAD, SALT)),
-        CitedText(". Salt [2]", (SALT,)),
+        CitedText(". Salt [1, 2]", (BREAD, SALT)),
         CitedText("!"),
     ]
-    assert split_at("plain", []) == [CitedText("plain")]
-    assert split_at("", []) == []
+    assert cited_stretches("plain", SOURCES) == [CitedText("plain")]
+    assert cited_stretches("plain [1]", []) == [CitedText("plain [1]")]
+    assert cited_stretches("", SOURCES) == []
 
 
 def test_sources_are_found_in_the_log() -> None:

@@ -3,6 +3,8 @@
 A model refers to a source by its number, `[2]` or `[1, 2]`, or by its address. Every such place becomes a citation of exactly
 that span, in characters, the end not included. An `[n]` in code is an index, not a citation.
 
+`cite` finds them in an answer; `CitedPieces` finds the same ones in an answer that is still being written.
+
 Where a source's number comes from is known to the tool that showed it: it stands in the details of the call, which the log
 keeps, so that whoever writes an answer anew finds the same citations.
 """
@@ -10,9 +12,8 @@ keeps, so that whoever writes an answer anew finds the same citations.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -39,7 +40,7 @@ class Citation(Struct, frozen=True):
 
 
 class CitedText(Struct, frozen=True):
-    """A stretch of an answer that ends with its citations; the last stretch may have none."""
+    """Text of an answer. With sources, it ends a stretch that cites them."""
 
     text: str
     sources: tuple[Source, ...] = ()
@@ -77,89 +78,201 @@ def sources_of(details: Raw) -> Sequence[Source]:
 
 # What goes on after an address makes it another address: `/x` is not cited by `/xyz`, and is by `/x.` at a sentence's end.
 _GOES_ON: Final = r"(?![\w%~+\-/=&@]|[.,?;:!][\w%/=&])"
+_LOOK_AHEAD: Final = 2  # characters: what that looks at
 _STARTS: Final = r"(?<![\w./%-])"
-_NUMBERS: Final = re.compile(r"\[(\d{1,4}(?: ?, ?\d{1,4})*)\]")
+_NUMBERS: Final = r"\[\d{1,4}(?: ?, ?\d{1,4})*\]"
 _NUMBER: Final = re.compile(r"\d+")
-_TICKS: Final = re.compile(r"`+")
+_UNFINISHED: Final = re.compile(r"\[[\d ,]{0,60}\Z")
+_CODE_ENDS: Final = re.compile(r"`+|\n[ \t]*\n")
 _FENCE: Final = 3  # backticks at the beginning of a line: code to the next such line, or to the end
+_LONGEST_CODE: Final = 2_000  # characters between two backticks: what is further apart is no code
 
 
 def cite(text: str, sources: Sequence[Source]) -> list[Citation]:
     """In the order of the text."""
     if not text or not sources:
         return []
-    found = [*_by_number(text, sources), *_by_address(text, sources)]
-    return sorted(found, key=lambda citation: (citation.start, citation.end))
+    return [citation for mark in _Scanner(sources).read(text, is_last=True) for citation in mark.citations]
 
 
-def split_at(text: str, citations: Sequence[Citation]) -> list[CitedText]:
-    """The answer in stretches, each ending where its citations end: for dialects that mark whole stretches of text."""
-    pieces: list[CitedText] = []
-    start, at = 0, 0
-    sources: list[Source] = []
-    for citation in citations:
-        if sources and citation.start > at:  # adjoining marks share a stretch
-            pieces.append(CitedText(text[start:at], tuple(dict.fromkeys(sources))))
-            start, sources = at, []
-        at = max(at, citation.end)
-        sources.append(citation.source)
-    if sources:
-        pieces.append(CitedText(text[start:at], tuple(dict.fromkeys(sources))))
-        start = at
-    if start < len(text):
-        pieces.append(CitedText(text[start:]))
-    return pieces
+def url_citation(citation: Citation) -> dict[str, Any]:
+    """As OpenAI's APIs have it."""
+    source = citation.source
+    return {"url": source.url, "title": source.title, "start_index": citation.start, "end_index": citation.end}
 
 
-def _by_number(text: str, sources: Sequence[Source]) -> list[Citation]:
-    numbered = {source.number: source for source in reversed(sources)}
-    code = _code_in(text) if "`" in text else []
-    found: list[Citation] = []
-    for mark in _NUMBERS.finditer(text):
-        before = bisect_right(code, (mark.start(), len(text)))
-        if before and mark.start() < code[before - 1][1]:
-            continue
-        numbers = list(_NUMBER.finditer(text, mark.start(), mark.end()))
-        for number in numbers:
-            source = numbered.get(int(number[0]))
-            if source is not None:  # of several in one pair of brackets each is its own place
-                start, end = mark.span() if len(numbers) == 1 else number.span()
-                found.append(Citation(source, start, end))
-    return found
+class CitedPieces:
+    """An answer as it is written → the same text, cut where a stretch ends that cites sources. `[1][2]` ends one stretch.
+
+    What may still become a citation is held back.
+    """
+
+    __slots__ = ("_end", "_scanner", "_sources")
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._scanner = _Scanner(sources)
+        self._sources: list[Source] = []  # that the stretch under way cites …
+        self._end = 0  # … and where it does so last
+
+    def add(self, text: str) -> list[CitedText]:
+        return self._read(text, is_last=False)
+
+    def end(self) -> list[CitedText]:
+        """Nothing more comes."""
+        return self._read("", is_last=True)
+
+    def _read(self, text: str, *, is_last: bool) -> list[CitedText]:
+        scanner = self._scanner
+        out: list[CitedText] = []
+        at = scanner.settled
+        for mark in scanner.read(text, is_last=is_last):
+            if self._sources and mark.start > self._end:
+                out.append(self._stretch(at))
+                at = self._end
+            self._sources += [citation.source for citation in mark.citations]
+            self._end = mark.end
+        if self._sources and (is_last or scanner.settled > self._end):
+            out.append(self._stretch(at))
+            at = self._end
+        if scanner.settled > at:
+            out.append(CitedText(scanner.text(at, scanner.settled)))
+        return out
+
+    def _stretch(self, at: int) -> CitedText:
+        sources, self._sources = dict.fromkeys(self._sources), []
+        return CitedText(self._scanner.text(at, self._end), tuple(sources))
 
 
-def _code_in(text: str) -> list[tuple[int, int]]:
-    """Where code stands, in order: in one pass, for a model may write nothing but backticks."""
-    runs = [(found.start(), found.end()) for found in _TICKS.finditer(text)]
-    closing: dict[int, int] = {}  # a run → the next one that closes it
-    next_of: dict[object, int] = {}
-    for index in range(len(runs) - 1, -1, -1):
-        kind = _kind(text, *runs[index])
-        if kind in next_of:
-            closing[index] = next_of[kind]
-        next_of[kind] = index
-    found: list[tuple[int, int]] = []
-    index = 0
-    while index < len(runs):
-        start = runs[index][0]
-        if index in closing:
-            index = closing[index]
-            found.append((start, runs[index][1]))
-        elif _kind(text, *runs[index]) == "fence":
-            return [*found, (start, len(text))]
-        index += 1
-    return found
+def cited_stretches(text: str, sources: Sequence[Source]) -> list[CitedText]:
+    """A whole answer, cut in the same way."""
+    if not text or not sources:
+        return [CitedText(text)] if text else []
+    pieces = CitedPieces(sources)
+    return [*_joined([*pieces.add(text), *pieces.end()])]
 
 
-def _kind(text: str, start: int, end: int) -> int | str:
-    is_fence = end - start >= _FENCE and (start == 0 or text[start - 1] == "\n")
-    return "fence" if is_fence else end - start
+def _joined(pieces: Iterable[CitedText]) -> Iterator[CitedText]:
+    text = ""
+    for piece in pieces:
+        text += piece.text
+        if piece.sources:
+            yield CitedText(text, piece.sources)
+            text = ""
+    if text:
+        yield CitedText(text)
 
 
-def _by_address(text: str, sources: Sequence[Source]) -> list[Citation]:
-    by_url = {source.url.rstrip("/"): source for source in reversed(sources)}
-    urls = [url for url in sorted(by_url, key=len, reverse=True) if url and url in text]
-    if not urls:
-        return []
-    pattern = re.compile(f"{_STARTS}({'|'.join(map(re.escape, urls))})/?{_GOES_ON}")
-    return [Citation(by_url[found[1]], *found.span()) for found in pattern.finditer(text)]
+class _Mark(Struct, frozen=True):
+    """A place that cites: the brackets with all their numbers, or an address."""
+
+    start: int
+    end: int
+    citations: tuple[Citation, ...]
+
+
+class _Scanner:
+    """Finds the marks of a text that comes in pieces. `settled` is how much of it no further piece can change."""
+
+    __slots__ = (
+        "_begins", "_by_url", "_code_end", "_in_fence", "_longest", "_numbered", "_start", "_text", "_token", "settled",
+    )  # fmt: skip
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._numbered = {source.number: source for source in reversed(sources)}
+        self._by_url = {url: source for source in reversed(sources) if (url := source.url.rstrip("/"))}
+        urls = sorted(self._by_url, key=len, reverse=True)
+        self._begins = frozenset(url[0] for url in urls)
+        self._longest = len(urls[0]) if urls else 0
+        address = f"|{_STARTS}(?P<url>{'|'.join(map(re.escape, urls))})/?{_GOES_ON}" if urls else ""
+        self._token = re.compile(f"(?P<ticks>`+)|(?P<numbers>{_NUMBERS}){address}")
+        self._text = ""
+        self._start = 0  # where in the answer that begins
+        self._in_fence = False
+        self._code_end = 0  # of the code in a line that was found last
+        self.settled = 0
+
+    def text(self, start: int, end: int) -> str:
+        """What the last piece has settled, or a part of it."""
+        return self._text[start - self._start : end - self._start]
+
+    def read(self, text: str, *, is_last: bool) -> list[_Mark]:
+        past = max(0, self.settled - self._start - 1)  # one character is looked back at
+        self._text, self._start = self._text[past:] + text, self._start + past
+        text, marks = self._text, []
+        at = self.settled - self._start
+        size = len(text)
+        tail = size if is_last else self._unfinished(at)
+        while (found := self._token.search(text, at)) is not None:
+            start, end = found.span()
+            kind = found.lastgroup
+            if not is_last and (
+                end > tail or (kind == "ticks" and end == size) or (kind == "url" and end + _LOOK_AHEAD > size)
+            ):
+                tail = min(start, tail)
+                break
+            if kind == "ticks":
+                if not self._see_ticks(start, end, is_last=is_last):
+                    tail = start
+                    break
+            elif kind == "url":
+                marks.append(self._mark(start, end, [(self._by_url[found["url"]], start, end)]))
+            elif not self._in_fence and self._start + start >= self._code_end and (cited := self._numbers(start, end)):
+                marks.append(self._mark(start, end, cited))
+            at = end
+        self.settled = self._start + tail
+        return marks
+
+    def _unfinished(self, at: int) -> int:
+        """Where something begins that may become a citation."""
+        text = self._text
+        found = _UNFINISHED.search(text, at)
+        tail = len(text) if found is None else found.start()
+        for place in range(max(at, len(text) - self._longest), tail):
+            if text[place] in self._begins:
+                end = text[place:]
+                if any(url.startswith(end) for url in self._by_url):
+                    return place
+        return tail
+
+    def _see_ticks(self, start: int, end: int, *, is_last: bool) -> bool:
+        """Backticks; False if what they mean is not known yet."""
+        if self._start + start < self._code_end:
+            return True
+        if self._is_fence(start, end):
+            self._in_fence = not self._in_fence
+        elif not self._in_fence:
+            closed = self._closing(end, end - start, is_last=is_last)
+            if closed is None:
+                return False
+            self._code_end = self._start + closed
+        return True
+
+    def _closing(self, at: int, ticks: int, *, is_last: bool) -> int | None:
+        """Where the code ends that begins here: here, if it is none. Within a paragraph, with as many backticks."""
+        text, limit = self._text, at + _LONGEST_CODE
+        is_known = is_last or len(text) >= limit
+        for found in _CODE_ENDS.finditer(text, at, limit):
+            start, end = found.span()
+            if end == len(text) and not is_known:  # there may be more of them
+                return None
+            if text[start] == "\n" or self._is_fence(start, end) or end == limit:  # behind which there may be more
+                return at
+            if end - start == ticks:
+                return end
+        return at if is_known else None
+
+    def _is_fence(self, start: int, end: int) -> bool:
+        is_first = self._text[start - 1] == "\n" if start else self._start == 0
+        return is_first and end - start >= _FENCE
+
+    def _numbers(self, start: int, end: int) -> list[tuple[Source, int, int]]:
+        """Of several in one pair of brackets each is its own place."""
+        found = list(_NUMBER.finditer(self._text, start, end))
+        known = [(source, one.span()) for one in found if (source := self._numbered.get(int(one[0]))) is not None]
+        if len(found) == 1:
+            return [(source, start, end) for source, _ in known]
+        return [(source, *span) for source, span in known]
+
+    def _mark(self, start: int, end: int, cited: Sequence[tuple[Source, int, int]]) -> _Mark:
+        base = self._start
+        return _Mark(base + start, base + end, tuple([Citation(one, base + a, base + b) for one, a, b in cited]))

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult
+from ronda.wire.citations import Source, sources_of
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.web_search import WEB_TOOLS, calling, found
 
@@ -16,7 +17,7 @@ from ronda.wire.web_search import WEB_TOOLS, calling, found
 class ToolRecords:
     """Those of one choice. `choice` is which of several it is."""
 
-    __slots__ = ("_choice", "_details", "_first_round", "_records", "calls", "round")
+    __slots__ = ("_choice", "_details", "_first_round", "_records", "calls", "round", "sources")
 
     def __init__(self, choice: int = 0) -> None:
         self.calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
@@ -25,6 +26,7 @@ class ToolRecords:
         self._first_round = 0  # of this run, among the rounds of all that handed over
         self._records: list[tuple[int, int, dict[str, Any]]] = []
         self._details: dict[str, Raw] = {}  # what tools of the last turn said of themselves
+        self.sources: tuple[Source, ...] = ()  # that the model was shown, by number
 
     def begin_round(self, round: int) -> None:
         self.round = self._first_round + round
@@ -33,6 +35,7 @@ class ToolRecords:
         """Another run follows."""
         self._first_round = self.round + 1
         self.calls = {}
+        self.sources = ()
 
     def asked(self, calls: Sequence[ToolCall]) -> None:
         """What the model asked for in this round."""
@@ -57,12 +60,20 @@ class ToolRecords:
             record["data"] = self._details[call.id] = details
             if call.name in WEB_TOOLS:
                 record["result_content"] = found(_object(details) or {})
+                self._show_sources(sources_of(details))
         if result.failed:
             record["failed"] = True
         if self._choice:
             record["choice"] = self._choice
         # Beside the model's own order: tools finish in any.
         self._records.append((self.round, list(self.calls).index(call.id), record))
+
+    def _show_sources(self, sources: Sequence[Source]) -> None:
+        numbers = {source.number for source in self.sources}
+        self.sources += tuple([source for source in sources if source.number not in numbers])
+
+    def details(self, call_id: str) -> Raw | None:
+        return self._details.get(call_id)
 
     @property
     def records(self) -> list[dict[str, Any]]:

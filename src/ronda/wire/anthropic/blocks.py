@@ -29,6 +29,7 @@ from ronda.errors import BadRequest
 from ronda.wire.anthropic import API, VERSION
 from ronda.wire.anthropic.client_answer import Block, finish
 from ronda.wire.anthropic.names import NO_NAMES
+from ronda.wire.anthropic.search_blocks import without_ours
 from ronda.wire.anthropic.user_blocks import READ, UserBlock, is_plain, need, read_result
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode
@@ -64,7 +65,7 @@ SPOKEN: Final[dict[str, str]] = {
     "thinking": "read; signed, passed on to Anthropic as it came",
     "redacted_thinking": "passed on to Anthropic; elsewhere ignored: nobody else can read it",
     "tool_use": "read",
-    "server_tool_use": _ANTHROPIC_S,
+    "server_tool_use": f"{_ANTHROPIC_S}; one that was made here is left out",
     "mcp_tool_use": _ANTHROPIC_S,
     "*_tool_result": _ANTHROPIC_S,
     "compaction": "read: as text",
@@ -170,7 +171,8 @@ class _Reader:
         for at, raw in enumerate(content):
             where = f"{path}[{at}]"
             self._check_spoken(decode_field(raw, UserBlock, where), ids, where)
-            blocks.append(Block(decode_field(raw, dict[str, Raw], where)))
+            if (members := without_ours(decode_field(raw, dict[str, Raw], where))) is not None:
+                blocks.append(Block(members))
         if not blocks:  # an answer that said nothing, sent back
             return None
         turn = finish(blocks, None, None, NO_USAGE, None, NO_NAMES).finished.turn

@@ -19,7 +19,9 @@ from msgspec.structs import replace
 from ronda.core.arguments import recover
 from ronda.core.live import Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
+from ronda.wire.anthropic.search_blocks import citations_of
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, kept
+from ronda.wire.citations import CitedText, Source, cited_stretches
 from ronda.wire.json import UNREADABLE, encode, in_one_line
 
 Kind = Literal["text", "thinking", "tool_use", "other"]
@@ -54,7 +56,9 @@ class Part(Struct, frozen=True):
     citations: tuple[Raw, ...] = ()
     id: str = ""
     name: str = ""
-    members: dict[str, Raw] = {}  # of a call that has more of them, or of a block of another kind
+    members: dict[
+        str, Raw
+    ] = {}  # of a call that has more of them, or of a block of another kind: the text is its input then
 
 
 def parts_of(turn: AssistantTurn) -> list[Part]:
@@ -100,6 +104,20 @@ def _native_part(members: dict[str, Raw], calls: dict[str, ToolCall]) -> Part | 
             return Part("other", members=members)
 
 
+def cited_parts(parts: Sequence[Part], sources: Sequence[Source]) -> list[Part]:
+    """Text is several parts where it cites, each with the citations that it ends with."""
+    found: list[Part] = []
+    for part in parts:
+        if part.kind == "text" and not part.citations:
+            found += [
+                Part("text", stretch.text, citations=citations_of(stretch))
+                for stretch in cited_stretches(part.text, sources)
+            ]
+        else:
+            found.append(part)
+    return found
+
+
 def _text_member(members: dict[str, Raw], name: str) -> str:
     raw = members.get(name, NULL)
     return "" if raw == NULL else _decode_text(raw)
@@ -108,7 +126,7 @@ def _text_member(members: dict[str, Raw], name: str) -> str:
 class Grown:
     """A block as far as it was shown."""
 
-    __slots__ = ("_shown_id", "citations", "id", "index", "kind", "members", "name", "pieces", "signature")
+    __slots__ = ("_grows", "_shown_id", "citations", "id", "index", "kind", "members", "name", "pieces", "signature")
 
     def __init__(self, index: int, part: Part, shown_id: str) -> None:
         """`shown_id` is what the caller calls it."""
@@ -118,6 +136,7 @@ class Grown:
         self._shown_id = shown_id
         self.name = part.name
         self.members = part.members
+        self._grows = part.kind == "other" and bool(part.text)
         self.signature = ""
         self.citations: list[Raw] = []
         self.pieces: list[str] = []
@@ -134,7 +153,9 @@ class Grown:
     def start(self) -> bytes:
         if self.kind == "tool_use":
             return in_one_line(encode({**self._call, "input": {}}))
-        return in_one_line(encode(self.members)) if self.kind == "other" else _EMPTY[self.kind]
+        if self.kind != "other":
+            return _EMPTY[self.kind]
+        return in_one_line(encode({**self.members, "input": {}} if self._grows else self.members))
 
     @property
     def _call(self) -> dict[str, Any]:
@@ -274,6 +295,15 @@ class Content:
             part = replace(part, text=encode(input_of(part.text)).decode())
         self._complete(self._begin(part), part)
 
+    def say(self, piece: CitedText) -> None:
+        """More text. If it cites sources, a stretch of it ends here, and what follows is another block."""
+        if piece.text:
+            self.grow("text", piece.text)
+        if piece.sources and self._last is not None:
+            for citation in citations_of(piece):
+                self._cite(self._last, {"citation": citation})
+            self.close()
+
     def close(self) -> None:
         """Nothing grows any more."""
         self.out += [_STOP % block.index for block in self._open]
@@ -301,7 +331,10 @@ class Content:
         self.out.append(_DELTA % (block.index, _GROWS[block.kind], encode(text)))
 
     def _complete(self, block: Grown, part: Part) -> None:
-        if part.kind != "other" and (rest := part.text[len(block.text) :]):
+        if part.kind == "other":
+            if part.text:
+                self.out.append(_DELTA % (block.index, _GROWS["tool_use"], encode(part.text)))
+        elif rest := part.text[len(block.text) :]:
             self._add(block, rest)
         if part.signature and not block.signature:
             self._sign(block, part.signature)

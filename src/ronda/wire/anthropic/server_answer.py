@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, assert_never
 
 from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
-from ronda.core.parts import AssistantTurn, Usage
+from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.content import Content, Grown, Part, call_part, parts_of
+from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
+from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
 from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.citations import CitedPieces
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
 from ronda.wire.failures import TOO_LONG, Failure
@@ -35,6 +37,7 @@ from ronda.wire.showing import (
     TurnClosed,
     Withdrawn,
 )
+from ronda.wire.web_calls import call_begun, call_ended
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _PROGRESS: Final = b"agentic_tool_call_progress"
@@ -102,7 +105,7 @@ class MessageAnswer:
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = ("_content", "_options", "_run", "_showing", "_started", "_turn")
+    __slots__ = ("_cited", "_content", "_options", "_run", "_searches", "_showing", "_started", "_turn")
 
     def __init__(self, runs: Sequence[Run]) -> None:
         [run] = runs
@@ -112,6 +115,8 @@ class MessageAnswer:
         self._content = Content(self._showing.shown_id)
         self._started = False
         self._turn = AssistantTurn(())  # the last
+        self._cited: CitedPieces | None = None  # its text, where there are sources that it may cite
+        self._searches: dict[str, str] = {}  # under way: the ids of their calls → those of their blocks
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -125,7 +130,10 @@ class MessageAnswer:
             if type(event) is TextDelta:
                 if event.text and not showing.holds_text:
                     showing.text += len(event.text)
-                    content.grow("text", event.text)
+                    if self._cited is None:
+                        content.grow("text", event.text)
+                    else:
+                        self._say(event.text)
             elif (shown := showing.take(event)) is not None:
                 self._write(shown)
         out, content.out = content.out, []
@@ -162,36 +170,75 @@ class MessageAnswer:
         content, tools = self._content, self._showing.tools
         match shown:
             case TextDelta(text=text):
-                content.grow("text", text)
+                self._say(text)
             case ReasoningDelta(text=text):
+                self._end_text()
                 content.grow("thinking", text)
             case CallsGrew(pieces=pieces):
+                if pieces:
+                    self._end_text()
                 for piece in pieces:
                     content.call(piece)
             case NativeDelta(api=api, payload=payload):
                 if api == API:
+                    self._end_text()
                     content.native(payload, with_text=not self._showing.holds_text)
             case TurnBegan(broken=broken):
                 content.begin_turn()
+                self._cited = CitedPieces(tools.sources) if tools.sources else None
                 if broken is not None:
                     self._tell(b"model_interrupted", {"reason": broken.reason})
             case TurnClosed(
                 turn=turn
             ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
                 self._turn = turn
-                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+                self._show_rest(turn)
             case TurnBroke(turn=turn):
-                content.show([part for part in parts_of(turn) if self._is_shown(part)])
+                self._show_rest(turn)
             case ToolBegan(call=call):
+                self._begin_search(call)
                 self._tell(_PROGRESS, tools.progress(call.id))
             case ToolEnded(call=call, result=result):
                 self._tell(_PROGRESS, tools.progress(call.id, result))
+                self._end_search(call, result)
             case Ended():
                 self._end(shown)
             case RefusalDelta() | LogprobsDelta() | Withdrawn():
                 pass
             case _:
                 assert_never(shown)
+
+    def _say(self, text: str) -> None:
+        if self._cited is None:
+            self._content.grow("text", text)
+            return
+        for piece in self._cited.add(text):
+            self._content.say(piece)
+
+    def _end_text(self) -> None:
+        """Something else comes: what was held back of the text is text."""
+        if self._cited is not None:
+            for piece in self._cited.end():
+                self._content.say(piece)
+            self._cited = CitedPieces(self._showing.tools.sources)
+
+    def _show_rest(self, turn: AssistantTurn) -> None:
+        parts = [part for part in parts_of(turn) if self._is_shown(part)]
+        self._content.show(parts if self._cited is None else cited_parts(parts, self._showing.tools.sources))
+
+    def _begin_search(self, call: ToolCall) -> None:
+        if (begun := call_begun(call)) is not None:
+            id = self._searches[call.id] = block_id(self._run.id, len(self._content.blocks))
+            members, input = use_block(id, begun)
+            self._content.add(Part("other", input, members=members))
+            self._content.close()
+
+    def _end_search(self, call: ToolCall, result: ToolResult) -> None:
+        id = self._searches.pop(call.id, None)
+        ended = call_ended(call, result, self._showing.tools.details(call.id))
+        if id is not None and ended is not None:
+            self._content.add(Part("other", members=result_block(id, ended, result)))
+            self._content.close()
 
     def _is_shown(self, part: Part) -> bool:
         if part.kind == "tool_use":
@@ -212,7 +259,8 @@ class MessageAnswer:
             content.out.append(b"event: error\ndata: %b\n\n" % error)
             return
         if ended.text:
-            content.add(Part("text", ended.text))
+            for part in cited_parts([Part("text", ended.text)], self._showing.tools.sources):
+                content.add(part)
         for call in ended.late:
             content.add(call_part(call))
         content.close()

@@ -27,6 +27,7 @@ from ronda.core.parts import (
     ToolCall,
     UserPart,
 )
+from ronda.wire.citations import Source, cite, cited_stretches
 from ronda.wire.json import encode
 from ronda.wire.mistral import API
 from ronda.wire.mistral.details import Loc, refuse
@@ -230,6 +231,26 @@ _PARTS: Final[dict[type, Callable[[Any], UserPart]]] = {
 
 def thinking(text: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+
+
+def reference(source: Source) -> dict[str, Any]:
+    chunk = {"type": "tool_reference", "tool": "web_search", "title": source.title, "url": source.url}
+    return {**chunk, "description": source.excerpt} if source.excerpt else chunk
+
+
+def write_cited(parts: Sequence[AssistantPart], sources: Sequence[Source]) -> str | list[dict[str, Any]]:
+    """The same, with a reference behind each stretch that cites a source."""
+    content = write_content(parts)
+    if not sources or not any(cite(part.text, sources) for part in parts if isinstance(part, Text)):
+        return content
+    chunks: list[dict[str, Any]] = []
+    for chunk in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        if chunk["type"] != "text":
+            chunks.append(chunk)
+            continue
+        for stretch in cited_stretches(chunk["text"], sources):
+            chunks += [{"type": "text", "text": stretch.text}, *map(reference, stretch.sources)]
+    return chunks
 
 
 def write_content(parts: Sequence[AssistantPart]) -> str | list[dict[str, Any]]:

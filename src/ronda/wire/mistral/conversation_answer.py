@@ -24,12 +24,13 @@ from ronda.core.events import (
 from ronda.core.live import Piece
 from ronda.core.parts import NO_USAGE, ToolCall, Usage
 from ronda.core.run import Run
+from ronda.wire.citations import CitedPieces, CitedText
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
 from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
-from ronda.wire.mistral.chunks import thinking, write_content
+from ronda.wire.mistral.chunks import reference, thinking, write_cited
 from ronda.wire.mistral.completion_messages import write_usage
 from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
 from ronda.wire.mistral.shown_text import ShownText
@@ -45,6 +46,7 @@ from ronda.wire.showing import (
     TurnClosed,
     Withdrawn,
 )
+from ronda.wire.web_search import WEB_TOOLS
 
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -84,6 +86,7 @@ class ConversationAnswer:
         self._at = run.start.at
         self._places: dict[str, int] = {}  # of this round's calls, by their ids
         self._part = (False, -1)  # what kind of content is being shown, and its index
+        self._cited: CitedPieces | None = None  # the text, where there are sources that it may cite
         self._head = b""
 
     # ---- both ways ---------------------------------------------------------------------------------------------------
@@ -114,6 +117,8 @@ class ConversationAnswer:
             case ReasoningDelta(text=text):
                 self._show(True, self._saying.thought(text))
             case CallsGrew(pieces=pieces):
+                if pieces:
+                    self._end_text()
                 self._grow(pieces)
             case TurnBegan(start=start):
                 self._round, self._at = start.round, start.at
@@ -126,15 +131,15 @@ class ConversationAnswer:
                 self._close_message(at)
             case ToolBegan(call=call, at=at):
                 id = self._tool_id(call)
-                self._add("tool.execution", id, at, None, name=call.name, arguments=call.arguments)
-                shown_call = {"name": call.name, "arguments": call.arguments, "created_at": when(at)}
+                self._add("tool.execution", id, at, None, name=_shown_name(call), arguments=call.arguments)
+                shown_call = {"name": _shown_name(call), "arguments": call.arguments, "created_at": when(at)}
                 self._put("tool.execution.started", id=id, **shown_call, **self._whose)
             case ToolEnded(call=call, result=result, at=at):
                 id = self._tool_id(call)
                 entry = next(entry for entry in reversed(self.outputs) if entry["id"] == id)
                 entry["completed_at"] = when(at)
                 entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
-                self._put("tool.execution.done", id=id, name=call.name, info=entry["info"], created_at=when(at))
+                self._put("tool.execution.done", id=id, name=_shown_name(call), info=entry["info"], created_at=when(at))
             case Ended():
                 self._end(shown)
             case LogprobsDelta() | NativeDelta() | Withdrawn():
@@ -148,6 +153,7 @@ class ConversationAnswer:
         is_held = self._showing.holds_text
         if not is_held:
             self._show(False, self._saying.end())
+        self._end_text()
         self._grow(closed.pieces)
         if not is_held or closed.turn.calls:
             self._close_message(closed.at)
@@ -163,6 +169,7 @@ class ConversationAnswer:
             self._round += 1  # the loop's own words are a message of their own
             self._begin_message()
         self._show(False, self._saying.text(ended.text) + self._saying.end())
+        self._end_text()
         self._close_message(end.at)
         for place, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
             fields = {"tool_call_id": call.id, "name": call.name, "arguments": call.arguments}
@@ -186,6 +193,42 @@ class ConversationAnswer:
     def _show(self, thought: bool, text: str) -> None:
         if not text or not self._is_watched:
             return
+        if self._cited is None:
+            self._put_content(thought, text)
+        elif thought:
+            self._end_text()
+            self._put_content(True, text)
+        else:
+            self._put_cited(self._cited.add(text))
+
+    def _end_text(self) -> None:
+        """Something else comes: what was held back of the text is text."""
+        if self._cited is not None and self._is_watched:
+            self._put_cited(self._cited.end())
+            self._cited = CitedPieces(self._showing.tools.sources)
+
+    def _put_cited(self, pieces: Sequence[CitedText]) -> None:
+        for piece in pieces:
+            if piece.text:
+                self._put_content(False, piece.text)
+            for source in piece.sources:
+                self._part = (False, self._part[1] + 1)
+                self._put_chunk(reference(source))
+            if piece.sources:
+                self._part = (True, self._part[1])  # the text behind is another chunk
+
+    def _put_chunk(self, chunk: dict[str, Any]) -> None:
+        self._put(
+            "message.output.delta",
+            id=self._message_id,
+            content_index=self._part[1],
+            role="assistant",
+            created_at=when(self._at),
+            **self._whose,
+            content=chunk,
+        )
+
+    def _put_content(self, thought: bool, text: str) -> None:
         kind, index = self._part
         if index < 0 or kind != thought:
             self._part = (thought, index + 1)
@@ -247,10 +290,13 @@ class ConversationAnswer:
         self._saying.begin_round()
         self._places = {}
         self._part = (False, -1)
+        sources = self._showing.tools.sources
+        self._cited = CitedPieces(sources) if sources else None
 
     def _close_message(self, at: float) -> None:
         if parts := self._saying.parts:
-            self._add("message.output", self._message_id, self._at, at, role="assistant", content=write_content(parts))
+            content = write_cited(parts, self._showing.tools.sources)
+            self._add("message.output", self._message_id, self._at, at, role="assistant", content=content)
             self._saying.begin_round()
 
     def _hand_over(self, handoff: Handoff, at: float) -> None:
@@ -286,6 +332,11 @@ class ConversationAnswer:
     @property
     def _more(self) -> dict[str, Any]:
         return extensions(None, [self._showing], self._warnings)  # a conversation is its own session
+
+
+def _shown_name(call: ToolCall) -> str:
+    """Mistral has one name for all that its service does on the web."""
+    return "web_search" if call.name in WEB_TOOLS else call.name
 
 
 def _error(failure: Failure, **more: str) -> bytes:

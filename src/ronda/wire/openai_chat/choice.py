@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from ronda.core.events import Event, LogprobsDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.run import Run
+from ronda.wire.citations import Citation, cite
 from ronda.wire.showing import Delta, Ended, Showing, TurnBegan, TurnClosed
 
 _PARAGRAPH: Final = "\n\n"
@@ -54,6 +55,12 @@ class Choice:
         self.logprobs: list[Raw] = []
         self.has_begun = False  # a stream has shown something of it
         self.goes_on = False  # … and last of this round's text: more of it would be more of the same
+
+    @property
+    def citations(self) -> list[Citation]:
+        """Which places of the text speak of sources that the model was shown."""
+        sources = self.showing.tools.sources
+        return cite(self.text.all, sources) if sources else []
 
     def begin_round(self) -> None:
         self.round += 1

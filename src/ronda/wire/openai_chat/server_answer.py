@@ -27,6 +27,7 @@ from ronda.core.events import (
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, Turn, Usage
 from ronda.core.run import Run
+from ronda.wire.citations import Citation, url_citation
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
 from ronda.wire.failures import Failure, error_in_stream
@@ -215,6 +216,8 @@ class ChatAnswer:
             extras = _extras(choice.run.turns[-1])
             for place, call in enumerate(ended.late):
                 out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
+        if citations := choice.citations:
+            out.append(self._chunk(choice.index, encode({"content": "", "annotations": _annotations(citations)})))
         self._open -= 1
         words: dict[str, Any] = {}
         error = error_in_stream(ended.failure) if ended.failure is not None else None
@@ -264,6 +267,8 @@ class ChatAnswer:
             "content": text or (None if (calls or refusal) and not self._options.for_mistral else ""),
         }
         message["refusal"] = refusal or None
+        if citations := choice.citations:
+            message["annotations"] = _annotations(citations)
         if reasoning:
             message["reasoning_content"] = reasoning
         if calls:
@@ -302,6 +307,10 @@ def _is_mistrals(user_agent: str) -> bool:
 
 def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _annotations(citations: Sequence[Citation]) -> list[dict[str, Any]]:
+    return [{"type": "url_citation", "url_citation": url_citation(citation)} for citation in citations]
 
 
 def _extras(turn: Turn) -> Mapping[str, Mapping[str, Any]]:

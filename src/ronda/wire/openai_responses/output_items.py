@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from ronda.wire.citations import Source, cite, url_citation
 from ronda.wire.failures import Failure
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_responses.waiting import item_of
@@ -86,12 +87,13 @@ class Frames:
 class Message:
     """Text and refusals, each stretch of them a content part."""
 
-    __slots__ = ("_frames", "_id", "_kind", "_logprobs", "_parts", "_pieces", "_place", "index")
+    __slots__ = ("_frames", "_id", "_kind", "_logprobs", "_parts", "_pieces", "_place", "_sources", "index")
 
-    def __init__(self, frames: Frames, id: bytes, index: int) -> None:
+    def __init__(self, frames: Frames, id: bytes, index: int, sources: Sequence[Source] = ()) -> None:
         self._frames = frames
         self._id = id
         self.index = index
+        self._sources = sources  # that the text may speak of
         self._parts: list[bytes] = []
         self._kind = b""  # of the part that is open
         self._pieces: list[str] = []
@@ -148,8 +150,14 @@ class Message:
         if not self._kind:
             return
         text, logprobs = "".join(self._pieces), b",".join(self._logprobs)
-        part = self._part(text, logprobs)
+        cited: list[bytes] = []
+        if self._sources and self._kind == b"output_text":
+            cited = [encode({"type": "url_citation", **url_citation(one)}) for one in cite(text, self._sources)]
+        part = self._part(text, logprobs, b",".join(cited))
         if self._frames.writing:
+            for place, annotation in enumerate(cited):
+                line = b'%b,"annotation_index":%d,"annotation":%b' % (self._place, place, annotation)
+                self._frames.put(b"response.output_text.annotation.added", line)
             if self._kind == b"refusal":
                 self._frames.put(b"response.refusal.done", b'%b,"refusal":%b' % (self._place, encode(text)))
             else:
@@ -159,10 +167,10 @@ class Message:
         self._parts.append(part)
         self._kind, self._pieces, self._logprobs = b"", [], []
 
-    def _part(self, text: str, logprobs: bytes) -> bytes:
+    def _part(self, text: str, logprobs: bytes, cited: bytes = b"") -> bytes:
         if self._kind == b"refusal":
             return b'{"type":"refusal","refusal":%b}' % encode(text)
-        return b'{"type":"output_text","text":%b,"annotations":[],"logprobs":[%b]}' % (encode(text), logprobs)
+        return b'{"type":"output_text","text":%b,"annotations":[%b],"logprobs":[%b]}' % (encode(text), cited, logprobs)
 
     def _item(self, status: bytes, phase: bytes) -> bytes:
         return b'{"type":"message","id":"%b","status":"%b","role":"assistant","content":[%b]%b}' % (

@@ -46,6 +46,7 @@ class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     waiting: tuple[str, ...] = ()  # tools whose calls are items of their own
     sealed: bool = False  # the model's own JSON of a turn goes out with it
     obfuscated: bool = False
+    shows_sources: bool = False  # a search tells where it looked
 
 
 def fields_with(run: Run) -> Kept | None:

@@ -3,7 +3,7 @@
 All are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. A turn comes
 to items: what the model thought, what it said, the calls it makes of the caller's tools. Thoughts go out as a summary, which
 is the one form that OpenAI's clients and Open Responses both know. Tools that run here are no items: clients would try to run
-them again; their progress is told by events of our own.
+them again; their progress is told by events of our own. A search is an item, since the API has one that no client runs.
 
 What is shown when is decided in `wire.showing`.
 
@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, RunFinished, TextDelta
 from ronda.core.live import Piece
-from ronda.core.parts import AssistantTurn, ToolCall
+from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.run import Run
 from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
@@ -28,6 +28,7 @@ from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.output_items import Call, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.showing import (
     CallsGrew,
@@ -42,6 +43,7 @@ from ronda.wire.showing import (
     TurnClosed,
     Withdrawn,
 )
+from ronda.wire.web_calls import call_begun, call_ended, own_id
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
@@ -96,6 +98,7 @@ class ResponseAnswer:
         self._message: Message | None = None
         self._thoughts: Thoughts | None = None
         self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
+        self._searches: dict[str, SearchItem] = {}  # under way, by the ids of their calls
         self._end: RunFinished | None = None
 
     # ---- for the door ------------------------------------------------------------------------------------------------
@@ -176,11 +179,13 @@ class ResponseAnswer:
                 self._show(unseen)
                 self._break_off()
             case ToolBegan(call=call):
+                self._begin_search(call)
                 if self._frames.writing:
                     self._tell(self._showing.tools.progress(call.id))
             case ToolEnded(call=call, result=result):
                 if self._frames.writing:
                     self._tell(self._showing.tools.progress(call.id, result))
+                self._end_search(call, result)
             case Ended():
                 self._finish(shown)
             case TurnBegan() | NativeDelta() | Withdrawn():
@@ -210,10 +215,21 @@ class ResponseAnswer:
     def _tell(self, progress: dict[str, Any]) -> None:
         self._frames.put(self._progress_type, encode(progress)[1:-1], PROGRESS)
 
+    def _begin_search(self, call: ToolCall) -> None:
+        if (begun := call_begun(call)) is not None:
+            id, index = own_id("ws", f"{self._hex}_{self._index}"), self._next()
+            self._searches[call.id] = SearchItem(self._frames, id, index, begun, shows_sources=self._kept.shows_sources)
+
+    def _end_search(self, call: ToolCall, result: ToolResult) -> None:
+        """One that was answered without being run, as a call that people deny, is no search."""
+        if (search := self._searches.pop(call.id, None)) is not None:
+            ended = call_ended(call, result, self._showing.tools.details(call.id))
+            self._done.append((search.index, search.close(ended)))
+
     def _open_message(self) -> Message:
         if self._message is None:
             self._close_thoughts()
-            self._message = Message(self._frames, self._id("msg"), self._next())
+            self._message = Message(self._frames, self._id("msg"), self._next(), self._showing.tools.sources)
         return self._message
 
     def _grow(self, piece: Piece) -> None:
@@ -313,4 +329,6 @@ class ResponseAnswer:
         self._close(b"incomplete")
         for call in self._calls.values():
             call.close(b"incomplete")
-        self._calls = {}
+        for search in self._searches.values():
+            search.close(None)
+        self._calls, self._searches = {}, {}

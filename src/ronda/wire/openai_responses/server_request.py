@@ -50,7 +50,8 @@ FIELDS: Final[dict[str, str]] = {
     "store": "read",
     "stream": "read",
     "stream_options": "read: include_obfuscation; usage always comes",
-    "include": "read: reasoning.encrypted_content and message.output_text.logprobs; the rest is of tools this server lacks",
+    "include": "read: reasoning.encrypted_content, message.output_text.logprobs and web_search_call.action.sources; "
+    "the rest is of tools this server lacks",
     "tools": "read",
     "tool_choice": "read",
     "parallel_tool_calls": "read",
@@ -160,6 +161,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         customs=tools.customs,
         waiting=tools.waiting,
         sealed="reasoning.encrypted_content" in include,
+        shows_sources="web_search_call.action.sources" in include,
         obfuscated=_read_stream_options(fields, stream),
     )
     choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()

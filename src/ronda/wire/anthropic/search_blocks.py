@@ -1,0 +1,106 @@
+"""Searches and pages that were read here, as blocks of a message: the call, what it found, and what the text cites of it.
+
+A client sends them back with the conversation. What was found stands in the text behind them, so that they are left out there:
+Anthropic would take none that it has not made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import ToolResult
+from ronda.wire.citations import CitedText, Source
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.web_calls import WebCall, is_own, own_id, sealed, shown_texts
+
+
+def block_id(run: str, place: int) -> str:
+    return own_id("srvtoolu", f"{run.removeprefix('run_')}_{place}")
+
+
+def use_block(id: str, call: WebCall) -> tuple[dict[str, Raw], str]:
+    """The block that says what is asked for, and its input as text."""
+    members = {"type": "server_tool_use", "id": id, "name": _name(call), "input": call.arguments}
+    return _members(members), encode(call.arguments).decode()
+
+
+def result_block(id: str, call: WebCall, result: ToolResult) -> dict[str, Raw]:
+    kind = f"{_name(call)}_tool_result"
+    content: Any
+    if call.error_code:
+        content = {"type": f"{kind}_error", "error_code": call.error_code}
+    elif call.query is not None:
+        texts = shown_texts(result)
+        content = [_found(source, text) for source, text in zip(call.results, texts, strict=False)]
+    else:
+        content = _page(call, "".join(shown_texts(result)))
+    return _members({"type": kind, "tool_use_id": id, "content": content})
+
+
+def _name(call: WebCall) -> str:
+    return "web_fetch" if call.query is None else "web_search"
+
+
+def _found(source: Source, text: str) -> dict[str, Any]:
+    return {
+        "type": "web_search_result",
+        "url": source.url,
+        "title": source.title,
+        "encrypted_content": sealed(text),
+        "page_age": None,
+    }
+
+
+def _page(call: WebCall, text: str) -> dict[str, Any]:
+    url, title = (call.results[0].url, call.results[0].title) if call.results else (call.url or "", "")
+    source = {"type": "text", "media_type": "text/plain", "data": text}
+    document = {"type": "document", "source": source, "title": title or None, "citations": None}
+    return {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
+
+
+def _members(members: Mapping[str, Any]) -> dict[str, Raw]:
+    return {name: Raw(encode(value)) for name, value in members.items()}
+
+
+# ---- citations --------------------------------------------------------------------------------------------------------
+
+
+def citations_of(piece: CitedText) -> tuple[Raw, ...]:
+    return tuple([Raw(encode(_location(source))) for source in piece.sources])
+
+
+def _location(source: Source) -> dict[str, Any]:
+    return {
+        "type": "web_search_result_location",
+        "url": source.url,
+        "title": source.title or None,
+        "cited_text": source.excerpt,
+        "encrypted_index": own_id("index", str(source.number)),
+    }
+
+
+# ---- on the way back --------------------------------------------------------------------------------------------------
+
+
+class _Cited(Struct):
+    encrypted_index: str = ""
+
+
+_decode_cited = msgspec.json.Decoder(list[_Cited] | None).decode
+
+
+def without_ours(members: dict[str, Raw]) -> dict[str, Raw] | None:
+    """A block of an assistant's as Anthropic would have made it; None for one that is ours alone."""
+    try:
+        if "citations" in members and any(
+            is_own(one.encrypted_index) for one in _decode_cited(members["citations"]) or ()
+        ):
+            return {name: value for name, value in members.items() if name != "citations"}
+        ids = [msgspec.json.decode(members[name], type=str) for name in ("id", "tool_use_id") if name in members]
+    except UNREADABLE:  # which whoever reads the block says better
+        return members
+    return None if any(map(is_own, ids)) else members

@@ -1,0 +1,101 @@
+"""A call of the tools that search and read the web, as every dialect tells of it: what was asked for, and what came of it.
+
+Dialects have items of their own for it, which their service makes. Those that are made here have ids by which they are known
+when a client sends them back: no service would take them for its own.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import ToolCall, ToolResult
+from ronda.wire.citations import Source
+from ronda.wire.json import UNREADABLE
+from ronda.wire.web_search import EXTRACT, WEB_TOOLS
+
+_OWN: Final = "_ronda_"
+
+
+def own_id(kind: str, rest: str) -> str:
+    """The id of an item that stands for something that was done here."""
+    return f"{kind}{_OWN}{rest}"
+
+
+def is_own(id: str) -> bool:
+    return _OWN in id
+
+
+class WebCall(Struct, frozen=True):
+    """A search has a `query`, the reading of a page a `url`."""
+
+    query: str | None = None
+    url: str | None = None
+    results: tuple[Source, ...] = ()
+    error_code: str = ""  # as the Messages API has them; empty where all went well
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {"url": self.url} if self.query is None else {"query": self.query}
+
+
+_decode = msgspec.json.Decoder(WebCall).decode
+
+
+def call_begun(call: ToolCall) -> WebCall | None:
+    """None for a call of another tool."""
+    if call.name not in WEB_TOOLS:
+        return None
+    try:
+        read = _decode(call.arguments)
+    except UNREADABLE:
+        read = WebCall()
+    return WebCall(url=read.url or "") if call.name == EXTRACT else WebCall(query=read.query or "")
+
+
+def call_ended(call: ToolCall, result: ToolResult, details: Raw | None) -> WebCall | None:
+    """None for a call of another tool. One that was never run has no details."""
+    begun = call_begun(call)
+    if begun is None:
+        return None
+    try:
+        ended = WebCall() if details is None else _decode(details)
+    except UNREADABLE:
+        ended = WebCall()
+    code = (ended.error_code or "unavailable") if result.failed else ""
+    return WebCall(begun.query, begun.url, () if result.failed else ended.results, code)
+
+
+# ---- what the model was shown -----------------------------------------------------------------------------------------
+
+
+class _Page(Struct):
+    content: str = ""
+
+
+class _Found(Struct):
+    output: list[_Page] | str = ""
+
+
+_decode_found = msgspec.json.Decoder(_Found).decode
+_BEFORE: Final = '"content": "'
+_BEHIND: Final = '"}'
+
+
+def shown_texts(result: ToolResult) -> list[str]:
+    """The text of each source that a call has shown the model, in the order of its results."""
+    try:
+        output = _decode_found(result.content).output
+    except UNREADABLE:
+        return []
+    if isinstance(output, str):  # of a page, that reads like JSON and is none
+        return [output.partition(_BEFORE)[2].removesuffix(_BEHIND)]
+    return [page.content for page in output]
+
+
+def sealed(text: str) -> str:
+    """For the members that a client has to send back as they are."""
+    return base64.b64encode(text.encode("utf-8", "replace")).decode()
