@@ -16,7 +16,7 @@ from ronda.store.conversations import ConversationRow, RunRow
 from ronda.store.keys import KeyRow, hash_key, new_key
 
 
-class _Contract(ABC):
+class Contract(ABC):
     @abstractmethod
     async def open(self) -> Catalog:
         """Empty at first."""
@@ -30,7 +30,7 @@ class _Contract(ABC):
             await catalog.close()
 
 
-class AgentsContract(_Contract):
+class AgentsContract(Contract):
     async def test_an_agent_is_found_by_its_owner_alone(self) -> None:
         async with self.opened() as catalog:
             await catalog.agents.create("ann", "ag_1", b'{"a":1}', 10.0)
@@ -126,7 +126,7 @@ class AgentsContract(_Contract):
                 await catalog.agents.create("ann", "ag_1", b"1", 20.0)
 
 
-class ConversationsContract(_Contract):
+class ConversationsContract(Contract):
     async def test_a_conversation_is_its_owners_alone(self) -> None:
         async with self.opened() as catalog:
             talks = catalog.conversations
@@ -176,7 +176,7 @@ class ConversationsContract(_Contract):
                 await catalog.conversations.create("ann", "conv_1", b"{}", 20.0)
 
 
-class KeysContract(_Contract):
+class KeysContract(Contract):
     async def test_keys_are_listed_in_the_order_they_were_made(self) -> None:
         async with self.opened() as catalog:
             assert await catalog.keys.all() == []
@@ -202,7 +202,7 @@ class KeysContract(_Contract):
             assert await catalog.secret("other") != seal
 
 
-class ClaimsContract(_Contract):
+class ClaimsContract(Contract):
     async def test_what_one_has_claimed_nobody_else_can(self) -> None:
         async with self.opened() as catalog:
             claims = catalog.claims

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, KeysContract
+from tests.store.sessions import SessionsContract
 
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 
 
-class TestMemoryCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract):
+class TestMemoryCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract, SessionsContract):
     async def open(self) -> Catalog:
         return MemoryCatalog()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, KeysContract
+from tests.store.sessions import SessionsContract
 from tests.timeouts import soon
 
 from ronda.store import StoreError
@@ -19,10 +20,11 @@ from ronda.store.catalog import Catalog
 from ronda.store.claims import claimed
 from ronda.store.conversations import RunRow
 from ronda.store.keys import new_key
+from ronda.store.sessions import NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 
-class TestSqliteCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract):
+class TestSqliteCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract, SessionsContract):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path: Path) -> None:
         self.path = tmp_path / "catalog.db"
@@ -42,12 +44,18 @@ async def test_what_was_kept_is_there_when_it_is_opened_again(path: Path) -> Non
     await first.agents.create("ann", "ag_1", b"{}", 1.0)
     await first.conversations.create("ann", "conv_1", b"{}", 1.0, [RunRow("run_1")])
     await first.keys.add(key)
+    await first.sessions.add("ann", "s", NewNode(0, 0, b"[1]", 1, 1), 1.0)
     seal = await first.secret("seal")
-    kept = (await first.agents.of("ann"), await first.conversations.of("ann"))
+    kept = (await first.agents.of("ann"), await first.conversations.of("ann"), await first.sessions.find("ann", "s"))
     await first.close()
 
     again = SqliteCatalog(str(path))
-    assert (await again.agents.of("ann"), await again.conversations.of("ann")) == kept
+    assert (
+        await again.agents.of("ann"),
+        await again.conversations.of("ann"),
+        await again.sessions.find("ann", "s"),
+    ) == kept
+    assert [node.turns for node in await again.sessions.path("ann", "s", 1)] == [b"[1]"]
     assert (await again.keys.all(), await again.secret("seal")) == ([key], seal)
     await again.close()
 

@@ -8,6 +8,7 @@ from ronda.store.agents import Agents
 from ronda.store.claims import Claims
 from ronda.store.conversations import Conversations
 from ronda.store.keys import Keys
+from ronda.store.sessions import Sessions
 
 
 class Catalog(Protocol):
@@ -19,6 +20,9 @@ class Catalog(Protocol):
 
     @property
     def keys(self) -> Keys: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
 
     @property
     def claims(self) -> Claims: ...

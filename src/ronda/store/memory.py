@@ -13,6 +13,7 @@ from ronda.store.agents import AgentRow, AliasRow, number_in
 from ronda.store.claims import MemoryClaims
 from ronda.store.conversations import ConversationRow, RunRow, went_on
 from ronda.store.keys import KeyRow
+from ronda.store.memory_sessions import MemorySessions
 
 
 class _Agent:
@@ -155,6 +156,7 @@ class MemoryCatalog:
         self.agents = MemoryAgents()
         self.conversations = MemoryConversations()
         self.keys = MemoryKeys()
+        self.sessions = MemorySessions()
         self.claims = MemoryClaims()
         self._secrets: dict[str, bytes] = {}
 

@@ -19,6 +19,7 @@ from ronda.store.sqlite import explain, open_database, transaction
 from ronda.store.sqlite_agents import SqliteAgents
 from ronda.store.sqlite_conversations import SqliteConversations
 from ronda.store.sqlite_keys import SqliteKeys
+from ronda.store.sqlite_sessions import SESSION_TABLES, SqliteSessions
 
 _T = TypeVar("_T")
 
@@ -52,6 +53,7 @@ _MIGRATIONS: Final = (
         )""",
         "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     ),
+    SESSION_TABLES,
 )
 
 
@@ -66,6 +68,7 @@ class SqliteCatalog:
         self.agents = SqliteAgents(self)
         self.conversations = SqliteConversations(self)
         self.keys = SqliteKeys(self)
+        self.sessions = SqliteSessions(self)
         self.claims = FileClaims(f"{path}-claims")
 
     @property
