@@ -1,0 +1,151 @@
+"""A session's turns, and what a request brings → the conversation that the request means.
+
+Clients differ: some send the whole conversation again, as far as they saw it; others only what is new. What a request brings is
+compared with the visible turns of the session: what people said, and what an assistant answered, whatever it called on the way.
+
+    it begins with all of them                      go on: rounds of tools that the client never saw are put back
+    it shares a beginning, or is one                branch there
+    it shares nothing, and nobody answers in it     append
+    it shares nothing, and somebody does            it is the conversation: branch at the root
+
+Instructions are the request's alone: a session has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolTurn, Turn, UserTurn
+
+SessionMode: TypeAlias = Literal["auto", "append", "replace"]
+
+NOTHING: Final[frozenset[int]] = frozenset()
+
+
+class Spliced(Struct, frozen=True):
+    """The conversation; it goes on from the first `kept` turns of the session, and its last `new` turns are the request's."""
+
+    turns: tuple[Turn, ...]
+    kept: int
+    new: int
+
+
+class _Visible(Struct, frozen=True, gc=False):
+    """What one of the two said, up to where the other did: these turns, from `begins` on, before `ends`."""
+
+    begins: int
+    ends: int
+    question: tuple[object, ...] = ()  # by a person
+    texts: frozenset[str] | None = None  # by an assistant: what it may look like to a client
+    calls: tuple[tuple[str, str], ...] = ()
+
+
+def splice(
+    stored: Sequence[Turn], incoming: Sequence[Turn], mode: SessionMode = "auto", own: Collection[int] = NOTHING
+) -> Spliced:
+    """`own`: places of turns in the session that no request brought, such as what was said to a run under way."""
+    if mode == "replace" or not stored:
+        return _from_root(incoming)
+    if mode == "append":
+        return _appended(stored, incoming)
+    before, now = _visible(stored, own), _visible(incoming)
+    shared = _count_shared(before, now)
+    if shared == 0:
+        if any(one.texts is not None for one in now):
+            return _from_root(incoming)
+        return _appended(stored, incoming)
+    turns: list[Turn] = []
+    kept = at = 0
+    for old, new in zip(before[:shared], now[:shared], strict=True):
+        turns += [turn for turn in incoming[at : new.ends] if type(turn) is SystemTurn]
+        turns += stored[kept : old.ends]
+        kept, at = old.ends, new.ends
+    if shared == len(before):
+        turns += stored[kept:]
+        kept = len(stored)
+    # Results of calls that the session waits for are the only thing in a shared turn that it does not have.
+    late = _late_results(stored[before[shared - 1].begins : kept], incoming[now[shared - 1].begins : at])
+    rest = (*late, *incoming[at:])
+    return Spliced((*turns, *rest), kept, len(rest))
+
+
+def _from_root(incoming: Sequence[Turn]) -> Spliced:
+    return Spliced(tuple(incoming), 0, len(incoming))
+
+
+def _appended(stored: Sequence[Turn], incoming: Sequence[Turn]) -> Spliced:
+    first = next((at for at, turn in enumerate(incoming) if type(turn) is not SystemTurn), len(incoming))
+    return Spliced((*incoming[:first], *stored, *incoming[first:]), len(stored), len(incoming) - first)
+
+
+def _visible(turns: Sequence[Turn], own: Collection[int] = NOTHING) -> list[_Visible]:
+    found: list[_Visible] = []
+    begins: int | None = None  # of an answer: all that an assistant said and did until somebody else speaks
+    for at, turn in enumerate(turns):
+        if type(turn) is UserTurn and at not in own:
+            if begins is not None:
+                found.append(_answer(turns, begins, at))
+            begins = None
+            found.append(_Visible(at, at + 1, _question_key(turn)))
+        elif begins is None and type(turn) is AssistantTurn:
+            begins = at
+    if begins is not None:
+        found.append(_answer(turns, begins, len(turns)))
+    return found
+
+
+def _answer(turns: Sequence[Turn], begins: int, ends: int) -> _Visible:
+    """Clients keep all that was said in an answer, or only its last words."""
+    while type(turns[ends - 1]) is SystemTurn:
+        ends -= 1
+    answers = [turn for turn in turns[begins:ends] if type(turn) is AssistantTurn]
+    texts = frozenset(
+        {_without_space("".join([one.text or one.refusal for one in answers])), _without_space(answers[-1].text)}
+    )
+    calls = tuple([(call.name, _without_space(call.arguments)) for one in answers for call in one.calls])
+    return _Visible(begins, ends, texts=texts, calls=calls)
+
+
+def _question_key(turn: UserTurn) -> tuple[object, ...]:
+    text = _without_space("".join([part.text for part in turn.parts if type(part) is Text]))
+    return (text, *[part for part in turn.parts if type(part) is not Text])
+
+
+def _without_space(text: str) -> str:
+    """Doors and clients divide and trim text in their own ways."""
+    return "".join(text.split())
+
+
+def _count_shared(before: Sequence[_Visible], now: Sequence[_Visible]) -> int:
+    shared = 0
+    for old, new in zip(before, now, strict=False):
+        if old.question != new.question or (old.texts is None) != (new.texts is None):
+            break
+        if old.texts is not None and new.texts is not None and not _is_same_answer(old, new):
+            break
+        shared += 1
+    return shared
+
+
+def _is_same_answer(old: _Visible, new: _Visible) -> bool:
+    assert old.texts is not None
+    assert new.texts is not None
+    if old.texts.isdisjoint(new.texts):
+        return False
+    calls = iter(old.calls)  # of which the client has seen its own
+    return all(call in calls for call in new.calls)
+
+
+def _late_results(stored: Sequence[Turn], incoming: Sequence[Turn]) -> tuple[Turn, ...]:
+    last = next((at for at in range(len(stored) - 1, -1, -1) if type(stored[at]) is AssistantTurn), None)
+    if last is None:
+        return ()
+    asked = stored[last]
+    assert type(asked) is AssistantTurn
+    answered = {one.call_id for turn in stored[last + 1 :] if type(turn) is ToolTurn for one in turn.results}
+    is_open = {part.id for part in asked.parts if type(part) is ToolCall} - answered
+    results = [one for turn in incoming if type(turn) is ToolTurn for one in turn.results if one.call_id in is_open]
+    return (ToolTurn(tuple(results)),) if results else ()
