@@ -87,7 +87,7 @@ def test_an_image_is_part_of_what_was_said() -> None:
 
 
 def test_results_that_the_session_waits_for_are_new() -> None:
-    stored = [U1, call("c1"), result("c1"), call("c2")]
+    stored: list[Turn] = [U1, call("c1"), result("c1"), call("c2")]
     spliced = splice(stored, [U1, call("c2"), result("c2")])
     assert (list(spliced.turns), spliced.kept, spliced.new) == ([*stored, result("c2")], 4, 1)
 
@@ -98,7 +98,7 @@ def test_a_call_that_the_session_never_made_is_a_difference() -> None:
 
 
 def test_what_was_said_to_a_run_under_way_is_not_looked_for() -> None:
-    stored = [U1, call("c1"), result("c1"), user("hurry"), A1]
+    stored: list[Turn] = [U1, call("c1"), result("c1"), user("hurry"), A1]
     spliced = splice(stored, [U1, A1, U2], own={3})
     assert (list(spliced.turns), spliced.kept) == ([*stored, U2], 5)
 

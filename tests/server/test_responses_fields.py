@@ -138,6 +138,8 @@ EFFECTS: dict[str, tuple[Json, Json, Json]] = {
     "max_tool_calls": ({"max_tool_calls": 3}, {}, {"max_tool_calls": 3}),
     "store": ({"store": False}, {}, {"store": False}),
     "session_id": ({"session_id": "s"}, {}, {"session_id": "s"}),
+    "session_mode": ({"session_id": "s", "session_mode": "append"}, {}, {"session_id": "s"}),
+    "on_busy": ({"session_id": "s", "on_busy": "reject"}, {}, {"session_id": "s"}),
     "nulls": (
         dict.fromkeys(["temperature", "tools", "tool_choice", "metadata", "include", "reasoning", "text"]),
         {},

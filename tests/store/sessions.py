@@ -25,7 +25,7 @@ class SessionsContract(Contract):
     async def test_a_session_is_its_owners_alone(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 10.0) == (1, True)
+            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 10.0, stood_at=ROOT) == (1, True)
             assert await sessions.find("ann", "s") == SessionRow("s", 10.0, 10.0, 1, 2, 5)
             for owner, name in (("bob", "s"), ("", "s"), ("ann", "t")):
                 assert await sessions.find(owner, name) is None
@@ -35,7 +35,7 @@ class SessionsContract(Contract):
                 assert await sessions.change(owner, name, 20.0, head=ROOT, labels=Raw(b"[]")) is False
                 assert await sessions.delete(owner, name) is False
                 assert (await sessions.page(owner, 10)).sessions == [] or owner == "ann"
-            assert await sessions.add("bob", "s", node(ROOT, 0, b"[]"), 20.0) == (1, True)
+            assert await sessions.add("bob", "s", node(ROOT, 0, b"[]"), 20.0, stood_at=ROOT) == (1, True)
             assert [one.turns for one in await sessions.path("ann", "s", 1)] == [b"[1,2]"]
 
     async def test_a_session_grows_node_by_node(self) -> None:
@@ -43,7 +43,10 @@ class SessionsContract(Contract):
             sessions = catalog.sessions
             for at in range(3):
                 text = b"[%d]" % at
-                assert await sessions.add("ann", "s", node(at, 2 * at, text, f"run_{at}"), 10.0 + at) == (at + 1, True)
+                assert await sessions.add("ann", "s", node(at, 2 * at, text, f"run_{at}"), 10.0 + at, stood_at=at) == (
+                    at + 1,
+                    True,
+                )
             path = await sessions.path("ann", "s", 3)
             assert [(one.number, one.parent, one.upto, one.turns, one.run, one.created) for one in path] == [
                 (1, 0, 0, b"[0]", "run_0", 10.0),
@@ -58,9 +61,12 @@ class SessionsContract(Contract):
     async def test_what_goes_on_from_an_earlier_place_leaves_the_rest_as_a_branch(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            await sessions.add("ann", "s", node(ROOT, 0), 1.0)
-            await sessions.add("ann", "s", node(1, 2), 2.0)
-            assert await sessions.add("ann", "s", node(2, 3, b"[9]", count=1), 3.0) == (3, True)  # cuts the second
+            await sessions.add("ann", "s", node(ROOT, 0), 1.0, stood_at=ROOT)
+            await sessions.add("ann", "s", node(1, 2), 2.0, stood_at=1)
+            assert await sessions.add("ann", "s", node(2, 3, b"[9]", count=1), 3.0, stood_at=2) == (
+                3,
+                True,
+            )  # cuts the second
             assert [(tip.number, tip.ends, tip.turns) for tip in await sessions.tips("ann", "s")] == [
                 (2, 4, b""),
                 (3, 4, b""),
@@ -75,10 +81,10 @@ class SessionsContract(Contract):
     async def test_of_two_that_go_on_from_the_same_place_the_second_is_a_branch(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            await sessions.add("ann", "s", node(ROOT, 0), 1.0)
-            assert await sessions.add("ann", "s", node(1, 2, b"[2]"), 2.0) == (2, True)
-            assert await sessions.add("ann", "s", node(1, 2, b"[3]"), 3.0) == (3, False)
-            assert await sessions.add("ann", "s", node(2, 4, b"[4]"), 4.0, moves=False) == (4, False)
+            await sessions.add("ann", "s", node(ROOT, 0), 1.0, stood_at=ROOT)
+            assert await sessions.add("ann", "s", node(1, 2, b"[2]"), 2.0, stood_at=1) == (2, True)
+            assert await sessions.add("ann", "s", node(1, 2, b"[3]"), 3.0, stood_at=1) == (3, False)
+            assert await sessions.add("ann", "s", node(2, 4, b"[4]"), 4.0) == (4, False)
             found = await sessions.find("ann", "s")
             assert found is not None
             assert found.head == 2
@@ -86,19 +92,19 @@ class SessionsContract(Contract):
     async def test_a_run_adds_one_node_however_often_it_says_so(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 1.0) == (1, True)
-            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 2.0) == (1, True)
-            await sessions.add("ann", "s", node(1, 2, run="run_2"), 3.0)
-            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 4.0) == (1, False)
-            assert await sessions.add("ann", "s", node(2, 4), 5.0) == (3, True)  # of no run: each counts
-            assert await sessions.add("ann", "s", node(3, 6), 6.0) == (4, True)
-            assert await sessions.add("ann", "t", node(ROOT, 0, run="run_1"), 7.0) == (1, True)
+            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 1.0, stood_at=ROOT) == (1, True)
+            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 2.0, stood_at=ROOT) == (1, True)
+            await sessions.add("ann", "s", node(1, 2, run="run_2"), 3.0, stood_at=1)
+            assert await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 4.0, stood_at=ROOT) == (1, False)
+            assert await sessions.add("ann", "s", node(2, 4), 5.0, stood_at=2) == (3, True)  # of no run: each counts
+            assert await sessions.add("ann", "s", node(3, 6), 6.0, stood_at=3) == (4, True)
+            assert await sessions.add("ann", "t", node(ROOT, 0, run="run_1"), 7.0, stood_at=ROOT) == (1, True)
 
     async def test_a_session_that_is_replaced_is_the_new_node_alone(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            await sessions.add("ann", "s", node(ROOT, 0), 1.0)
-            await sessions.add("ann", "s", node(1, 2), 2.0)
+            await sessions.add("ann", "s", node(ROOT, 0), 1.0, stood_at=ROOT)
+            await sessions.add("ann", "s", node(1, 2), 2.0, stood_at=1)
             await sessions.replace("ann", "s", node(ROOT, 0, b"[7]", count=1), Raw(b'{"title":"x"}'), 3.0)
             assert await sessions.find("ann", "s") == SessionRow("s", 3.0, 3.0, 1, 1, 3, Raw(b'{"title":"x"}'))
             assert [one.turns for one in await sessions.path("ann", "s", 1)] == [b"[7]"]
@@ -114,9 +120,9 @@ class SessionsContract(Contract):
     async def test_labels_stay_until_they_are_changed(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            await sessions.add("ann", "s", node(ROOT, 0), 1.0)
+            await sessions.add("ann", "s", node(ROOT, 0), 1.0, stood_at=ROOT)
             await sessions.change("ann", "s", 2.0, head=None, labels=Raw(b'{"a":1}'))
-            await sessions.add("ann", "s", node(1, 2), 3.0)
+            await sessions.add("ann", "s", node(1, 2), 3.0, stood_at=1)
             found = await sessions.find("ann", "s")
             assert found is not None
             assert found.labels == Raw(b'{"a":1}')
@@ -125,9 +131,9 @@ class SessionsContract(Contract):
         async with self.opened() as catalog:
             sessions = catalog.sessions
             for at, name in enumerate("abcde"):
-                await sessions.add("ann", name, node(ROOT, 0), float(at // 2))  # some at the same time
-            await sessions.add("bob", "x", node(ROOT, 0), 9.0)
-            await sessions.add("ann", "b", node(1, 2), 7.0)
+                await sessions.add("ann", name, node(ROOT, 0), float(at // 2), stood_at=ROOT)  # some at the same time
+            await sessions.add("bob", "x", node(ROOT, 0), 9.0, stood_at=ROOT)
+            await sessions.add("ann", "b", node(1, 2), 7.0, stood_at=1)
             names, before, pages = [], None, 0
             while pages == 0 or before is not None:
                 page = await sessions.page("ann", 2, before)
@@ -139,17 +145,17 @@ class SessionsContract(Contract):
     async def test_a_deleted_session_is_gone_with_all_it_had(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
-            await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 1.0)
+            await sessions.add("ann", "s", node(ROOT, 0, run="run_1"), 1.0, stood_at=ROOT)
             assert await sessions.delete("ann", "s") is True
             assert await sessions.delete("ann", "s") is False
             assert (await sessions.find("ann", "s"), await sessions.path("ann", "s", 1)) == (None, [])
-            assert await sessions.add("ann", "s", node(ROOT, 0, b"[]", "run_1"), 2.0) == (1, True)
+            assert await sessions.add("ann", "s", node(ROOT, 0, b"[]", "run_1"), 2.0, stood_at=ROOT) == (1, True)
 
     async def test_the_longest_unused_are_forgotten_first(self) -> None:
         async with self.opened() as catalog:
             sessions = catalog.sessions
             for at, name in enumerate("abcdef"):
-                await sessions.add("ann", name, node(ROOT, 0, b"x" * 10), float(at))
+                await sessions.add("ann", name, node(ROOT, 0, b"x" * 10), float(at), stood_at=ROOT)
 
             async def names() -> str:
                 return "".join(sorted([row.name for row in (await sessions.page("ann", 10)).sessions]))
@@ -158,7 +164,7 @@ class SessionsContract(Contract):
             assert await sessions.prune(Bounds(max_age=96.0), 100.0) == 4
             assert await names() == "ef"
             for at, name in enumerate("abcd"):
-                await sessions.add("ann", name, node(ROOT, 0, b"x" * 10), 10.0 + at)
+                await sessions.add("ann", name, node(ROOT, 0, b"x" * 10), 10.0 + at, stood_at=ROOT)
             assert await sessions.prune(Bounds(max_count=4), 100.0) == 2
             assert await names() == "abcd"
             assert await sessions.prune(Bounds(max_bytes=25), 100.0) == 2
@@ -168,7 +174,7 @@ class SessionsContract(Contract):
         async with self.opened() as catalog:
             sessions = catalog.sessions
             for at in range(120):
-                await sessions.add("ann", f"s{at}", node(ROOT, 0), float(at))
+                await sessions.add("ann", f"s{at}", node(ROOT, 0), float(at), stood_at=ROOT)
             await sessions.lease("ann", "s0", Lease("p1", "run_1", 1000.0), 1.0)
             assert await sessions.prune(Bounds(max_count=1), 100.0) == 119
             assert await sessions.find("ann", "s0") is not None

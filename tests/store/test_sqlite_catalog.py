@@ -44,7 +44,7 @@ async def test_what_was_kept_is_there_when_it_is_opened_again(path: Path) -> Non
     await first.agents.create("ann", "ag_1", b"{}", 1.0)
     await first.conversations.create("ann", "conv_1", b"{}", 1.0, [RunRow("run_1")])
     await first.keys.add(key)
-    await first.sessions.add("ann", "s", NewNode(0, 0, b"[1]", 1, 1), 1.0)
+    await first.sessions.add("ann", "s", NewNode(0, 0, b"[1]", 1, 1), 1.0, stood_at=0)
     seal = await first.secret("seal")
     kept = (await first.agents.of("ann"), await first.conversations.of("ann"), await first.sessions.find("ann", "s"))
     await first.close()

@@ -31,6 +31,7 @@ class Spliced(Struct, frozen=True):
     turns: tuple[Turn, ...]
     kept: int
     new: int
+    shared: int = 0  # how many visible turns both have
 
 
 class _Visible(Struct, frozen=True, gc=False):
@@ -69,7 +70,7 @@ def splice(
     # Results of calls that the session waits for are the only thing in a shared turn that it does not have.
     late = _late_results(stored[before[shared - 1].begins : kept], incoming[now[shared - 1].begins : at])
     rest = (*late, *incoming[at:])
-    return Spliced((*turns, *rest), kept, len(rest))
+    return Spliced((*turns, *rest), kept, len(rest), shared)
 
 
 def _from_root(incoming: Sequence[Turn]) -> Spliced:

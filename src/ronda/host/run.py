@@ -280,7 +280,11 @@ class LiveRun(Driven):
                     if spans is not None:
                         emit("result", self._answer())
         except asyncio.CancelledError:
-            self._show_end()  # which promises nothing
+            try:
+                if self._end is not None and self.before_end is not None:
+                    await self.before_end(self)
+            finally:
+                self._show_end()  # which promises nothing
             raise
         except Exception as error:
             self.error = error  # before the log is closed: whoever follows it asks then

@@ -41,6 +41,7 @@ from ronda.server.tools_file import load_tools
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
+from ronda.store.sessions import Bounds
 from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
@@ -81,6 +82,9 @@ class Server:
             config.approval_timeout,
             read_guardrails(loaded.guardrails if guardrails is None else guardrails),
             read_summarizer(loaded.compaction if compaction is None else compaction),
+            sessions=self.catalog.sessions,
+            bounds=Bounds(config.session_max_days * 86400, config.session_max_count, config.session_max_bytes),
+            max_queue=config.max_session_queue,
         )
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)

@@ -77,6 +77,10 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     data_dir: str | None = None  # ":memory:" keeps nothing
     journal_max_days: float = 30.0
     journal_max_bytes: int = 2 * 1024 * 1024 * 1024
+    max_session_queue: int = 32  # requests that wait for one session
+    session_max_days: float = 30.0  # that nobody used it for
+    session_max_count: int | None = None
+    session_max_bytes: int = 2 * 1024 * 1024 * 1024
     journal_sync: Literal["normal", "full"] = "normal"
     retry: Retry = RETRY
     timeouts: Timeouts = Timeouts()

@@ -17,14 +17,17 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.core.run import Run
 from ronda.drive.aside import LIGHT_TURNS
-from ronda.errors import RondaError
+from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
+from ronda.host.sessions import Visit
 from ronda.server.failure import ErrorWriter, error_answer, failure_of, run_error_answer
 from ronda.server.follow import EventStream, Watch
 from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.lingering import check_linger, check_name
 from ronda.server.opening import Job, open_runs
 from ronda.server.relay import Relay, RelayWriter
+from ronda.server.runs import new_id
+from ronda.wire.door_request import SessionWish
 from ronda.wire.failures import BROKE_DOWN, Failure, failure_of_run, why_unended
 
 if TYPE_CHECKING:
@@ -76,6 +79,7 @@ class Exchange:
         self._lives: Sequence[LiveRun | Relay] = ()
         self._writer: Writer
         self._client_left = False
+        self._visit: Visit | None = None  # of the session that its runs go on with
 
     async def answer(self) -> ASGIApp:
         await self._open()
@@ -106,6 +110,8 @@ class Exchange:
             raise self._broken(error, broken) from error
         finally:
             watch.stop()
+            if self._visit is not None:  # nearly always it is over by now
+                await self._visit.leave()
         return self._plain(headers)
 
     async def _open(self) -> None:
@@ -115,15 +121,41 @@ class Exchange:
             check_linger(self._server, job.asked)
         if name is not None:
             await check_name(self._server, job.asked, name)
-        lives = await open_runs(self._server, self._request.owner, job, name or "")
-        self._writer = self._make_writer([live.run for live in lives])
-        if job.added is not None:
-            for live in lives:
-                await job.added(live.run)
+        if job.asked.session is not None:
+            name = name or new_id("run")
+            self._visit = await self._enter(job.asked.session, name)
+        try:
+            lives = await open_runs(self._server, self._request.owner, job, name or "", self._visit)
+            self._writer = self._make_writer([live.run for live in lives])
+            if job.added is not None:
+                for live in lives:
+                    await job.added(live.run)
+        except BaseException:
+            if self._visit is not None:
+                await self._visit.leave()
+            raise
+        if self._visit is not None:
+            self._server.runs.sessions.begin(self._visit, [live.run.id for live in lives])
         self._lives = lives
         if job.next is not None:
             assert isinstance(self._writer, RelayWriter)
             self._lives = [Relay(live, job.next, self._writer) for live in lives]
+
+    async def _enter(self, wish: SessionWish, run: str) -> Visit:
+        """Wait for the session, for as long as the client does."""
+        if self._job.asked.keep != "stored":
+            raise BadRequest("'session_id' needs a run that is stored; leave 'store' out", param="session_id")
+        entering = asyncio.ensure_future(self._server.runs.sessions.enter(self._request.owner, wish, run))
+        watch = Watch(self._request.receive, lambda: _stop(entering))
+        try:
+            return await entering
+        except asyncio.CancelledError:
+            entering.cancel()
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise BadRequest("the client is gone") from None  # which nobody reads
+        finally:
+            watch.stop()
 
     def when_over(self, call: Callable[[], None]) -> None:
         """Of a stream: when its first run, and those that go on from it, are over."""
@@ -151,6 +183,9 @@ class Exchange:
     def _finished(self, live: LiveRun | Relay) -> None:
         if live.error is not None:
             self._broken(live.error, live)
+        if self._visit is not None and all(one.task is None for one in self._lives):
+            for one in self._lives:
+                self._server.runs.sessions.over_soon(one.run.id)
 
     def _instead(self, headers: Sequence[Header]) -> ASGIApp | None:
         """Where nothing was shown, and nothing will be: a status that says so."""
@@ -230,3 +265,7 @@ class Exchange:
 def _as_ours(error: BaseException) -> RondaError:
     """What is not ours is for the log alone."""
     return error if isinstance(error, RondaError) else RondaError(BROKE_DOWN.message)
+
+
+def _stop(task: asyncio.Future[Visit]) -> None:
+    task.cancel()

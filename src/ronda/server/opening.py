@@ -23,6 +23,7 @@ from ronda.drive import capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
+from ronda.host.sessions import Visit
 from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
@@ -58,21 +59,24 @@ class Job(Struct, frozen=True):
     added: Added | None = None
 
 
-def open_runs(server: Server, owner: str, job: Job, name: str = "") -> Awaitable[list[LiveRun]]:
-    """`name` is that of the one run, where the client gives it one."""
+def open_runs(
+    server: Server, owner: str, job: Job, name: str = "", visit: Visit | None = None
+) -> Awaitable[list[LiveRun]]:
+    """`name` is that of the first run, where it has one; `visit` is of the session that they go on with."""
     begun = begin_span("invoke_agent", signature="ronda.invoke_agent")
-    return _open_runs(server, owner, job, name) if begun is None else _open_inside(begun, server, owner, job, name)
+    opening = _open_runs(server, owner, job, name, visit)
+    return opening if begun is None else _open_inside(begun, opening)
 
 
-async def _open_inside(begun: OpenSpan, server: Server, owner: str, job: Job, name: str) -> list[LiveRun]:
+async def _open_inside(begun: OpenSpan, opening: Awaitable[list[LiveRun]]) -> list[LiveRun]:
     """What happens before a run is driven is part of its span."""
     with inside(begun):
-        lives = await _open_runs(server, owner, job, name)
+        lives = await opening
     lives[0].span = begun
     return lives
 
 
-async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[LiveRun]:
+async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Visit | None) -> list[LiveRun]:
     asked, served = job.asked, job.served
     config = server.config
     rounds, warning = config.rounds_for(asked.max_tool_rounds)
@@ -84,6 +88,9 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
             found = await server.runs.rejoin(turns, owner)
             turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
         turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
+    if visit is not None and asked.session is not None:
+        turns = await visit.splice(turns, asked.session.mode)
+    if len(turns) != 1 or type(turns[0]) is not UserTurn:
         _check_pairs(turns)
         if len(turns) > LIGHT_TURNS:
             await asyncio.sleep(0)  # others have their turn
@@ -112,17 +119,22 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str) -> list[Li
         guards=server.runs.guards,
     )
     able.check(plan)
-    session = asked.session or new_id("sess")
+    name = name or new_id("run")
+    session = asked.conversation or (
+        f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
+    )
     warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
     answer = replace(asked.answer, model=served.name, warnings=warnings)
     about = job.about(turns, opened.turns, answer)
     if ids or asked.about or offer.about:
         about = {**asked.about, **offer.about, **about_ids(ids), **about}
+    if visit is not None:
+        about = {**about, **visit.about(turns, opened.turns)}
     journal = server.runs.journal if asked.keep == "stored" else server.runs.memory
     lives: list[LiveRun] = []
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
         started = RunStarted(
-            name or new_id("run"),
+            name if sibling == 0 else new_id("run"),
             plan,
             opened.turns,
             time.time(),

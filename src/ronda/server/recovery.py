@@ -74,7 +74,7 @@ async def _recover(server: Server, id: str) -> None:
     previews = await journal.previews(id)
     facts: list[Fact] = run.recover(previews.get(len(events) - 1, ()))
     if not run.outlives or run.start.call:
-        _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
+        await _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
         return
     if not run.is_waiting:
         recovered = Recovered(time.time())
@@ -83,11 +83,12 @@ async def _recover(server: Server, id: str) -> None:
     try:
         provider, tools = await reopen(server, run.start, events)
     except RondaError as error:
-        _end(server, run, [*facts, RunFinished("failed", message=f"it cannot go on: {error}", at=time.time())])
+        await _end(server, run, [*facts, RunFinished("failed", message=f"it cannot go on: {error}", at=time.time())])
         return
     if facts:
         journal.append(id, facts)
     live = server.runs.reopened(run, provider, tools, [*events, *facts], previews)
+    await server.runs.sessions.resume(run)
     live.start(partial(_over, server))
 
 
@@ -111,7 +112,8 @@ async def _recover_quietly(server: Server, id: str) -> None:
         log.error("run %s could not be looked at: %s", id, error)
 
 
-def _end(server: Server, run: Run, facts: list[Fact]) -> None:
+async def _end(server: Server, run: Run, facts: list[Fact]) -> None:
+    await server.runs.sessions.keep(run)
     server.runs.journal.append(run.id, facts)
     server.runs.journal.release(run.id)
 
@@ -129,6 +131,7 @@ async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
         raise
     live = server.runs.reopened(run, provider, tools, events, await journal.previews(id))
     live.send(answer)
+    await server.runs.sessions.resume(run)
     live.start(partial(_over, server))
     return live
 
@@ -136,6 +139,7 @@ async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
 def _over(server: Server, live: LiveRun) -> None:
     if live.error is not None:
         server.report(live.error, live.run)
+    server.runs.sessions.over_soon(live.run.id)
 
 
 async def reopen(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ronda.core.events import Event
 from ronda.core.run import Run
@@ -25,6 +25,9 @@ class Leg(NamedTuple):
     next: Next | None = None
     added: Callable[[Run], Awaitable[None]] | None = None
 
+
+BeforeEnd: TypeAlias = Callable[[LiveRun], Awaitable[None]]
+STOPPED: Final = ("cancelled", "interrupted")
 
 # A run that has ended → the run that goes on from it, if one does.
 Next: TypeAlias = "Callable[[LiveRun], Awaitable[Leg | None]]"
@@ -75,7 +78,7 @@ class Relay(Driven):
         """Drive one run to its end; the leg that goes on from it."""
         live, following = leg.live, list[Leg | None]()
         if leg.next is not None:
-            live.before_end = partial(_open_next, leg.next, following)
+            live.before_end = partial(_open_next, leg.next, following, live.before_end)
         try:
             if live.run.ended is None:
                 await live.drive()
@@ -122,8 +125,12 @@ class Relay(Driven):
             self._waiter.set_result(None)
 
 
-async def _open_next(next: Next, following: list[Leg | None], live: LiveRun) -> None:
-    following.append(await next(live))
+async def _open_next(next: Next, following: list[Leg | None], at_last: BeforeEnd | None, live: LiveRun) -> None:
+    """`at_last` is for the run that nobody goes on from."""
+    after = None if live.run.ended is None or live.run.ended.reason in STOPPED else await next(live)
+    following.append(after)
+    if at_last is not None and (after is None or after.live.run.ended is not None):
+        await at_last(live)
 
 
 class RelayFollower:

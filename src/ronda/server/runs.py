@@ -15,14 +15,17 @@ from ronda.core.guardrails import Guardrails, guarded_stages
 from ronda.core.parts import Turn
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Summarize, Tool
+from ronda.host.history import is_in_session
 from ronda.host.log import START, Follower, Log, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.host.run import Host, LiveRun
+from ronda.host.sessions import SessionHost
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.approvals import RemoteApprover
 from ronda.server.rejoin import Rejoined, rejoin
 from ronda.store.claims import Claims
+from ronda.store.sessions import NO_BOUNDS, Bounds, Sessions
 from ronda.wire.call_ids import handed_out
 
 LEFT = "the server ended, or broke down, while this was under way"
@@ -49,6 +52,10 @@ class Runs:
         approval_timeout: float = inf,
         guardrails: Guardrails | None = None,
         summarize: Summarize | None = None,
+        *,
+        sessions: Sessions,
+        bounds: Bounds = NO_BOUNDS,  # of the sessions
+        max_queue: int = 32,  # for one of them
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
         self._approval_timeout = approval_timeout
@@ -60,6 +67,9 @@ class Runs:
         self.host = Host(claims)
         self.live = self.host.live
         self.logs = self.host.logs
+        self.sessions = SessionHost(
+            sessions, claims, find_run=self.find, cancel=self.cancel, bounds=bounds, max_queue=max_queue
+        )
 
     @property
     def stopping(self) -> bool:
@@ -95,7 +105,17 @@ class Runs:
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of
             live.add_tap(partial(_hand_out, run, journal))
+        if run.start.about and is_in_session(run.start):
+            live.before_end = self._keep_session
         return live
+
+    async def _keep_session(self, live: LiveRun) -> None:
+        await self.sessions.keep(live.run)
+
+    async def find(self, id: str, owner: str) -> Run | None:
+        """A run as the journal has it; with an end, where nobody drives it and nobody will."""
+        events = await self.read(id, owner)
+        return rebuild(events) if events else None
 
     async def read(self, id: str, owner: str) -> list[Event]:
         """The events of a run that was stored; none for one that is not there, or not this owner's."""
@@ -170,6 +190,7 @@ class Runs:
 
     async def close(self) -> None:
         await self.stop()
+        await self.sessions.close()
         await self.journal.close()
 
     async def stop(self, seconds: float = 0.0) -> None:

@@ -42,7 +42,7 @@ class MemorySessions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str, str], _Session] = {}
-        self._leases: dict[tuple[str, str], Lease] = {}
+        self.leases: dict[tuple[str, str], Lease] = {}
         self._interrupted: set[tuple[str, str]] = set()
 
     async def find(self, owner: str, name: str) -> SessionRow | None:
@@ -76,18 +76,20 @@ class MemorySessions:
         found = self._sessions.get((owner, name))
         return None if found is None else _node_of(found, run)
 
-    async def add(self, owner: str, name: str, node: NewNode, now: float, *, moves: bool = True) -> tuple[int, bool]:
+    async def add(
+        self, owner: str, name: str, node: NewNode, now: float, *, stood_at: int | None = None
+    ) -> tuple[int, bool]:
         with self._lock:
             session = self._sessions.get((owner, name))
             if session is None:
                 session = self._sessions[owner, name] = _Session(SessionRow(name, now, now, ROOT, 0, 0))
             elif (known := _node_of(session, node.run)) is not None:
                 return known, session.row.head == known
-            stood_there = session.row.head == node.parent
+            is_head = session.row.head == stood_at
             number = session.add(node, now).number
-            if moves and stood_there:
+            if is_head:
                 session.move(number)
-            return number, moves and stood_there
+            return number, is_head
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
         with self._lock:
@@ -120,7 +122,7 @@ class MemorySessions:
     async def prune(self, bounds: Bounds, now: float) -> int:
         with self._lock:
             oldest = sorted(self._sessions.items(), key=lambda one: _last_use(one[1].row))
-            idle = [(key, session.row) for key, session in oldest if key not in self._leases]
+            idle = [(key, session.row) for key, session in oldest if key not in self.leases]
             count, size = len(oldest), sum([session.row.size for _, session in oldest])
             forgotten = 0
             for key, row in idle:
@@ -137,30 +139,31 @@ class MemorySessions:
 
     async def lease(self, owner: str, name: str, lease: Lease, now: float, dead: str | None = None) -> LeaseAnswer:
         with self._lock:
-            other = self._leases.get((owner, name))
+            other = self.leases.get((owner, name))
             if other is not None and other.until > now and other.holder != dead:
                 return LeaseAnswer(False, other)
-            self._leases[owner, name] = lease
+            self.leases[owner, name] = lease
             self._interrupted.discard((owner, name))
-            return LeaseAnswer(True, other)
+            session = self._sessions.get((owner, name))
+            return LeaseAnswer(True, other, None if session is None else session.row)
 
     async def renew(self, holder: str, until: float) -> list[tuple[str, str]]:
         with self._lock:
-            mine = [key for key, lease in self._leases.items() if lease.holder == holder]
+            mine = [key for key, lease in self.leases.items() if lease.holder == holder]
             for key in mine:
-                self._leases[key] = replace(self._leases[key], until=until)
+                self.leases[key] = replace(self.leases[key], until=until)
             return [key for key in mine if key in self._interrupted]
 
     async def interrupt(self, owner: str, name: str) -> None:
         with self._lock:
-            if (owner, name) in self._leases:
+            if (owner, name) in self.leases:
                 self._interrupted.add((owner, name))
 
     async def release(self, owner: str, name: str, lease: Lease) -> None:
         with self._lock:
-            held = self._leases.get((owner, name))
+            held = self.leases.get((owner, name))
             if held is not None and (held.holder, held.run) == (lease.holder, lease.run):
-                del self._leases[owner, name]
+                del self.leases[owner, name]
                 self._interrupted.discard((owner, name))
 
 

@@ -9,7 +9,7 @@ A lease lets one run at a time go on with a session. It is one holder's (a proce
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -70,6 +70,7 @@ class LeaseAnswer(Struct, frozen=True):
 
     is_ours: bool
     other: Lease | None = None
+    row: SessionRow | None = None  # of the session, where it is ours
 
 
 class Bounds(Struct, frozen=True):
@@ -78,6 +79,9 @@ class Bounds(Struct, frozen=True):
     max_age: float | None = None  # seconds
     max_count: int | None = None
     max_bytes: int | None = None
+
+
+NO_BOUNDS: Final = Bounds()
 
 
 class Sessions(Protocol):
@@ -96,9 +100,11 @@ class Sessions(Protocol):
 
     async def node_of(self, owner: str, name: str, run: str) -> int | None: ...
 
-    async def add(self, owner: str, name: str, node: NewNode, now: float, *, moves: bool = True) -> tuple[int, bool]:
-        """The number of a new node, and whether it is the head now: it is where the session still stood at its parent, and
-        `moves`. A session that is not there begins with it. A run adds one node, however often it says so."""
+    async def add(
+        self, owner: str, name: str, node: NewNode, now: float, *, stood_at: int | None = None
+    ) -> tuple[int, bool]:
+        """The number of a new node, and whether it is the head now: it is if the session still stands `stood_at`. A session that
+        is not there begins with it. A run adds one node, however often it says so."""
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
         """The session is this node alone."""

@@ -55,11 +55,7 @@ class SqliteSessions:
         if not self._catalog.is_there:
             return None
 
-        def find(db: sqlite3.Connection) -> SessionRow | None:
-            found = db.execute(f"SELECT {_ROW} FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
-            return None if found is None else _row(found)
-
-        return await self._catalog.read(find)
+        return await self._catalog.read(lambda db: _find(db, owner, name))
 
     async def page(self, owner: str, limit: int, before: Cursor | None = None) -> SessionPage:
         def find_all(db: sqlite3.Connection) -> SessionPage:
@@ -105,14 +101,16 @@ class SqliteSessions:
     async def node_of(self, owner: str, name: str, run: str) -> int | None:
         return await self._catalog.read(lambda db: _node_of(db, _key(db, owner, name), run))
 
-    async def add(self, owner: str, name: str, node: NewNode, now: float, *, moves: bool = True) -> tuple[int, bool]:
+    async def add(
+        self, owner: str, name: str, node: NewNode, now: float, *, stood_at: int | None = None
+    ) -> tuple[int, bool]:
         def add(db: sqlite3.Connection) -> tuple[int, bool]:
             found = db.execute("SELECT id, head FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
             session, head = (_begin(db, owner, name, NO_LABELS, now), ROOT) if found is None else found
             if node.run and (known := _node_of(db, session, node.run)) is not None:
                 return known, head == known
             number = _add_node(db, session, node, now)
-            is_head = moves and head == node.parent
+            is_head: bool = head == stood_at
             if is_head:
                 db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
             return number, is_head
@@ -180,7 +178,7 @@ class SqliteSessions:
                 "INSERT OR REPLACE INTO session_lease VALUES (?, ?, ?, ?, ?, 0)",
                 (owner, name, lease.holder, lease.run, lease.until),
             )
-            return LeaseAnswer(True, other)
+            return LeaseAnswer(True, other, _find(db, owner, name))
 
         return await self._catalog.write(take)
 
@@ -209,8 +207,13 @@ class SqliteSessions:
 
 
 def _row(row: tuple[str, float, float, int, int, int, bytes]) -> SessionRow:
-    *rest, labels = row
-    return SessionRow(*rest, Raw(labels))
+    name, created, updated, head, ends, size, labels = row
+    return SessionRow(name, created, updated, head, ends, size, Raw(labels))
+
+
+def _find(db: sqlite3.Connection, owner: str, name: str) -> SessionRow | None:
+    found = db.execute(f"SELECT {_ROW} FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
+    return None if found is None else _row(found)
 
 
 def _key(db: sqlite3.Connection, owner: str, name: str) -> int | None:

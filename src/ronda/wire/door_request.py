@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from ronda.core.events import RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.core.splice import SessionMode
 from ronda.wire.capabilities import Need
 from ronda.wire.json import encode
 
@@ -37,6 +38,17 @@ class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {self.key: Raw(encode(self))}
 
 
+OnBusy: TypeAlias = Literal["queue", "reject", "interrupt"]
+
+
+class SessionWish(Struct, frozen=True, gc=False):
+    """The session that a request goes on with, how, and what is to happen while another run does so."""
+
+    name: str
+    mode: SessionMode = "auto"
+    on_busy: OnBusy = "queue"
+
+
 class DoorRequest(Struct, frozen=True, kw_only=True):
     """A request that was found to make sense, as far as that can be said without knowing the server.
 
@@ -53,7 +65,8 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     max_tool_rounds: int | None = None
     max_tool_calls: int | None = None
     truncates: bool = False  # what is too long for the model may be cut
-    session: str | None = None
+    session: SessionWish | None = None
+    conversation: str = ""  # the one that the run is part of, where the dialect has its own
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"
     lingers: float = 0.0  # seconds that its runs go on when the client is gone; math.inf: until they are over

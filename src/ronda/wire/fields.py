@@ -86,13 +86,6 @@ def sane(value: int, path: str) -> int:
     return value
 
 
-def read_session(fields: Mapping[str, Raw]) -> str | None:
-    session: str | None = field(fields, "session_id", str, None)
-    if session is not None and not (0 < len(session) <= 256 and session.isprintable()):
-        raise bad("session_id", "must be 1 to 256 printable characters")
-    return session
-
-
 DISCONNECT: Final = 'read (ours): `"cancel"`, `"detach"` or `"grace:SECONDS"`'
 
 

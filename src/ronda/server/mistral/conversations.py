@@ -187,7 +187,7 @@ async def _job(
         max_tool_rounds=wish.max_tool_rounds,
         truncates=wish.truncates,
         lingers=wish.lingers,
-        session=id,
+        conversation=id,
         parent=parent,
         keep="memory" if keep is None else "stored",
         about={**raws(more), "inputs": keep_inputs(wish.entries)},

@@ -111,7 +111,8 @@ def next_of(server: Server, owner: str, offered: Offered, ask: AskNext, added: A
                     "again: change their instructions or handoffs so that one of them answers"
                 )
             job = await ask(offered.agents[handoff.call.name], turns, (run.id, live.facts), handed)
-            [following] = await open_runs(server, owner, job)
+            [following] = await open_runs(server, owner, job, visit=server.runs.sessions.visit_of(run.id))
+            server.runs.sessions.hand_over(run.id, following.run.id)
         except RondaError as error:
             return Leg(_failed(server, live, turns, str(error)), added=added)
         return Leg(following, job.next, added)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ronda.wire import session_fields
 from ronda.wire.capabilities import FATES, HOSTED, lack
 from ronda.wire.fields import NOT_HERE
 
@@ -39,8 +40,8 @@ PASSED_ON: Final = (
 
 READ: Final = (
     "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
-    "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "session_id", "inputs", "on_disconnect",
-    "truncate_sequence",
+    "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "inputs", "on_disconnect",
+    "truncate_sequence", *session_fields.FIELDS,
 )  # fmt: skip
 
 IGNORED: Final[dict[str, str]] = {
@@ -70,4 +71,5 @@ FIELDS: Final[dict[str, str]] = {
     **{name: f"ignored: {why}" for name, why in IGNORED.items()},
     **{name: f"refused: {why}" for name, why in REFUSED.items()},
     **FATES,
+    **session_fields.FIELDS,
 }

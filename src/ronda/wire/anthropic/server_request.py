@@ -30,12 +30,12 @@ from ronda.wire.fields import (
     field,
     read_disconnect,
     read_fields,
-    read_session,
     sane,
     whole,
 )
 from ronda.wire.formats import NamedSchema, read_response_format
 from ronda.wire.json import encode
+from ronda.wire.session_fields import read_session
 
 # A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
 _LITTLE: Final = 4096

@@ -12,7 +12,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
 from ronda.core.plan import Options
-from ronda.wire.door_request import DoorRequest
+from ronda.core.splice import SessionMode
+from ronda.wire import session_fields
+from ronda.wire.door_request import DoorRequest, OnBusy, SessionWish
 from ronda.wire.fields import DISCONNECT, MAX_MESSAGES, seconds_without_client
 from ronda.wire.json import text_of
 from ronda.wire.mistral.call_ids import made_up_id
@@ -102,6 +104,8 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # ours
     max_tool_rounds: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     session_id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    session_mode: SessionMode | None = None
+    on_busy: OnBusy | None = None
     inputs: dict[str, Any] | None = None
     truncate_sequence: bool | None = None
     on_disconnect: Disconnect | None = None
@@ -151,7 +155,7 @@ FIELDS: Final[dict[str, str]] = {
     "top_prompt_logprobs": "refused unless 0: upstreams do not give them",
     "service_tier": "ignored: this server has one tier",
     "max_tool_rounds": "read (ours)",
-    "session_id": "read (ours)",
+    **session_fields.FIELDS,
     "inputs": "read (ours): of an agent that has some",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
@@ -190,6 +194,18 @@ class CompletionRequest(DoorRequest, frozen=True, kw_only=True):
     guarded: Literal["no", "if possible", "always"] = "no"
 
 
+def _read_session(body: CompletionBody) -> SessionWish | None:
+    name = body.session_id
+    if name is None:
+        for field_name in ("session_mode", "on_busy"):
+            if (value := getattr(body, field_name)) is not None:
+                refuse("value_error", (*BODY, field_name), "it is about a session; say which with 'session_id'", value)
+        return None
+    if not name.isprintable():
+        refuse("value_error", (*BODY, "session_id"), "it has characters that cannot be printed", name)
+    return SessionWish(name, body.session_mode or "auto", body.on_busy or "queue")
+
+
 def read_completion(body: bytes) -> CompletionRequest:
     body_fields = read_body(body, CompletionBody)
     if not body_fields.messages:
@@ -211,8 +227,6 @@ def read_completion(body: bytes) -> CompletionRequest:
         extra=extra,
     )
     hints = raws({name: getattr(body_fields, name) for name in _HINTS})
-    if body_fields.session_id is not None and not body_fields.session_id.isprintable():
-        refuse("value_error", (*BODY, "session_id"), "it has characters that cannot be printed", body_fields.session_id)
     declared = read_tools(body_fields.tools, (*BODY, "tools"))
     about = {"metadata": hints["metadata"]} if "metadata" in hints else {}
     if body_fields.messages[-1].prefix:
@@ -227,7 +241,7 @@ def read_completion(body: bytes) -> CompletionRequest:
         stream=bool(body_fields.stream),
         n=body_fields.n or 1,
         max_tool_rounds=body_fields.max_tool_rounds,
-        session=body_fields.session_id,
+        session=_read_session(body_fields),
         lingers=seconds_without_client(body_fields.on_disconnect or "cancel") or 0.0,
         inputs=body_fields.inputs or {},
         truncates=bool(body_fields.truncate_sequence),

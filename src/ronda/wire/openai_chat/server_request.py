@@ -12,9 +12,9 @@ from msgspec import Raw, Struct
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
-from ronda.wire import capabilities
+from ronda.wire import capabilities, session_fields
 from ronda.wire.door_request import DoorRequest
-from ronda.wire.fields import DISCONNECT, NOT_HERE, bounded, field, read_disconnect, read_fields, read_session, whole
+from ronda.wire.fields import DISCONNECT, NOT_HERE, bounded, field, read_disconnect, read_fields, whole
 from ronda.wire.formats import read_response_format
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
@@ -38,7 +38,7 @@ _READ = frozenset(
         "stream_options",
         "n",
         "max_tool_rounds",
-        "session_id",
+        *session_fields.FIELDS,
         "inputs",
         "max_tokens",
         "max_completion_tokens",
@@ -72,6 +72,7 @@ _HARMLESS = {"safe_prompt": Raw(b"false")}
 # Every field that is known here, and what becomes of it. What is not named is passed on, as are the last ones.
 FIELDS: Final[dict[str, str]] = {
     **dict.fromkeys(sorted(_READ), "read"),
+    **session_fields.FIELDS,
     "n": f"read: up to {MAX_CHOICES}",
     "stream_options": "read: include_usage; stream_tool_calls, of which false sends every call in one piece; "
     "include_obfuscation can only be false",
@@ -119,7 +120,7 @@ def read_request(body: bytes) -> ChatRequest:
         n=bounded(fields, "n", 1, MAX_CHOICES) or 1,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),
-        session=read_session(fields),
+        session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
     )

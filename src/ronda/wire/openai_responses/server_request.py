@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from ronda.core.parts import NULL, user
 from ronda.core.plan import Options, ResponseFormat, ToolChoice
 from ronda.errors import BadRequest
-from ronda.wire import capabilities
+from ronda.wire import capabilities, session_fields
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
     DISCONNECT,
@@ -27,7 +27,6 @@ from ronda.wire.fields import (
     field,
     read_disconnect,
     read_fields,
-    read_session,
     whole,
 )
 from ronda.wire.formats import JsonSchema
@@ -70,7 +69,7 @@ FIELDS: Final[dict[str, str]] = {
     "reasoning": "read: effort; the rest goes to an upstream of this API",
     "reasoning_effort": "read: another name for reasoning.effort",
     "metadata": "read: kept with the response",
-    "session_id": "read",
+    **session_fields.FIELDS,
     "presence_penalty": _SAME,
     "frequency_penalty": _SAME,
     "safety_identifier": _SAME,
@@ -180,7 +179,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         max_tool_calls=bounded(fields, "max_tool_calls", 1),
         truncates=kept.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
-        session=read_session(fields),
+        session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),

@@ -1,0 +1,119 @@
+"""A session's nodes → what was said in it; a run of a session → what it adds. Knows no store and no lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.events import RunStarted
+from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
+from ronda.store.sessions import ROOT, NewNode, NodeRow
+
+if TYPE_CHECKING:
+    from ronda.core.run import Run
+
+_ABOUT: Final = "session"  # where a run keeps its place
+
+decode_turns = msgspec.json.Decoder(tuple[Turn, ...]).decode
+encode = msgspec.json.Encoder().encode
+
+
+class History(Struct, frozen=True):
+    """What was said in a session, up to a node. `own`: places of turns that no request brought."""
+
+    turns: tuple[Turn, ...] = ()
+    own: frozenset[int] = frozenset()
+    ends: tuple[tuple[int, int], ...] = ()  # of each node: its number, and how many turns there are behind it
+
+    def node_at(self, count: int) -> int:
+        """The node in which so many turns end; -1 if there are fewer."""
+        return ROOT if count == 0 else next((number for number, ends in self.ends if ends >= count), -1)
+
+    def extended(self, number: int, upto: int, turns: tuple[Turn, ...], asked: int) -> History:
+        """With another node behind its first `upto` turns."""
+        own = [*[at for at in self.own if at < upto], *_own_places(upto, turns, asked)]
+        ends = [
+            (one, min(ends, upto)) for at, (one, ends) in enumerate(self.ends) if not at or self.ends[at - 1][1] < upto
+        ]
+        ends = ends if upto else []
+        return History((*self.turns[:upto], *turns), frozenset(own), (*ends, (number, upto + len(turns))))
+
+
+def _own_places(upto: int, turns: Sequence[Turn], asked: int) -> list[int]:
+    """What people said to a run that was under way."""
+    return [upto + at for at in range(asked, len(turns)) if type(turns[at]) is UserTurn]
+
+
+def history_of(path: Sequence[NodeRow]) -> History:
+    turns: list[Turn] = []
+    own: set[int] = set()
+    ends: list[tuple[int, int]] = []
+    for at, node in enumerate(path):
+        del turns[node.upto :]
+        if own:
+            own = {place for place in own if place < node.upto}
+        added = decode_turns(node.turns)
+        own.update(_own_places(node.upto, added, node.asked))
+        turns += added
+        ends.append((node.number, path[at + 1].upto if at + 1 < len(path) else node.ends))
+    return History(tuple(turns), frozenset(own), tuple(ends))
+
+
+class Place(Struct, frozen=True, omit_defaults=True):
+    """Kept with a run: where in its session it goes on, and where in its input the request's turns are."""
+
+    name: str
+    parent: int
+    upto: int
+    stood_at: int  # the session's head when the run began
+    begins: int = 0
+    count: int = 0
+    turns: tuple[Turn, ...] = ()  # where they are not in its input as they came: an agent has put its words among them
+
+    @property
+    def about(self) -> dict[str, Raw]:
+        return {_ABOUT: Raw(encode(self))}
+
+
+_decode_place = msgspec.json.Decoder(Place).decode
+
+
+def is_in_session(start: RunStarted) -> bool:
+    """Whether a run goes on with a session."""
+    return _ABOUT in start.about
+
+
+def place_of(start: RunStarted) -> Place:
+    return _decode_place(start.about[_ABOUT])
+
+
+def conversation_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Those that a session keeps: instructions are the request's."""
+    return tuple([turn for turn in turns if type(turn) is not SystemTurn])
+
+
+def skip_turns(turns: Sequence[Turn], count: int) -> int:
+    """Where so many turns that a session keeps lie behind one."""
+    at = 0
+    while count:
+        count -= type(turns[at]) is not SystemTurn
+        at += 1
+    return at
+
+
+def generated_turns(run: Run) -> tuple[Turn, ...]:
+    """What a run added to its conversation, as it stands: results of a turn that is not complete included."""
+    turns = list(conversation_turns(run.generated))
+    if turns and type(turns[-1]) is AssistantTurn and run.results:
+        turns.append(ToolTurn(run.results))
+    if run.ended is not None and run.ended.answer:
+        turns.append(AssistantTurn((Text(run.ended.answer),)))
+    return tuple(turns)
+
+
+def new_node(parent: int, upto: int, asked: Sequence[Turn], generated: Sequence[Turn] = (), run: str = "") -> NewNode:
+    turns = (*asked, *generated)
+    return NewNode(parent, upto, encode(turns), len(turns), len(asked), run)

@@ -1,0 +1,220 @@
+"""Whose turn it is in a session: a lease in the store, which all processes see, and a line of those who wait in this one.
+
+A lease is renewed while its runs are under way. It gives way when its time is up, or at once when its process is dead. Whoever
+cannot wait has the runs that hold it cancelled, in whichever process they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ronda.errors import BadRequest
+from ronda.store.sessions import Lease, SessionRow
+from ronda.store.sessions import Sessions as SessionStore
+from ronda.wire.door_request import OnBusy
+
+if TYPE_CHECKING:
+    from ronda.store.claims import Claims
+
+LEASE_SECONDS: Final = 10.0  # after which a process that renews nothing counts as gone
+RENEW_SECONDS: Final = 1.0  # also how soon a run of another process makes room
+TRY_AGAIN: Final = 0.05  # seconds between two looks at what another process has leased
+
+Key: TypeAlias = tuple[str, str]  # a session's owner and its name
+
+
+class SessionBusy(BadRequest):
+    """Another run goes on with this session."""
+
+    status_hint = 409
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, param="session_id", code="session_busy")
+
+
+class Hold:
+    """A lease of ours. `left` is the run of one that gave way, and may not have been written back."""
+
+    def __init__(self, leases: Leases, key: Key, lease: Lease, row: SessionRow | None, left: str | None) -> None:
+        self.key = key
+        self.lease = lease
+        self.row = row
+        self.left = left
+        self.under_way: set[str] = set()  # runs that have not ended
+        self.loop = asyncio.get_running_loop()
+        self.is_over = False
+        self._leases = leases
+        self._timer = self.loop.call_later(RENEW_SECONDS, self._renew)
+
+    async def release(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._timer.cancel()
+            await self._leases.released(self)
+
+    def _renew(self) -> None:
+        self._timer = self.loop.call_later(RENEW_SECONDS, self._renew)
+        self._leases.renew_soon()
+
+
+class _Waiter:
+    """Somebody in the line for a session; a line may be of several event loops."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+
+    async def wait(self) -> None:
+        try:
+            async with asyncio.timeout(TRY_AGAIN):
+                await self._bell.wait()
+        except TimeoutError:
+            return
+        self._bell.clear()
+
+    def wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._bell.set)
+        except RuntimeError:  # its loop is closed: it is about to leave the line
+            return
+
+
+class Leases:
+    """`may_replace` says of the run of a dead process whether its lease may be taken; `cancel` ends a run of this one."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        claims: Claims,
+        clock: Callable[[], float],
+        may_replace: Callable[[str, str], Awaitable[bool]],
+        cancel: Callable[[str, str], object],
+        max_queue: int,
+    ) -> None:
+        self._store = store
+        self._claims = claims
+        self._clock = clock
+        self._may_replace = may_replace
+        self._cancel = cancel
+        self._max_queue = max_queue
+        self._holder = os.urandom(8).hex()
+        self._is_claimed = False
+        self._renewed = 0.0
+        self._holds: dict[Key, Hold] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.lines: dict[Key, deque[_Waiter]] = {}
+
+    async def take(self, key: Key, run: str, on_busy: OnBusy) -> Hold:
+        """`run` is the first that is to go on with the session."""
+        if not self.lines.get(key) and (hold := await self._try(key, run)) is not None:
+            return hold
+        name = key[1]
+        if on_busy == "reject":
+            raise SessionBusy(f"another run goes on with the session '{name}'; try again later, or leave 'on_busy' out")
+        line = self.lines.setdefault(key, deque())
+        if len(line) >= self._max_queue:
+            raise SessionBusy(f"{len(line)} requests wait for the session '{name}' already; try again later")
+        waiter = _Waiter()
+        if on_busy == "interrupt":
+            line.appendleft(waiter)
+        else:
+            line.append(waiter)
+        try:
+            if on_busy == "interrupt":
+                await self._interrupt(key)
+            while line[0] is not waiter or (hold := await self._try(key, run)) is None:
+                await waiter.wait()
+            return hold
+        finally:
+            line.remove(waiter)
+            if line:
+                line[0].wake()
+            elif self.lines.get(key) is line:
+                del self.lines[key]
+
+    async def take_over(self, key: Key, run: str) -> Hold | None:
+        """For a run that goes on: its own lease, whoever held it, or one that nobody has."""
+        lease, now = self._new_lease(run)
+        answer = await self._store.lease(*key, lease, now)
+        if not answer.is_ours and answer.other is not None and answer.other.run == run:
+            answer = await self._store.lease(*key, lease, now, answer.other.holder)
+        return self._hold(key, lease, answer.row, None) if answer.is_ours else None
+
+    async def _try(self, key: Key, run: str) -> Hold | None:
+        if not self._is_claimed:  # so that others see whether this process lives
+            self._is_claimed = True
+            await self._claims.claim("", _claim_of(self._holder))
+        lease, now = self._new_lease(run)
+        answer = await self._store.lease(*key, lease, now)
+        if not answer.is_ours:
+            other = answer.other
+            if other is None or not await self._is_dead(other) or not await self._may_replace(other.run, key[0]):
+                return None
+            answer = await self._store.lease(*key, lease, now, other.holder)
+        if not answer.is_ours:
+            return None
+        return self._hold(key, lease, answer.row, None if answer.other is None else answer.other.run)
+
+    def _new_lease(self, run: str) -> tuple[Lease, float]:
+        now = self._clock()
+        return Lease(self._holder, run, now + LEASE_SECONDS), now
+
+    def _hold(self, key: Key, lease: Lease, row: SessionRow | None, left: str | None) -> Hold:
+        hold = self._holds[key] = Hold(self, key, lease, row, left)
+        return hold
+
+    async def _is_dead(self, lease: Lease) -> bool:
+        name = _claim_of(lease.holder)
+        if lease.holder == self._holder or not await self._claims.claim("", name):
+            return False
+        self._claims.release("", name)
+        return True
+
+    async def released(self, hold: Hold) -> None:
+        if self._holds.get(hold.key) is hold:
+            del self._holds[hold.key]
+        await self._store.release(*hold.key, hold.lease)
+        if line := self.lines.get(hold.key):
+            line[0].wake()
+
+    # ---- while it lasts ----------------------------------------------------------------------------------------------
+
+    def renew_soon(self) -> None:
+        now = self._clock()
+        if now - self._renewed >= RENEW_SECONDS / 2:  # once for all holds
+            self._renewed = now
+            self.do_later(self._renew(now + LEASE_SECONDS))
+
+    async def _renew(self, until: float) -> None:
+        for key in await self._store.renew(self._holder, until):
+            self._make_room(key)
+
+    async def _interrupt(self, key: Key) -> None:
+        if key in self._holds:
+            self._make_room(key)
+        else:
+            await self._store.interrupt(*key)  # whoever has it looks when it renews its lease
+
+    def _make_room(self, key: Key) -> None:
+        if (hold := self._holds.get(key)) is not None:
+            for run in list(hold.under_way):
+                hold.loop.call_soon_threadsafe(partial(self._cancel, run, key[0]))
+
+    def do_later(self, job: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(job)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def _claim_of(holder: str) -> str:
+    return f"session holder {holder}"

@@ -1,0 +1,267 @@
+"""Sessions that runs go on with: one request at a time enters, gets what was said, and its runs write back what they add.
+
+    visit = await sessions.enter(owner, wish, run)     the session is this request's until its runs end
+    turns = await visit.splice(turns, mode)            what the request means, after what was said
+    await sessions.keep(run)                           at every end, before the answer ends
+
+The lease is taken before the session is read. It is no fence: a process that was frozen and wakes up adds its run as a branch,
+since the session has moved on. A process that died leaves its run in the journal: whoever comes next writes that back first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Raw, Struct
+
+from ronda.core.parts import Turn
+from ronda.core.splice import SessionMode, Spliced, splice
+from ronda.drive.aside import aside
+from ronda.host.history import (
+    History,
+    Place,
+    conversation_turns,
+    generated_turns,
+    history_of,
+    is_in_session,
+    new_node,
+    place_of,
+    skip_turns,
+)
+from ronda.host.leases import Hold, Key, Leases
+from ronda.store.sessions import NO_BOUNDS, ROOT, Bounds, SessionRow
+from ronda.store.sessions import Sessions as SessionStore
+from ronda.wire.door_request import SessionWish
+
+if TYPE_CHECKING:
+    from ronda.core.run import Run
+    from ronda.store.claims import Claims
+
+PRUNE_SECONDS: Final = 600.0
+KNOWN_BYTES: Final = 2 << 20  # of turns, as JSON, that are kept decoded: they take several times that in memory
+LIGHT_BYTES: Final = 128 << 10  # that are decoded on the spot: a few hundred microseconds
+MOST_BRANCHES: Final = 16  # that a request is compared with
+MADE_NAME: Final = "sess_"  # how names begin that nobody chose
+
+
+class Visit:
+    """The time in which the runs of one request go on with a session, and nobody else does."""
+
+    def __init__(self, sessions: SessionHost, hold: Hold, history: History) -> None:
+        self.hold = hold
+        self.history = history
+        self.stood_at = ROOT if hold.row is None else hold.row.head
+        self._sessions = sessions
+        self._spliced: Spliced | None = None
+
+    async def splice(self, turns: Sequence[Turn], mode: SessionMode) -> tuple[Turn, ...]:
+        """What the request means; turns that were spliced before, in the run that this one goes on from, are whole."""
+        if self._spliced is not None:
+            return tuple(turns)
+        self._spliced = splice(self.history.turns, turns, mode, self.history.own)
+        if mode == "auto" and self._spliced.new and self._spliced.kept < len(self.history.turns):
+            await self._look_at_branches(turns)
+        return self._spliced.turns
+
+    async def _look_at_branches(self, turns: Sequence[Turn]) -> None:
+        """What leaves the session's path may be on another that was left before: the newest that shares the most is meant."""
+        assert self._spliced is not None
+        for history in await self._sessions.branches(self.hold.key, self.stood_at):
+            other = splice(history.turns, turns, "auto", history.own)
+            if other.shared > self._spliced.shared:
+                self._spliced, self.history = other, history
+
+    def about(self, turns: tuple[Turn, ...], opened: tuple[Turn, ...]) -> dict[str, Raw]:
+        """What a run keeps of it. `opened` are its turns with what an agent says around them."""
+        spliced = self._spliced
+        assert spliced is not None
+        count = len(turns)
+        new = spliced.new if turns is spliced.turns else count - skip_turns(turns, spliced.kept)
+        at = next((at for at in range(len(opened) - count + 1) if opened[at : at + count] == turns), None)
+        begins, asked = (0, conversation_turns(turns[count - new :])) if at is None else (at + count - new, ())
+        parent = self.history.node_at(spliced.kept)
+        return Place(self.hold.key[1], parent, spliced.kept, self.stood_at, begins, new, asked).about
+
+    async def leave(self) -> None:
+        await self._sessions.left(self)
+
+
+class _Known(Struct, frozen=True):
+    """A session as it was when it was used last."""
+
+    created: float
+    head: int
+    size: int
+    history: History
+
+    def is_before(self, place: Place) -> bool:
+        """Not of a place on a branch, say."""
+        return self.head == place.stood_at and self.history.node_at(place.upto) == place.parent
+
+
+class SessionHost:
+    """`find_run` reads a run of an owner's from the journal, with an end if nobody drives it; `cancel` ends one that is under
+    way here."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        claims: Claims,
+        *,
+        find_run: Callable[[str, str], Awaitable[Run | None]],
+        cancel: Callable[[str, str], object],
+        bounds: Bounds = NO_BOUNDS,
+        max_queue: int = 32,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self.leases = Leases(store, claims, clock, self._is_left, cancel, max_queue)
+        self._find_run = find_run
+        self._bounds = bounds
+        self._clock = clock
+        self._visits: dict[str, Visit] = {}  # by the runs that are under way in them
+        self._known: OrderedDict[Key, _Known] = OrderedDict()
+        self._known_bytes = 0
+        self._next_prune = clock()
+
+    # ---- going in and out --------------------------------------------------------------------------------------------
+
+    async def enter(self, owner: str, wish: SessionWish, run: str) -> Visit:
+        """Wait for the session, unless the request says otherwise. `run` is the first that is to go on with it."""
+        key = (owner, wish.name)
+        hold = await self.leases.take(key, run, wish.on_busy)
+        try:
+            if hold.left is not None and await self._write_back(hold.left, owner):
+                hold.row = await self.store.find(*key)
+            if hold.row is None and wish.name.startswith(MADE_NAME):
+                hold.row = await self._begin_from_run(key)
+            return Visit(self, hold, await self.history(key, hold.row))
+        except BaseException:
+            await hold.release()
+            raise
+
+    def begin(self, visit: Visit, runs: Sequence[str]) -> None:
+        """These go on with it, and it is over when they are."""
+        visit.hold.under_way.update(runs)
+        self._visits.update(dict.fromkeys(runs, visit))
+
+    def visit_of(self, run: str) -> Visit | None:
+        return self._visits.get(run)
+
+    def hand_over(self, run: str, following: str) -> None:
+        """The visit of one run is another's from now on."""
+        if (visit := self._visits.pop(run, None)) is not None:
+            self.begin(visit, [following])
+            visit.hold.under_way.discard(run)
+
+    async def resume(self, run: Run) -> None:
+        """A run goes on that another process began, or that waited: with its session, if nobody else goes on with that."""
+        if is_in_session(run.start):
+            hold = await self.leases.take_over((run.start.owner, place_of(run.start).name), run.id)
+            if hold is not None:
+                self.begin(Visit(self, hold, History()), [run.id])
+
+    async def over(self, run: str) -> None:
+        """Nobody drives this run any more, whether it has ended or not."""
+        if (visit := self._visits.pop(run, None)) is not None:
+            visit.hold.under_way.discard(run)
+            if not visit.hold.under_way:
+                await visit.hold.release()
+
+    def over_soon(self, run: str) -> None:
+        """The same, for those who cannot wait."""
+        if run in self._visits:
+            self.leases.do_later(self.over(run))
+
+    async def left(self, visit: Visit) -> None:
+        for run in visit.hold.under_way:
+            self._visits.pop(run, None)
+        await visit.hold.release()
+
+    async def close(self) -> None:
+        await self.leases.close()
+
+    async def _is_left(self, run: str, owner: str) -> bool:
+        """Whether nobody will drive on a run whose process is dead."""
+        found = await self._find_run(run, owner)
+        return found is None or found.ended is not None or not found.outlives
+
+    # ---- what was said -----------------------------------------------------------------------------------------------
+
+    async def history(self, key: Key, row: SessionRow | None) -> History:
+        """Up to the session's head; what was used lately need not be read again."""
+        if row is None or row.head == ROOT:
+            return History()
+        known = self._known.get(key)
+        if known is not None and (known.created, known.head) == (row.created, row.head):
+            self._known.move_to_end(key)
+            return known.history
+        history = await self.read(key, row.head, row.size)
+        self._remember(key, _Known(row.created, row.head, row.size, history))
+        return history
+
+    async def branches(self, key: Key, head: int) -> list[History]:
+        """Those that are not the session's own path, newest first."""
+        tips = [tip for tip in await self.store.tips(*key) if tip.number != head]
+        return [await self.read(key, tip.number, LIGHT_BYTES + 1) for tip in tips[: -MOST_BRANCHES - 1 : -1]]
+
+    async def read(self, key: Key, node: int, size: int) -> History:
+        path = await self.store.path(*key, node)
+        return history_of(path) if size <= LIGHT_BYTES else await aside(history_of, path)
+
+    def _remember(self, key: Key, known: _Known) -> None:
+        before = self._known.pop(key, None)
+        self._known_bytes += known.size - (0 if before is None else before.size)
+        self._known[key] = known
+        while self._known_bytes > KNOWN_BYTES and self._known:
+            _, oldest = self._known.popitem(last=False)
+            self._known_bytes -= oldest.size
+
+    # ---- writing back ------------------------------------------------------------------------------------------------
+
+    async def keep(self, run: Run) -> None:
+        """Write what a run added to its session, and let the next one in."""
+        if is_in_session(run.start):
+            try:
+                await self._add(run)
+            finally:
+                await self.over(run.id)
+
+    async def _add(self, run: Run) -> None:
+        place, generated = place_of(run.start), generated_turns(run)
+        if not generated:  # nothing came of it: whoever asks again asks in the same place
+            return
+        asked = place.turns or conversation_turns(run.start.turns[place.begins : place.begins + place.count])
+        made = (place.parent, place.upto, asked, generated, run.id)
+        node = new_node(*made) if run.size <= LIGHT_BYTES else await aside(new_node, *made)
+        key, now = (run.start.owner, place.name), self._clock()
+        stood_at = place.stood_at if run.start.sibling == 0 else None
+        number, is_head = await self.store.add(*key, node, now, stood_at=stood_at)
+        known = self._known.get(key)
+        if is_head and known is not None and known.is_before(place):
+            history = known.history.extended(number, place.upto, (*asked, *generated), len(asked))
+            self._remember(key, _Known(known.created, number, known.size + len(node.turns), history))
+        if now >= self._next_prune:
+            self._next_prune = now + PRUNE_SECONDS
+            self.leases.do_later(self.store.prune(self._bounds, now))
+
+    async def _write_back(self, run: str, owner: str) -> bool:
+        """A run whose process is gone."""
+        left = await self._find_run(run, owner)
+        if left is None or not is_in_session(left.start):
+            return False
+        await self._add(left)
+        return True
+
+    async def _begin_from_run(self, key: Key) -> SessionRow | None:
+        """A client goes on from an answer that named a session nobody had named before: it is the answer's run."""
+        owner, name = key
+        run = await self._find_run(f"run_{name.removeprefix(MADE_NAME)}", owner)
+        if run is None or run.start.session != name or run.ended is None:
+            return None
+        node = new_node(ROOT, 0, conversation_turns(run.start.turns), generated_turns(run), run.id)
+        await self.store.add(owner, name, node, self._clock(), stood_at=ROOT)
+        return await self.store.find(owner, name)
