@@ -136,7 +136,7 @@ class SessionHost:
         try:
             if hold.left is not None and await self._write_back(hold.left, owner):
                 hold.row = await self.store.find(*key)
-            if hold.row is None and wish.name.startswith(MADE_NAME):
+            if hold.row is None:
                 hold.row = await self._begin_from_run(key)
             return Visit(self, hold, await self.history(key, hold.row))
         except BaseException:
@@ -181,6 +181,9 @@ class SessionHost:
             self._visits.pop(run, None)
         await visit.hold.release()
 
+    def now(self) -> float:
+        return self._clock()
+
     async def close(self) -> None:
         await self.leases.close()
 
@@ -188,6 +191,9 @@ class SessionHost:
         """Whether nobody will drive on a run whose process is dead."""
         found = await self._find_run(run, owner)
         return found is None or found.ended is not None or not found.outlives
+
+    async def find(self, key: Key) -> SessionRow | None:
+        return await self.store.find(*key) or await self._begin_from_run(key)
 
     # ---- what was said -----------------------------------------------------------------------------------------------
 
@@ -259,6 +265,8 @@ class SessionHost:
     async def _begin_from_run(self, key: Key) -> SessionRow | None:
         """A client goes on from an answer that named a session nobody had named before: it is the answer's run."""
         owner, name = key
+        if not name.startswith(MADE_NAME):
+            return None
         run = await self._find_run(f"run_{name.removeprefix(MADE_NAME)}", owner)
         if run is None or run.start.session != name or run.ended is None:
             return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import listing, run_api, transcripts
+from ronda.server import listing, run_api, session_api, transcripts
 from ronda.server.chat import chat_completions, chat_error
 from ronda.server.messages import count_tokens, messages, messages_error
 from ronda.server.mistral import agents, conversations
@@ -26,6 +26,7 @@ OWN: Final = Dialect("Ronda", chat_error)
 _RESPONSE = "/v1/responses/{id}"
 _AGENT = "/v1/agents/{agent_id}"
 _RUN = "/v1/runs/{id}"
+_SESSION = "/v1/sessions/{id:path}"
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 
 ROUTES: Final = Routes(
@@ -70,6 +71,12 @@ ROUTES: Final = Routes(
         Route("POST", f"{_RUN}/cancel", OWN, run_api.cancel_run, "write"),
         Route("POST", f"{_RUN}/steer", OWN, run_api.steer_run, "write"),
         Route("POST", f"{_RUN}/answer", OWN, run_api.answer_run, "write"),
+        Route("GET", "/v1/sessions", OWN, session_api.list_sessions, "read"),
+        Route("POST", f"{_SESSION}/fork", OWN, session_api.fork_session, "write"),
+        Route("GET", _SESSION, OWN, session_api.get_session, "read"),
+        Route("PUT", _SESSION, OWN, session_api.put_session, "write"),
+        Route("PATCH", _SESSION, OWN, session_api.patch_session, "write"),
+        Route("DELETE", _SESSION, OWN, session_api.delete_session, "write"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route("GET", "/health", OWN, listing.health, "public"),
         Route("GET", "/", OWN, listing.health, "public"),

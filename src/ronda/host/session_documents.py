@@ -1,0 +1,187 @@
+"""Sessions as their owners handle them: looked at, saved, brought in, copied, changed, deleted.
+
+The same over HTTP, in Python and in a shell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn
+from ronda.drive.aside import aside
+from ronda.errors import BadRequest, NotFound
+from ronda.host.history import History, new_node
+from ronda.host.leases import Key
+from ronda.host.sessions import MADE_NAME, SessionHost
+from ronda.store.sessions import NO_LABELS, ROOT, NodeRow, SessionRow
+from ronda.wire.door_request import OnBusy
+from ronda.wire.json import encode
+from ronda.wire.sessions import Labels, SessionDocument, read_document, write_document
+
+SHOWN_BRANCHES: Final = 100
+
+_decode_labels = msgspec.json.Decoder(Labels).decode
+
+
+class SessionExists(BadRequest):
+    status_hint = 409
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a session '{name}' already; choose another id", param="id", code="session_exists")
+
+
+def summary_of(row: SessionRow) -> dict[str, Any]:
+    labels = _decode_labels(row.labels)
+    return {
+        "id": row.name,
+        "object": "session",
+        "created_at": row.created,
+        "updated_at": row.updated,
+        "turns": row.ends,
+        "bytes": row.size,
+        "title": labels.title,
+        "metadata": labels.metadata or {},
+        "branch": str(row.head),
+    }
+
+
+async def find(host: SessionHost, key: Key) -> SessionRow:
+    row = await host.find(key)
+    if row is None:
+        raise NotFound(f"Session {key[1]} not found", param="id", code="session_not_found")
+    return row
+
+
+async def export(host: SessionHost, key: Key, branch: str | None = None) -> bytes:
+    """The document of a session as it stands, or of one of its branches."""
+    row = await find(host, key)
+    tips = (await host.store.tips(*key))[-SHOWN_BRANCHES:]
+    history = await host.history(key, row) if branch is None else await _branch(host, key, row, branch)
+    head = {**summary_of(row), "branches": [_branch_shown(tip, row) for tip in tips]}
+    return await aside(write_document, history.turns, head)
+
+
+def _branch_shown(tip: NodeRow, row: SessionRow) -> dict[str, Any]:
+    return {
+        "id": str(tip.number),
+        "run": tip.run or None,
+        "turns": tip.ends,
+        "created_at": tip.created,
+        "is_head": tip.number == row.head,
+    }
+
+
+async def _branch(host: SessionHost, key: Key, row: SessionRow, branch: str) -> History:
+    history = await host.read(key, _branch_number(branch), row.size)
+    if not history.turns:
+        raise NotFound(
+            f"the session '{row.name}' has no branch '{branch[:40]}'", param="branch", code="branch_not_found"
+        )
+    return history
+
+
+def _branch_number(branch: str) -> int:
+    return int(branch) if branch.isdecimal() and len(branch) < 10 else -1
+
+
+async def bring_in(host: SessionHost, key: Key, body: bytes) -> None:
+    """A document becomes the session of this name, in the place of one that there may be."""
+    await put(host, key, await aside(read_document, body))
+
+
+async def put(host: SessionHost, key: Key, document: SessionDocument) -> None:
+    node = await aside(new_node, ROOT, 0, document.turns)
+    async with _alone(host, key, "reject"):
+        await host.store.replace(*key, node, _written(document.labels), host.now())
+
+
+async def change(
+    host: SessionHost, key: Key, labels: Labels, given: Sequence[str], branch: str | None = None
+) -> SessionRow:
+    """Those labels that are `given`, and the branch that the session goes on with."""
+    row = await find(host, key)
+    old = _decode_labels(row.labels)
+    new = msgspec.structs.replace(old, **{name: getattr(labels, name) for name in given})
+    head = None if branch is None else _branch_number(branch)
+    async with _alone(host, key, "reject"):
+        if not await host.store.change(*key, host.now(), head=head, labels=_written(new)):
+            raise NotFound(
+                f"the session '{row.name}' has no branch '{(branch or '')[:40]}'",
+                param="branch",
+                code="branch_not_found",
+            )
+    return await find(host, key)
+
+
+async def delete(host: SessionHost, key: Key) -> bool:
+    """Also what goes on with it ends."""
+    async with _alone(host, key, "interrupt"):
+        return await host.store.delete(*key)
+
+
+async def fork(
+    host: SessionHost,
+    key: Key,
+    name: str | None = None,
+    *,
+    num_turns: int | None = None,
+    run: str | None = None,
+    round: int | None = None,
+) -> str:
+    """A copy under another name: of all, up to an answer (the `num_turns`-th), or up to a round of a run."""
+    row = await find(host, key)
+    if run is None:
+        history = await host.history(key, row)
+        turns = history.turns if num_turns is None else history.turns[: _answers_end(history.turns, num_turns)]
+    else:
+        turns = await _up_to_round(host, key, row, run, round)
+    name = name or f"{MADE_NAME}{os.urandom(12).hex()}"
+    node = await aside(new_node, ROOT, 0, turns)
+    if not await host.store.create(key[0], name, node, row.labels or NO_LABELS, host.now()):
+        raise SessionExists(name)
+    return name
+
+
+def _answers_end(turns: Sequence[Turn], count: int) -> int:
+    """Behind the answer of this number; behind all where there are fewer."""
+    for at, turn in enumerate(turns):
+        if type(turn) is AssistantTurn and not turn.calls:
+            count -= 1
+            if not count:
+                return at + 1
+    return len(turns)
+
+
+async def _up_to_round(host: SessionHost, key: Key, row: SessionRow, run: str, round: int | None) -> tuple[Turn, ...]:
+    number = await host.store.node_of(*key, run)
+    path = [] if number is None else await host.store.path(*key, number)
+    if not path:
+        raise NotFound(f"the session '{row.name}' has no run '{run[:100]}'", param="run", code="run_not_found")
+    node, turns = path[-1], (await host.read(key, path[-1].number, row.size)).turns
+    if round is None:
+        return turns
+    rounds = [at for at in range(node.upto + node.asked, len(turns)) if type(turns[at]) is AssistantTurn]
+    if round >= len(rounds):
+        raise BadRequest(f"the run '{run}' has {len(rounds)} rounds, which count from 0", param="round")
+    end = rounds[round] + 1
+    return turns[: end + 1] if end < len(turns) and type(turns[end]) is ToolTurn else turns[:end]
+
+
+def _written(labels: Labels) -> Raw:
+    return Raw(encode(labels))
+
+
+@asynccontextmanager
+async def _alone(host: SessionHost, key: Key, on_busy: OnBusy) -> AsyncIterator[None]:
+    """While no run goes on with the session."""
+    hold = await host.leases.take(key, "", on_busy)
+    try:
+        yield
+    finally:
+        await hold.release()
