@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,42 @@ def test_a_stream_that_nobody_reads_ends_the_run_too() -> None:
 async def test_it_works_inside_a_running_loop() -> None:
     assert ask(Runner(ScriptedModel(says("fine")))).choices[0].message.content == "fine"
     assert next(ask(Runner(ScriptedModel(says("fine"))), stream=True)).choices[0].delta.content == "fine"
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_listed_exported_imported_forked_and_deleted() -> None:
+    model = ScriptedModel("One.", "Two.", "Three.", "Four.")
+    runner = Runner(model)
+
+    def ask(text: str, session: str) -> str:
+        request = ChatCompletionRequest(messages=text, session_id=session)
+        return str(runner.send_chat_completion_request(request).choices[0].message.content)
+
+    ask("First?", "a")
+    ask("Second?", "a")
+    document = runner.export_session("a")
+    assert document is not None
+    assert runner.export_session("b") is None
+    runner.import_session("b", document)
+    assert runner.fork_session("b", "c", 1) == "c"
+    ask("Third?", "b")
+    ask("Third?", "c")
+    assert runner.list_session_ids() == ["c", "b", "a"]
+    assert (runner.delete_session("a"), runner.delete_session("a")) == (True, False)
+    assert runner.list_session_ids() == ["c", "b"]
+    assert [len(turns) for turns in model.heard] == [1, 3, 5, 3]
+
+
+def test_threads_take_turns_in_a_session() -> None:
+    model = ScriptedModel(*[f"{at}." for at in range(8)])
+    runner = Runner(model)
+
+    def ask(text: str) -> None:
+        request = ChatCompletionRequest(messages=text, session_id="s", session_mode="append")
+        runner.send_chat_completion_request(request)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, [f"{at}?" for at in range(8)]))
+    assert sorted(len(turns) for turns in model.heard) == [1, 3, 5, 7, 9, 11, 13, 15]

@@ -29,7 +29,9 @@ from ronda.agent.value import missing_key, where_is
 from ronda.core.limits import RETRY, Retry, Timeouts
 from ronda.core.plan import ToolChoice
 from ronda.drive import Provider, Tool
-from ronda.errors import BadConfig, BadRequest, RunEnded
+from ronda.errors import BadConfig, BadRequest, NotFound, RunEnded
+from ronda.host import session_documents
+from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
 from ronda.server.chat import chat_completions
@@ -53,6 +55,8 @@ class ChatCompletionRequest:
     tool_choice: ToolChoice | Mapping[str, Any] | None = None
     max_tool_rounds: int | None = None
     session_id: str | None = None
+    session_mode: str | None = None
+    on_busy: str | None = None
     stream: bool = False
     n_choices: int | None = None
     max_tokens: int | None = None
@@ -76,6 +80,7 @@ class ChatCompletionRequest:
     extra: Mapping[str, Any] = member(default_factory=dict)
 
 
+_SESSIONS_AT_ONCE: Final = 1000
 _RENAMED: Final = {"n_choices": "n", "stop_seqs": "stop", "tool_schemas": "tools"}
 
 
@@ -235,6 +240,51 @@ class Runner:
         if request.stream:
             return ChatCompletionStream(self._server, body)
         return _read_response(wait_for(_collect(self._server, body)))
+
+    # ---- sessions: `model_id` is taken, since the original's methods have it, and there is one model ----------------
+
+    def list_session_ids(self, model_id: str | None = None) -> list[str]:
+        """The sessions that requests named with `session_id`, those that were used last first."""
+        return wait_for(_session_ids(self._server.runs.sessions))
+
+    def export_session(self, session_id: str, model_id: str | None = None) -> str | None:
+        """A session as JSON text, to be kept and imported anywhere; None if there is none of this name."""
+        try:
+            return wait_for(session_documents.export(self._server.runs.sessions, ("", session_id))).decode()
+        except NotFound:
+            return None
+
+    def import_session(self, session_id: str, session_json: str, model_id: str | None = None) -> None:
+        """Make an exported session the one of this name, in the place of one that there may be."""
+        wait_for(session_documents.bring_in(self._server.runs.sessions, ("", session_id), session_json.encode()))
+
+    def delete_session(self, session_id: str, model_id: str | None = None) -> bool:
+        """Forget a session; False if there is none of this name."""
+        return wait_for(session_documents.delete(self._server.runs.sessions, ("", session_id)))
+
+    def fork_session(
+        self,
+        src: str,
+        dest: str,
+        num_turns: int | None = None,
+        model_id: str | None = None,
+        *,
+        run: str | None = None,
+        round: int | None = None,
+    ) -> str:
+        """Copy a session under another name: all of it, up to its `num_turns`-th answer, or up to a round of a run."""
+        sessions = self._server.runs.sessions
+        return wait_for(session_documents.fork(sessions, ("", src), dest, num_turns=num_turns, run=run, round=round))
+
+
+async def _session_ids(sessions: SessionHost) -> list[str]:
+    names: list[str] = []
+    page = await sessions.store.page("", _SESSIONS_AT_ONCE)
+    while True:
+        names += [row.name for row in page.sessions]
+        if page.before is None:
+            return names
+        page = await sessions.store.page("", _SESSIONS_AT_ONCE, page.before)
 
 
 def _write(request: ChatCompletionRequest) -> bytes:

@@ -85,6 +85,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.keys import keys
 
         return keys(arguments)
+    if arguments.command == "sessions":
+        from ronda.cli.sessions import sessions
+
+        return sessions(arguments)
     if arguments.command == "validate":
         from ronda.cli.validate import validate
 
@@ -165,7 +169,35 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             description="API keys of the server. As soon as there is one, the server answers nobody who has none.",
         )
     )
+    _sessions_parser(
+        commands.add_parser(
+            "sessions",
+            help="list, show, export, import, fork and delete sessions",
+            description="Conversations that a server, 'ronda run --session' and 'ronda chat' keep under names.",
+        )
+    )
     return parser, commands.choices
+
+
+def _sessions_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=["list", "show", "export", "import", "fork", "delete"],
+        help="'list' names them; 'show' prints what was said; 'export' prints a document, which 'import' reads; 'fork' copies",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of the session")
+    parser.add_argument(
+        "other",
+        nargs="?",
+        metavar="FILE|NAME",
+        help="the file to import (standard input if left out); the name of the copy",
+    )
+    parser.add_argument("--num-turns", type=int, metavar="N", help="of a copy: up to the N-th answer")
+    parser.add_argument("--run", metavar="RUN", help="of a copy: up to this run")
+    parser.add_argument("--round", type=int, metavar="N", help="of a copy: up to this round of the run, from 0")
+    parser.add_argument("--branch", metavar="ID", help="which branch to show or export, as 'export' lists them")
+    parser.add_argument("--owner", metavar="NAME", default="", help="whose sessions, where the server has keys")
+    parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
 
 
 def _keys_parser(parser: argparse.ArgumentParser) -> None:
@@ -379,6 +411,10 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens the model may write at once")
     parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
+    parser.add_argument(
+        "--session", metavar="NAME", help="go on with the session of this name, and keep what is said in it"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="where sessions are kept (default: your state folder)")
     _input_option(parser)
     parser.add_argument(
         "prompt",

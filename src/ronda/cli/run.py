@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TextIO, assert_never
 
 import msgspec
@@ -153,7 +154,17 @@ async def _run(
     }
     if flags.max_iterations is not None:
         options["max_iterations"] = flags.max_iterations
-    async with stream_agent(agent, inputs, loaded.tools or None, **options) as events:
+
+    def begin(options: RunOptions) -> stream_agent:
+        return stream_agent(agent, inputs, loaded.tools or None, **options)
+
+    if flags.session is None:
+        events_of: AbstractAsyncContextManager[stream_agent] = begin(options)
+    else:
+        from ronda.cli.sessions import in_session
+
+        events_of = in_session(flags.session, flags.data_dir, options, begin)
+    async with events_of as events:
         approval.run = events.run
         arguments: dict[str, str] = {}  # by call
         questions: dict[str, str] = {}  # which call they are about

@@ -237,13 +237,23 @@ class SessionHost:
                 await self.over(run.id)
 
     async def _add(self, run: Run) -> None:
-        place, generated = place_of(run.start), generated_turns(run)
+        place = place_of(run.start)
+        asked = place.turns or conversation_turns(run.start.turns[place.begins : place.begins + place.count])
+        await self._add_node(run, place, asked)
+
+    async def append(self, visit: Visit, run: Run, asked: tuple[Turn, ...]) -> None:
+        """For whoever drives a run without a server: what it was asked, and what came of it, behind what was said before."""
+        count = len(visit.history.turns)
+        place = Place(visit.hold.key[1], visit.history.node_at(count), count, visit.stood_at)
+        await self._add_node(run, place, asked, visit.hold.key[0])
+
+    async def _add_node(self, run: Run, place: Place, asked: tuple[Turn, ...], owner: str | None = None) -> None:
+        generated = generated_turns(run)
         if not generated:  # nothing came of it: whoever asks again asks in the same place
             return
-        asked = place.turns or conversation_turns(run.start.turns[place.begins : place.begins + place.count])
         made = (place.parent, place.upto, asked, generated, run.id)
         node = new_node(*made) if run.size <= LIGHT_BYTES else await aside(new_node, *made)
-        key, now = (run.start.owner, place.name), self._clock()
+        key, now = (run.start.owner if owner is None else owner, place.name), self._clock()
         stood_at = place.stood_at if run.start.sibling == 0 else None
         number, is_head = await self.store.add(*key, node, now, stood_at=stood_at)
         known = self._known.get(key)

@@ -75,6 +75,23 @@ class Runner:
         answer = self._runner.send_chat_completion_request(as_ours(request, self._seed))
         return _pieces(answer) if isinstance(answer, ChatCompletionStream) else answer
 
+    def list_session_ids(self, model_id: str | None = None) -> list[str]:
+        return self._runner.list_session_ids()
+
+    def export_session(self, session_id: str, model_id: str | None = None) -> str | None:
+        """JSON text; None if there is no session of this name."""
+        return self._runner.export_session(session_id)
+
+    def import_session(self, session_id: str, session_json: str, model_id: str | None = None) -> None:
+        self._runner.import_session(session_id, session_json)
+
+    def delete_session(self, session_id: str, model_id: str | None = None) -> bool:
+        return self._runner.delete_session(session_id)
+
+    def fork_session(self, src: str, dest: str, num_turns: int | None = None, model_id: str | None = None) -> None:
+        """As the original has it in Rust."""
+        self._runner.fork_session(src, dest, num_turns)
+
 
 def _callback(function: Callable[[str, dict[str, Any]], Any]) -> Callable[[str, dict[str, Any]], Any]:
     """Called by position, whatever its parameters are named."""

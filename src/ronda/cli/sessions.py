@@ -1,0 +1,183 @@
+"""`ronda sessions`: look at what is kept under a name, move it, copy it.
+
+Also what `ronda run --session` and `ronda chat` need: a run that goes on with a session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from ronda.agent import RunOptions, stream_agent
+from ronda.cli.serve import data_folder
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
+from ronda.core.run import Run
+from ronda.errors import BadConfig, NotFound
+from ronda.host import session_documents
+from ronda.host.leases import SessionBusy
+from ronda.host.sessions import SessionHost
+from ronda.server.config import ServerConfig
+from ronda.server.storage import open_catalog
+from ronda.store import StoreError
+from ronda.wire.door_request import OnBusy, SessionWish
+from ronda.wire.session_fields import LONGEST_NAME, is_name
+
+_WIDTH = 100  # characters of a tool's arguments and result that are shown
+_AT_ONCE = 100
+
+
+def sessions(arguments: argparse.Namespace) -> int:
+    if data_folder(ServerConfig(data_dir=arguments.data_dir)) is None:
+        raise BadConfig("sessions are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
+    if arguments.action != "list":
+        check_session_name(arguments.name or "")
+    asyncio.run(_do(arguments))
+    return 0
+
+
+def check_session_name(name: str) -> str:
+    if not is_name(name):
+        raise BadConfig(
+            f"which session? Say its name, of 1 to {LONGEST_NAME} printable characters; 'ronda sessions list' shows them"
+        )
+    return name
+
+
+@asynccontextmanager
+async def open_sessions(data_dir: str | None) -> AsyncIterator[SessionHost]:
+    """Those of a data folder, which a server may have open at the same time."""
+    catalog = open_catalog(data_folder(ServerConfig(data_dir=data_dir)))
+
+    async def find_run(run: str, owner: str) -> Run | None:
+        return None  # what a server left half done, that server writes back
+
+    host = SessionHost(catalog.sessions, catalog.claims, find_run=find_run, cancel=lambda run, owner: None)
+    try:
+        yield host
+    except StoreError as error:
+        raise BadConfig(f"{error} (--data-dir says where)") from error
+    finally:
+        await host.close()
+        await catalog.close()
+
+
+async def _do(arguments: argparse.Namespace) -> None:
+    async with open_sessions(arguments.data_dir) as host:
+        key = (arguments.owner, arguments.name or "")
+        try:
+            match arguments.action:
+                case "list":
+                    await _list(host, arguments.owner)
+                case "show":
+                    await _show(host, key)
+                case "export":
+                    document = await session_documents.export(host, key, arguments.branch)
+                    print(document.decode())
+                case "import":
+                    await session_documents.bring_in(host, key, _read(arguments.other))
+                case "fork":
+                    where = {"num_turns": arguments.num_turns, "round": arguments.round}
+                    print(await session_documents.fork(host, key, arguments.other, run=arguments.run, **where))
+                case _:
+                    if not await session_documents.delete(host, key):
+                        raise BadConfig(f"there is no session '{key[1]}'; 'ronda sessions list' shows those there are")
+        except NotFound as error:
+            raise BadConfig(f"{error}; 'ronda sessions list' shows those there are") from error
+        except SessionBusy as error:
+            raise BadConfig(str(error)) from error
+
+
+def _read(path: str | None) -> bytes:
+    if path is None:
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise BadConfig(f"{path} cannot be read: {error.strerror}") from error
+
+
+async def _list(host: SessionHost, owner: str) -> None:
+    rows = [("NAME", "TURNS", "BYTES", "USED")]
+    page = await host.store.page(owner, _AT_ONCE)
+    while True:
+        rows += [(row.name, str(row.ends), str(row.size), _day(row.updated)) for row in page.sessions]
+        if page.before is None:
+            break
+        page = await host.store.page(owner, _AT_ONCE, page.before)
+    if len(rows) == 1:
+        print("no sessions yet: a request with session_id, or 'ronda chat', begins one", file=sys.stderr)
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        print("  ".join([*[cell.ljust(width) for cell, width in zip(row, widths, strict=False)], row[3]]))
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+async def _show(host: SessionHost, key: tuple[str, str]) -> None:
+    row = await session_documents.find(host, key)
+    for turn in (await host.history(key, row)).turns:
+        for line in turn_lines(turn):
+            print(line)
+
+
+def turn_lines(turn: Turn) -> list[str]:
+    """What was said, for people: whole texts, and tools in a line each."""
+    match turn:
+        case UserTurn(parts=parts):
+            texts = [getattr(part, "text", None) or f"[{type(part).__name__.lower()}]" for part in parts]
+            return ["> " + "\n> ".join("\n".join(texts).split("\n"))]
+        case AssistantTurn():
+            lines = [turn.text] if turn.text else []
+            return [*lines, *[f"[{call.name} {_short(call.arguments)}]" for call in turn.calls]]
+        case ToolTurn(results=results):
+            return [f"[→ {_short(result.content)}]" for result in results]
+        case _:
+            return []
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+# ---- runs that go on with one ------------------------------------------------------------------------------------------
+
+# How a run starts, with what was said before among its options.
+Begin: TypeAlias = Callable[[RunOptions], stream_agent]
+
+
+@asynccontextmanager
+async def in_session(
+    name: str, data_dir: str | None, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue"
+) -> AsyncIterator[stream_agent]:
+    """A run that goes on with a session of a data folder."""
+    check_session_name(name)
+    async with open_sessions(data_dir) as host, go_on(host, name, options, begin, on_busy) as events:
+        yield events
+
+
+@asynccontextmanager
+async def go_on(
+    host: SessionHost, name: str, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue"
+) -> AsyncIterator[stream_agent]:
+    """What comes of the run is written back, however it ends."""
+    visit = await host.enter("", SessionWish(name, "append", on_busy), "")
+    run: Run | None = None
+    try:
+        async with begin({**options, "history": visit.history.turns, "session": name}) as events:
+            run = events.run
+            yield events
+    finally:
+        if run is not None:
+            question = next((turn for turn in reversed(run.start.turns) if type(turn) is UserTurn), None)
+            await host.append(visit, run, () if question is None else (question,))
+        await visit.leave()

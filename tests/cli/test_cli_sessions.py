@@ -1,0 +1,131 @@
+"""`ronda run --session` and `ronda sessions`: what is said under a name stays, and can be looked at, moved and copied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.commands import shown
+
+Capsys = pytest.CaptureFixture[str]
+
+
+class Shell:
+    def __init__(self, capsys: Capsys, folder: Path) -> None:
+        self._capsys = capsys
+        self._data = str(folder / "data")
+        self.script = folder / "script.json"
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        return shown(self._capsys, *words, "--data-dir", self._data)
+
+    def ask(self, text: str, *lines: Any, session: str = "trip") -> str:
+        self.script.write_text(json.dumps(list(lines)))
+        code, out, err = self("run", "-m", f"script:{self.script}", "--session", session, text)
+        assert code == 0, err
+        return out.strip()
+
+    def export(self, name: str = "trip") -> Any:
+        code, out, err = self("sessions", "export", name)
+        assert code == 0, err
+        return json.loads(out)
+
+
+@pytest.fixture
+def shell(capsys: Capsys, tmp_path: Path) -> Shell:
+    return Shell(capsys, tmp_path)
+
+
+def said(document: Any) -> list[str]:
+    return [message["content"] for message in document["messages"]]
+
+
+def test_a_run_goes_on_with_a_session(shell: Shell) -> None:
+    shell.ask("Hello", "Hi.")
+    shell.ask("And?", "Well.")
+    assert said(shell.export()) == ["Hello", "Hi.", "And?", "Well."]
+    code, out, _ = shell("sessions", "show", "trip")
+    assert (code, out.splitlines()) == (0, ["> Hello", "Hi.", "> And?", "Well."])
+
+
+def test_the_model_is_sent_what_was_said(shell: Shell, tmp_path: Path) -> None:
+    """A script counts the user's messages: the second question is answered by the second list."""
+    lines = [["One."], ["Two."]]
+    assert shell.ask("First?", *lines) == "One."
+    assert shell.ask("Second?", *lines) == "Two."
+
+
+def test_a_prompt_file_goes_on_with_a_session(shell: Shell, tmp_path: Path) -> None:
+    shell.script.write_text('[["One."], ["Two."]]')
+    file = tmp_path / "ask.prompty"
+    file.write_text(
+        f"---\nmodel: script:{shell.script}\ninputs: {{q: {{kind: string}}}}\n---\nsystem:\nBe kind.\n\nuser:\n{{{{q}}}}\n"
+    )
+    for question in ("First?", "Second?"):
+        code, _, err = shell("run", str(file), "-i", f"q={question}", "--session", "trip")
+        assert code == 0, err
+    assert said(shell.export()) == ["First?", "One.", "Second?", "Two."]
+
+
+def test_what_failed_before_anything_was_said_is_not_kept(shell: Shell) -> None:
+    shell.ask("Hello", "Hi.")
+    shell.script.write_text(json.dumps([{"error": "no", "status": 400}]))
+    code, _, _ = shell("run", "-m", f"script:{shell.script}", "--session", "trip", "Oops?")
+    assert code == 1
+    assert said(shell.export()) == ["Hello", "Hi."]
+
+
+def test_sessions_are_listed(shell: Shell) -> None:
+    code, out, err = shell("sessions", "list")
+    assert (code, out) == (0, "")
+    assert "no sessions yet" in err
+    for name in ("a", "b c"):
+        shell.ask("Hello", "Hi.", session=name)
+    heading, *rows = shell("sessions", "list")[1].splitlines()
+    assert heading.split() == ["NAME", "TURNS", "BYTES", "USED"]
+    assert [row[:3].strip() for row in rows] == ["b c", "a"]
+
+
+def test_a_session_is_moved_and_copied(shell: Shell, tmp_path: Path) -> None:
+    shell.ask("Hello", "Hi.")
+    shell.ask("And?", "Well.")
+    file = tmp_path / "trip.json"
+    file.write_text(shell("sessions", "export", "trip")[1])
+    assert shell("sessions", "import", "moved", str(file))[0] == 0
+    assert said(shell.export("moved")) == ["Hello", "Hi.", "And?", "Well."]
+    code, out, _ = shell("sessions", "fork", "trip", "short", "--num-turns", "1")
+    assert (code, out) == (0, "short\n")
+    assert said(shell.export("short")) == ["Hello", "Hi."]
+    assert shell("sessions", "delete", "trip")[0] == 0
+    assert shell("sessions", "show", "trip")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["show"], "which session?"),
+        (["show", "nothing"], "Session nothing not found; 'ronda sessions list'"),
+        (["delete", "nothing"], "there is no session 'nothing'"),
+        (["fork", "nothing", "x"], "Session nothing not found"),
+        (["import", "x", "/nothing/here"], "/nothing/here cannot be read"),
+        (["lst"], "choose from list, show, export, import, fork, delete"),
+    ],
+)
+def test_mistakes_are_told(shell: Shell, words: list[str], hint: str) -> None:
+    code, out, err = shell("sessions", *words)
+    assert (code, out) == (2, "")
+    assert hint in err
+
+
+def test_a_document_that_makes_no_sense(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text("{}")
+    code, _, err = shell("sessions", "import", "x", str(file))
+    assert (code, "'messages' is missing" in err) == (2, True)
+
+
+def test_nothing_is_kept_in_memory(capsys: Capsys) -> None:
+    code, _, err = shown(capsys, "sessions", "list", "--data-dir", ":memory:")
+    assert (code, "keeps nothing" in err) == (2, True)
