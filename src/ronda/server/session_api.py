@@ -119,9 +119,10 @@ def _read_cursor(text: str | None) -> Cursor | None:
 
 def _read_change(body: bytes) -> tuple[Labels, list[str], str | None]:
     """A label that is null is taken away."""
-    named = [name for name in ("title", "metadata") if name in _members(body)]
+    named: list[str] = [name for name in ("title", "metadata") if name in _members(body)]
     fields = read_fields(body)
-    return read_labels(fields), named, field(fields, "branch", str, None)
+    branch: str | None = field(fields, "branch", str, None)
+    return read_labels(fields), named, branch
 
 
 def _members(body: bytes) -> dict[str, Raw]:

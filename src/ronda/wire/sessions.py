@@ -52,7 +52,7 @@ def write_messages(turns: Sequence[Turn]) -> bytes:
     messages = Messages()
     for turn in turns:
         messages.add(turn)
-    return b"[%b]" % messages.buffer
+    return b"[" + messages.buffer + b"]"
 
 
 def write_document(turns: Sequence[Turn], head: Mapping[str, Any]) -> bytes:
