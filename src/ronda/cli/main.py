@@ -85,6 +85,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.keys import keys
 
         return keys(arguments)
+    if arguments.command == "chat":
+        from ronda.cli.chat import chat
+
+        return chat(arguments)
     if arguments.command == "sessions":
         from ronda.cli.sessions import sessions
 
@@ -135,6 +139,13 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             "run", help="ask once, print the answer", description="Run an agent once and print its answer."
         )
     )
+    _chat_parser(
+        commands.add_parser(
+            "chat",
+            help="talk with a model in the terminal",
+            description="A conversation in the terminal, kept as a session. /help in it says what it can do.",
+        )
+    )
     _validate_parser(
         commands.add_parser(
             "validate",
@@ -177,6 +188,17 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         )
     )
     return parser, commands.choices
+
+
+def _chat_parser(parser: argparse.ArgumentParser) -> None:
+    _model_options(parser)
+    parser.add_argument("--instructions", metavar="TEXT", default="", help="what the model is told first")
+    parser.add_argument("--max-iterations", type=int, metavar="N", help="tool rounds of an answer at most (default 10)")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens the model may write at once")
+    parser.add_argument(
+        "--session", metavar="NAME", help="the session to go on with (default: a new one, named by the time)"
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="where sessions are kept (default: your state folder)")
 
 
 def _sessions_parser(parser: argparse.ArgumentParser) -> None:

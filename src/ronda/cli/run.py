@@ -7,7 +7,7 @@ import asyncio
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TextIO, assert_never
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -16,40 +16,14 @@ from ronda.cli.approve import TerminalApproval
 from ronda.cli.files import environment, is_file, load_file, read_inputs
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_file_model, check_model
+from ronda.cli.progress import show_events
 from ronda.cli.terminal import answer_alone, as_utf8
-from ronda.core.events import (
-    Answered,
-    Asked,
-    CallDelta,
-    Checked,
-    Compacted,
-    LogprobsDelta,
-    ModelFailed,
-    ModelFinished,
-    ModelInterrupted,
-    ModelRetried,
-    ModelStarted,
-    NativeDelta,
-    ReasoningDelta,
-    Recovered,
-    RefusalDelta,
-    RunFinished,
-    RunStarted,
-    Steered,
-    TextDelta,
-    ToolFinished,
-    ToolProgressed,
-    ToolStarted,
-    Warned,
-)
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
 
 if TYPE_CHECKING:
     from ronda.server.tools_file import ToolsFile
-
-_WIDTH = 100  # characters of a tool's arguments and result that are shown
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -166,70 +140,9 @@ async def _run(
         events_of = in_session(flags.session, flags.data_dir, options, begin)
     async with events_of as events:
         approval.run = events.run
-        arguments: dict[str, str] = {}  # by call
-        questions: dict[str, str] = {}  # which call they are about
-        async for event in events:
-            match event:
-                case TextDelta(text=text):
-                    if flags.stream:
-                        print(text, end="", flush=True, file=out)
-                case ModelFinished(turn=turn):
-                    arguments |= {call.id: call.arguments for call in turn.calls}
-                    if turn.calls and turn.text and flags.stream:
-                        print(flush=True, file=out)
-                case Asked(id=id, call_id=call):
-                    questions[id] = call
-                case Answered(id=id, arguments=edited):
-                    if edited is not None:
-                        arguments[questions[id]] = edited
-                case ToolStarted(call_id=id, name=name):
-                    _note(f"{name} {_short(arguments[id])}")
-                case ToolFinished(result=result, name=name):
-                    _note(
-                        f"{name} failed: {_why(name, result.content)}"
-                        if result.failed
-                        else f"{name} → {_short(result.content)}"
-                    )
-                case ModelRetried(reason=reason, wait=wait):
-                    _note(f"{reason}; trying again in {wait:.0f} s")
-                case Warned(message=message):
-                    print(f"ronda: {message}", file=sys.stderr)
-                case ToolProgressed(text=text):
-                    if flags.stream:
-                        _note(_short(text))
-                case ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
-                    pass
-                case (
-                    RunStarted()
-                    | ModelStarted()
-                    | ModelInterrupted()
-                    | ModelFailed()
-                    | Checked()
-                    | Steered()
-                    | Recovered()
-                ):
-                    pass
-                case Compacted() | RunFinished():
-                    pass
-                case _:
-                    assert_never(event)
+        await show_events(events, out, as_they_come=flags.stream)
         _print("" if flags.stream else events.result, out)
 
 
 def _print(result: Any, out: TextIO) -> None:
     print(result if isinstance(result, str) else msgspec.json.encode(result).decode(), file=out)
-
-
-def _note(text: str) -> None:
-    """What happens on the way to the answer, which alone goes to standard output."""
-    print(f"[{text}]", file=sys.stderr, flush=True)
-
-
-def _why(name: str, content: str) -> str:
-    """Why a tool failed, to the end: the reason is what somebody looks for here."""
-    return " ".join(content.removeprefix(f"Error: Tool '{name}' failed: ").split())
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from ronda.agent import RunOptions, stream_agent
+from ronda.cli.progress import short
 from ronda.cli.serve import data_folder
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.run import Run
@@ -27,7 +28,6 @@ from ronda.store import StoreError
 from ronda.wire.door_request import OnBusy, SessionWish
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 
-_WIDTH = 100  # characters of a tool's arguments and result that are shown
 _AT_ONCE = 100
 
 
@@ -137,16 +137,11 @@ def turn_lines(turn: Turn) -> list[str]:
             return ["> " + "\n> ".join("\n".join(texts).split("\n"))]
         case AssistantTurn():
             lines = [turn.text] if turn.text else []
-            return [*lines, *[f"[{call.name} {_short(call.arguments)}]" for call in turn.calls]]
+            return [*lines, *[f"[{call.name} {short(call.arguments)}]" for call in turn.calls]]
         case ToolTurn(results=results):
-            return [f"[→ {_short(result.content)}]" for result in results]
+            return [f"[→ {short(result.content)}]" for result in results]
         case _:
             return []
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
 # ---- runs that go on with one ------------------------------------------------------------------------------------------

@@ -1,0 +1,280 @@
+"""`ronda chat`, at a real terminal: what somebody types, and what is shown."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.commands import shown
+from tests.timeouts import TIMEOUT
+
+TOOLS = '''
+import asyncio
+from ronda import tool
+
+@tool(approval="ask")
+def send_mail(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+@tool
+async def wait_for_ever() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+    return "done"
+'''
+PROMPT = ">"
+_CONTROL = re.compile(rb"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9]|[=>])|\r")
+
+
+class Terminal:
+    """Somebody at a terminal. What is shown is read without its colours and moves."""
+
+    def __init__(self, primary: int, process: subprocess.Popen[bytes]) -> None:
+        self._primary = primary
+        self._process = process
+        self._shown = b""
+
+    def type(self, text: str) -> None:
+        os.write(self._primary, text.encode())
+
+    def press(self, key: bytes) -> None:
+        os.write(self._primary, key)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def until(self, text: str) -> str:
+        """Everything that is shown up to this, and not before."""
+        wanted, end = text.encode(), time.monotonic() + TIMEOUT
+        while (at := self._shown.find(wanted)) < 0:
+            self._read(end, f"waited for {text!r}")
+        at += len(wanted)
+        before, self._shown = self._shown[:at], self._shown[at:]
+        return before.decode(errors="replace")
+
+    def _read(self, end: float, why: str) -> None:
+        ready, _, _ = select.select([self._primary], [], [], max(0.0, end - time.monotonic()))
+        assert ready, f"{why}, and was shown {self._shown!r}"
+        try:
+            data = os.read(self._primary, 65536)
+        except OSError:
+            data = b""
+        assert data, f"{why}, and the program ended: {self._shown!r}"
+        if b"\x1b[6n" in data:  # where is the cursor?
+            os.write(self._primary, b"\x1b[1;1R")
+        self._shown = _CONTROL.sub(b"", self._shown + data)
+
+    def ends(self) -> int:
+        """How it ends, and all that is shown until then is taken."""
+        end = time.monotonic() + TIMEOUT
+        while self._process.poll() is None and time.monotonic() < end:
+            if select.select([self._primary], [], [], 0.05)[0]:
+                try:
+                    os.read(self._primary, 65536)
+                except OSError:
+                    break
+        return self._process.wait(TIMEOUT)
+
+
+class Home:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = str(folder / "data")
+        (folder / "tools.py").write_text(TOOLS)
+
+    def script(self, *lines: Any, name: str = "script") -> str:
+        file = self.folder / f"{name}.json"
+        file.write_text(json.dumps(lines))
+        return f"script:{file}"
+
+    @contextmanager
+    def chatting(self, model: str, *flags: str) -> Iterator[Terminal]:
+        primary, secondary = pty.openpty()
+        fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        command = [sys.executable, "-m", "ronda.cli.main", "chat", "-m", model, "--data-dir", self.data, *flags]
+        process = subprocess.Popen(
+            command,
+            stdin=secondary,
+            stdout=secondary,
+            stderr=secondary,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        os.close(secondary)
+        try:
+            yield Terminal(primary, process)
+        finally:
+            process.kill()
+            process.wait(TIMEOUT)
+            os.close(primary)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def exported(capsys: pytest.CaptureFixture[str], home: Home, name: str) -> list[str]:
+    code, out, err = shown(capsys, "sessions", "export", name, "--data-dir", home.data)
+    assert code == 0, err
+    return [message["content"] for message in json.loads(out)["messages"]]
+
+
+def test_a_conversation(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Streamed answers that know what was said, more than one line, and the next day goes on from there."""
+    model = home.script(["Hi there."], ["Two lines."])
+    with home.chatting(model, "--session", "talk") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        terminal.until("Hi there.")
+        terminal.until(PROMPT)
+        terminal.type("One")
+        terminal.press(b"\x1b\r")  # Alt-Enter
+        terminal.type("Two\r")
+        terminal.until("Two lines.")
+        terminal.until(PROMPT)
+        terminal.press(b"\x04")  # Ctrl-D
+        assert terminal.ends() == 0
+    assert exported(capsys, home, "talk") == ["Hello", "Hi there.", "One\nTwo", "Two lines."]
+
+    with home.chatting(model, "--session", "talk") as terminal:
+        assert "Two lines." in terminal.until("Two lines.")
+        terminal.until(PROMPT)
+        terminal.press(b"\x1b[A")  # the arrow key brings back what was asked last
+        terminal.until("Two")
+        terminal.press(b"\x03")  # Ctrl-C: not that
+        terminal.until(PROMPT)
+        terminal.type("/quit\r")
+        assert terminal.ends() == 0
+
+
+def test_commands(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = home.script("From one."), home.script("From two.", name="two")
+    with home.chatting(one, "--session", "a", "--tools", str(home.folder / "tools.py")) as terminal:
+        terminal.until("session 'a'")
+        terminal.until(PROMPT)
+        terminal.type("Who?\r")
+        terminal.until("From one.")
+        terminal.until(PROMPT)
+        terminal.type(f"/model {two}\r")
+        terminal.until("two.json\n")
+        terminal.until(PROMPT)
+        terminal.type("/tools\r")
+        terminal.until("send_mail (asks first): Send a mail.")
+        terminal.until(PROMPT)
+        terminal.type("/session b\r")
+        terminal.until("session 'b'\n")
+        terminal.until(PROMPT)
+        terminal.type("Who?\r")
+        terminal.until("From two.")
+        terminal.until(PROMPT)
+        terminal.type("/session\r")
+        terminal.until("b  (2 turns)")
+        terminal.until("a  (2 turns)")
+        terminal.until(PROMPT)
+        file = home.folder / "b.json"
+        terminal.type(f"/export {file}\r")
+        terminal.until("written to")
+        terminal.until(PROMPT)
+        terminal.type("/nothing\r")
+        terminal.until("there is no /nothing; there is /model")
+        terminal.until(PROMPT)
+        terminal.type("/model nobody:x\r")
+        terminal.until("ronda: ")
+        terminal.until(PROMPT)
+        terminal.type("/help\r")
+        terminal.until("Alt-Enter")
+        terminal.until(PROMPT)
+        terminal.type("/exit\r")
+        assert terminal.ends() == 0
+    assert [one["content"] for one in json.loads(file.read_text())["messages"]] == ["Who?", "From two."]
+    assert exported(capsys, home, "a") == ["Who?", "From one."]
+
+
+def test_tools_and_approvals(home: Home) -> None:
+    calls = [{"name": "send_mail", "arguments": {"to": "ada"}, "id": "c1"}]
+    model = home.script({"calls": calls}, "It is sent.")
+    with home.chatting(model, "--tools", str(home.folder / "tools.py")) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Write to Ada.\r")
+        terminal.until("May it run?")
+        terminal.type("y\r")
+        terminal.until("[send_mail → sent to ada]")
+        terminal.until("It is sent.")
+        terminal.until(PROMPT)
+        terminal.press(b"\x04")
+        assert terminal.ends() == 0
+
+
+def test_an_answer_that_is_stopped(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    model = home.script([{"text": "Let me wait.", "calls": [{"name": "wait_for_ever", "id": "c1"}]}], ["Go on."])
+    with home.chatting(model, "--session", "s", "--tools", str(home.folder / "tools.py")) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Wait.\r")
+        terminal.until("[wait_for_ever {}]")
+        terminal.interrupt()
+        terminal.until("[stopped]")
+        terminal.until(PROMPT)
+        terminal.type("And now?\r")
+        terminal.until("Go on.")
+        terminal.until(PROMPT)
+        terminal.press(b"\x04")
+        assert terminal.ends() == 0
+    said = exported(capsys, home, "s")
+    assert said[:2] == ["Wait.", "Let me wait."]
+    assert said[-2:] == ["And now?", "Go on."]
+
+
+def test_what_goes_wrong_is_told_and_the_conversation_goes_on(home: Home) -> None:
+    model = home.script([{"error": "no", "status": 400}], ["\x1b[31mred"])
+    with home.chatting(model) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        terminal.until("ronda: ")
+        terminal.until(PROMPT)
+        terminal.type("/quit\r")
+        assert terminal.ends() == 0
+
+
+def test_what_a_terminal_would_act_on_is_written_out(home: Home) -> None:
+    with home.chatting(home.script("\x1b[2J\x07gone")) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        terminal.until("\\x1b[2J\\x07gone")
+        terminal.until(PROMPT)
+        terminal.type("/quit\r")
+        assert terminal.ends() == 0
+
+
+def test_what_people_ask_is_private(home: Home) -> None:
+    with home.chatting(home.script("Hi.")) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        terminal.until("Hi.")
+        terminal.until(PROMPT)
+        terminal.type("/quit\r")
+        assert terminal.ends() == 0
+    file = Path(home.data) / "chat-history"
+    assert "Hello" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_terminal_it_says_what_to_do(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = shown(capsys, "chat", "-m", home.script("Hi."), "--data-dir", home.data)
+    assert (code, "ronda run --session" in err) == (2, True)
