@@ -23,6 +23,7 @@ from ronda.server.routing import WEBSOCKET, Route
 from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
 from ronda.store.memory import MemoryCatalog
+from ronda.store.sessions import NewNode
 from ronda.testing import ScriptedModel, says
 
 PRIVATE: Final = [row for row in ROUTES.rows if row.scope != "public"]
@@ -58,7 +59,9 @@ class Guarded:
         kind = path.split("/")[2] if path.count("/") > 1 else ""
         for place, id in self.ids.items():
             path = path.replace(f"{{{place}}}", id)
-        path = path.replace("{id}", self.ids.get(kind, "")) + QUERIES.get(row.path, "")
+        path = path.replace("{id:path}", self.ids["sessions"]).replace("{id}", self.ids.get(kind, "")) + QUERIES.get(
+            row.path, ""
+        )
         url = self.served.url.removesuffix("/v1") + path
         http = self.served.http
         if row.method == WEBSOCKET:
@@ -82,6 +85,7 @@ class Guarded:
             await agents.aliases("ann", self.ids["agent_id"]),
             [await talks.of(owner) for owner in ("ann", "bob", "")],
             await talks.runs("ann", self.ids["conversation_id"]),
+            await self.catalog.sessions.page("ann", 10),
             len(self.model.heard),
         )
 
@@ -112,6 +116,8 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         await catalog.agents.set_alias("ann", agent["id"], "live", 0, 3.0)
         ids = {"agent_id": agent["id"], "conversation_id": talk["conversation_id"], "version": "0"}
         ids |= {"responses": response["id"], "runs": response["id"].replace("resp_", "run_")}
+        await catalog.sessions.add("ann", "trip to Rome", NewNode(0, 0, b"[]", 0, 0), 3.0, stood_at=0)
+        ids["sessions"] = "trip to Rome"
         yield Guarded(served, catalog, model, keys, ids)
 
 
@@ -155,7 +161,11 @@ async def test_with_another_owners_key_nothing_is_found_and_nothing_is_touched(d
         rows = [row for row in PRIVATE if "{" in row.path.replace("{name:path}", "")]
         for row in rows:
             status, _, body = await behind.request(row, bearer(behind.keys["bob"]))
-            assert status == 404, (named(row), status, body)
+            own_names = row.path.startswith("/v1/sessions/") and row.method in (
+                "PUT",
+                "DELETE",
+            )  # bob's own, of this name
+            assert status == 404 or own_names, (named(row), status, body)
         lists = [row for row in PRIVATE if row.method == "GET" and "{" not in row.path and "models" not in row.path]
         for row in lists:
             status, _, body = await behind.request(row, bearer(behind.keys["bob"]))
