@@ -17,7 +17,17 @@ from tests.weather import WEATHER, program
 import ronda
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, user
 from ronda.errors import BadConfig, BadRequest
-from ronda.mistralrs import Architecture, ChatCompletionRequest, Runner, ToolChoice, Which
+from ronda.mistralrs import (
+    ApproximateUserLocation,
+    Architecture,
+    ChatCompletionRequest,
+    Runner,
+    SearchContextSize,
+    ToolChoice,
+    WebSearchOptions,
+    WebSearchUserLocation,
+    Which,
+)
 from ronda.mistralrs.request import mended
 from ronda.mistralrs.which import WhichModel
 from ronda.providers.local.files import default_path
@@ -133,7 +143,6 @@ def test_a_choice_is_the_package_s() -> None:
     ("field", "value", "said"),
     [
         ("enable_code_execution", True, "enable_code_execution: Ronda runs no code"),
-        ("web_search_options", {}, "web_search_options: Ronda cannot search the web"),
         ("grammar", "[0-9]+", "a grammar needs its grammar_type: 'regex', 'lark', 'json_schema' or 'llguidance'"),
     ],
 )
@@ -148,8 +157,8 @@ def test_arguments_about_loading_are_taken_with_a_warning_and_others_refused(tmp
         UserWarning, match="Ronda has no use for in_situ_quant, max_seqs: a local model is loaded as its"
     ):
         runner(tmp_path, "hi", in_situ_quant="4", max_seqs=32, no_kv_cache=False)
-    with pytest.raises(BadConfig, match=r"^Runner\(enable_search=…\): Ronda cannot search the web"):
-        runner(tmp_path, "hi", enable_search=True)
+    with pytest.raises(BadConfig, match=r"^Runner\(shell_config=…\): Ronda runs no shell"):
+        runner(tmp_path, "hi", shell_config={})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runner(tmp_path, "hi", enable_search=False, mcp_client_config=None)
@@ -185,3 +194,58 @@ def test_the_package_itself_does_not_load_it() -> None:
     code = "import ronda, sys; ronda.Agent; print('ronda.mistralrs' in sys.modules, 'ronda.runner' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False False"
+
+
+# ---- search ------------------------------------------------------------------------------------------------------------
+
+SEARCHES = {"calls": [{"name": "mistralrs_search_the_web", "arguments": {"query": "Cargo.toml"}}]}
+
+
+def find(query: str) -> list[dict[str, str]]:
+    return [{"title": query, "description": "a file", "url": f"./{query}", "content": "[package]"}]
+
+
+def test_a_request_that_asks_for_it_searches_with_the_callback(tmp_path: Path) -> None:
+    made = runner(tmp_path, SEARCHES, "It is ./Cargo.toml [1].", enable_search=True, search_callback=find)
+    options = WebSearchOptions(
+        search_context_size=SearchContextSize.Low,
+        user_location=WebSearchUserLocation.approximate(
+            ApproximateUserLocation("Porto", "PT", "Norte", "Europe/Lisbon")
+        ),
+        search_description="Local filesystem search",
+    )
+
+    answer = ask(made, web_search_options=options, max_tokens=64)
+
+    assert answer.choices[0].message.content == "It is ./Cargo.toml [1]."
+    assert [record.result_content for record in answer.agentic_tool_calls] == ["1 results"]
+    places = [one["url_citation"] for one in answer.choices[0].message.annotations]
+    assert [(one["url"], one["start_index"]) for one in places] == [("./Cargo.toml", 6), ("./Cargo.toml", 19)]
+
+
+def test_a_request_that_does_not_ask_for_it_cannot_search(tmp_path: Path) -> None:
+    made = runner(tmp_path, SEARCHES, "No.", enable_search=True, search_callback=find)
+
+    answer = ask(made)
+
+    assert [record.result_content for record in answer.agentic_tool_calls] == []
+
+
+def test_without_the_switch_there_is_no_search(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="--enable-search switches it on"):
+        ask(runner(tmp_path, "hi"), web_search_options=WebSearchOptions())
+    with pytest.raises(BadConfig, match="search_callback has no use without"):
+        runner(tmp_path, "hi", search_callback=find)
+
+
+def test_a_search_that_fails_is_news_for_the_model(tmp_path: Path) -> None:
+    def fail(query: str) -> list[dict[str, str]]:
+        raise OSError("the disk is gone")
+
+    made = runner(tmp_path, SEARCHES, "I could not.", enable_search=True, search_callback=fail)
+
+    answer = ask(made, web_search_options={})
+
+    [record] = answer.agentic_tool_calls
+    assert record.failed
+    assert answer.choices[0].message.content == "I could not."

@@ -71,6 +71,7 @@ PROMISED = [
     "turn_async",
     "validate_inputs",
     "validate_inputs_async",
+    "web_search",
 ]
 
 

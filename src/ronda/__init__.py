@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from ronda.runner import ChatCompletionRequest as ChatCompletionRequest
     from ronda.runner import Runner as Runner
     from ronda.tools.function import tool as tool
+    from ronda.tools.search.library import web_search as web_search
 
 # Where each public name lives. Names are imported when they are first used: `import ronda` itself costs nothing.
 _HOMES = {
@@ -138,6 +139,7 @@ _HOMES = {
     "turn_async": "ronda.agent.turns",
     "validate_inputs": "ronda.agent.pipeline",
     "validate_inputs_async": "ronda.agent.pipeline",
+    "web_search": "ronda.tools.search.library",
 }
 
 __all__ = [*_HOMES, "__version__"]  # the table above is the list

@@ -77,6 +77,7 @@ class ChatCompletionRequest:
     reasoning_effort: str | None = None
     enable_thinking: bool | None = None
     grammar: Any = None
+    web_search_options: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = member(default_factory=dict)
 
 
@@ -112,6 +113,7 @@ class Message(Struct, frozen=True):
     tool_calls: list[ToolCall] | None = None
     reasoning_content: str | None = None
     refusal: str | None = None
+    annotations: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Choice(Struct, frozen=True):
@@ -198,6 +200,9 @@ class Runner:
     declares is run here if `tool_callbacks` has its name, called as `callback(name, arguments)` or with the arguments as
     keywords; without one its calls are handed back. `tools` are offered to the model in every request. `aliases` are other
     names that requests may give the model; "*" is any.
+
+    With `enable_search` a model may search the web: with `search_callback(query)`, which gives a list of results, or else with
+    what `search` says, the table `[search]` of a server's settings.
     """
 
     def __init__(
@@ -213,6 +218,12 @@ class Runner:
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
         aliases: Sequence[str] = (),
+        enable_search: bool = False,
+        search_callback: Callable[[str], Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        search_mode: Literal["always", "on-request"] = "always",
+        search_embedding_model: str | None = None,
+        fetch_allow: Sequence[str] = (),
     ) -> None:
         if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
             raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
@@ -225,6 +236,11 @@ class Runner:
             retry=retry or RETRY,
             timeouts=timeouts or Timeouts(),
             aliases=tuple(aliases),
+            enable_search=enable_search,
+            search=dict(search or {}),
+            search_mode=search_mode,
+            search_embedding_model=search_embedding_model,
+            fetch_allow=tuple(fetch_allow),
         )
         self._server = Server(
             config,
@@ -232,6 +248,7 @@ class Runner:
             provider=None if isinstance(model, str) else model,
             tools=[as_tool(tool) for tool in tools],
             tool_callbacks=tool_callbacks,
+            search_callback=search_callback,
         )
 
     def send_chat_completion_request(self, request: ChatCompletionRequest) -> Any:

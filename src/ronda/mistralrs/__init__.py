@@ -18,23 +18,26 @@ from ronda import runner
 from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig
 from ronda.mistralrs.request import ChatCompletionRequest, as_ours
+from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
 from ronda.mistralrs.which import Architecture, Which, WhichModel
 from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
 
 __all__ = [
+    "ApproximateUserLocation",
     "Architecture",
     "ChatCompletionChunk",
     "ChatCompletionRequest",
     "ChatCompletionResponse",
     "Runner",
+    "SearchContextSize",
     "ToolChoice",
+    "WebSearchOptions",
+    "WebSearchUserLocation",
     "Which",
 ]
 
 # Arguments of the original's that Ronda cannot honour, and why.
 _NOT_HERE = {
-    "enable_search": "Ronda cannot search the web; give it a tool that can, in tool_callbacks",
-    "search_callback": "Ronda cannot search the web; give it a tool that can, in tool_callbacks",
     "mcp_client_config": "Ronda is no MCP client; give it the tools in tool_callbacks",
     "code_execution_config": "Ronda runs no code; give it a tool that does, in tool_callbacks",
     "shell_config": "Ronda runs no shell; give it a tool that does, in tool_callbacks",
@@ -54,6 +57,9 @@ class Runner:
         *,
         tool_callbacks: Mapping[str, Callable[[str, dict[str, Any]], Any]] | None = None,
         seed: int | None = None,
+        enable_search: bool = False,
+        search_callback: Callable[[str], Any] | None = None,
+        search_embedding_model: str | None = None,
         **more: Any,
     ) -> None:
         if not isinstance(which, WhichModel):
@@ -68,7 +74,15 @@ class Runner:
         self._seed = seed
         callbacks = {name: _callback(function) for name, function in (tool_callbacks or {}).items()}
         # Requests name models as they like: the original has one.
-        self._runner = runner.Runner(which.spec(), tool_callbacks=callbacks, aliases=("*",))
+        self._runner = runner.Runner(
+            which.spec(),
+            tool_callbacks=callbacks,
+            aliases=("*",),
+            enable_search=enable_search,
+            search_callback=search_callback,
+            search_mode="on-request",
+            search_embedding_model=search_embedding_model,
+        )
 
     def send_chat_completion_request(self, request: ChatCompletionRequest, model_id: str | None = None) -> Any:
         """A `ChatCompletionResponse`; with `stream=True` an iterator over the chunks of its text."""

@@ -10,6 +10,7 @@ import msgspec
 
 from ronda import runner
 from ronda.errors import BadRequest
+from ronda.mistralrs.search import WebSearchOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +21,8 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
     grammar_type: Literal["regex", "lark", "json_schema", "llguidance"] | None = None
     ignore_eos: bool = False
     truncate_sequence: bool = False
+    web_search_options: WebSearchOptions | Mapping[str, Any] | None = None  # type: ignore[assignment]  # and the original's own
     # Of these only the defaults can be honoured.
-    web_search_options: Any = None
     tool_dispatch_url: str | None = None
     enable_code_execution: bool = False
     enable_shell: bool = False
@@ -36,7 +37,6 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
 
 
 _NOT_HERE = {
-    "web_search_options": "Ronda cannot search the web",
     "tool_dispatch_url": "the address is the operator's to choose: Runner(tool_dispatch_url=…) of ronda takes it",
     "enable_code_execution": "Ronda runs no code",
     "enable_shell": "Ronda runs no shell",
@@ -63,6 +63,8 @@ def as_ours(request: runner.ChatCompletionRequest, seed: int | None) -> runner.C
                 raise BadRequest(f"{name}: {why}", param=name)
         extra |= {name: True for name in ("ignore_eos", "truncate_sequence") if getattr(request, name)}
         grammar = _grammar(request)
+        if isinstance(request.web_search_options, WebSearchOptions):
+            ours["web_search_options"] = request.web_search_options.fields
     if ours["seed"] is None:
         ours["seed"] = seed
     if not isinstance(request.messages, str):

@@ -46,7 +46,8 @@ from ronda.wire.capabilities import Capability
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
-    from ronda.server.web_search import SearchCallback, WebSearch
+    from ronda.server.web_search import WebSearch
+    from ronda.tools.search.settings import SearchCallback
 
 log = logging.getLogger("ronda.server")
 
@@ -138,7 +139,7 @@ class Server:
 
 
 def _web_search(config: ServerConfig, callback: SearchCallback | None) -> WebSearch | None:
-    if not (config.enable_search or config.search or config.search_embedding_model):
+    if not (config.enable_search or config.search or config.search_embedding_model or callback):
         return None  # without the time to import it
     from ronda.server.web_search import open_web_search
 

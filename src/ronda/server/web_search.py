@@ -6,12 +6,10 @@ with the run offers the same.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, Final, Literal, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -20,22 +18,15 @@ from ronda.core.events import Event, RunStarted, ToolFinished
 from ronda.drive import Tool
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
-from ronda.tools.fetch.addresses import AllowList
-from ronda.tools.fetch.fetcher import Fetcher
-from ronda.tools.fetch.pages import PageReader
-from ronda.tools.search.backend import Backend
-from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.history import SearchHistory
-from ronda.tools.search.rank import Embed
 from ronda.tools.search.searcher import Searcher
-from ronda.tools.search.settings import open_backend, read_settings
+from ronda.tools.search.settings import SearchCallback, open_searcher
 from ronda.tools.search.tool import search_tools
 from ronda.wire.capabilities import Capability, Need
 from ronda.wire.json import encode
 from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, WebTools
 
 SearchMode: TypeAlias = Literal["always", "on-request"]
-SearchCallback: TypeAlias = Callable[[str], Any]
 
 _ABOUT: Final = "web"  # where a run keeps what it was offered
 _NOTHING: Final = WebTools()  # of a need that says no more than that there is one
@@ -47,21 +38,13 @@ class WebSearch:
 
     def __init__(
         self,
-        backend: Backend,
-        fetcher: Fetcher,
-        *,
+        searcher: Searcher,
         mode: SearchMode = "always",
-        heeds_robots: bool = True,
-        embed: Embed | None = None,
     ) -> None:
-        self._backend = backend
-        self._fetcher = fetcher
+        self._searcher = searcher
         self._mode = mode
-        self._heeds_robots = heeds_robots
-        self._embed = embed
-        self._searchers: WeakKeyDictionary[asyncio.AbstractEventLoop, Searcher] = WeakKeyDictionary()
         self.capabilities: frozenset[Capability] = frozenset(
-            {"search", "fetch"} if backend.finds_pages else {"search", "fetch", "offline_search"}
+            {"search", "fetch"} if searcher.backend.finds_pages else {"search", "fetch", "offline_search"}
         )
         self.names = (SEARCH, EXTRACT)
 
@@ -80,7 +63,7 @@ class WebSearch:
         return ANY_WEB if asked or (unasked and self._mode == "always") else None
 
     def tools(self, web: WebTools) -> list[Tool]:
-        return search_tools(self._searcher(), web)
+        return search_tools(self._searcher, web)
 
     def about(self, web: WebTools) -> dict[str, Raw]:
         return {_ABOUT: Raw(encode(web))}
@@ -90,33 +73,20 @@ class WebSearch:
         if _ABOUT not in start.about:
             return []
         history = SearchHistory([event.details for event in events if type(event) is ToolFinished])
-        return search_tools(self._searcher(), _decode_web(start.about[_ABOUT]), {start.run: history})
-
-    def _searcher(self) -> Searcher:
-        """One for each event loop: a reader of pages has tasks of its own."""
-        loop = asyncio.get_running_loop()
-        found = self._searchers.get(loop)
-        if found is None:
-            for other in [loop for loop in self._searchers if loop.is_closed()]:
-                del self._searchers[other]  # a reader may know its loop, and would keep it for ever
-            pages = PageReader(self._fetcher, heeds_robots=self._heeds_robots)
-            found = self._searchers[loop] = Searcher(self._backend, pages, self._embed)
-        return found
+        return search_tools(self._searcher, _decode_web(start.about[_ABOUT]), {start.run: history})
 
 
 def open_web_search(config: ServerConfig, callback: SearchCallback | None = None) -> WebSearch | None:
     """None where the operator has not switched it on. Raises BadConfig."""
     if not config.enable_search:
-        for name in ("search_embedding_model", "search"):
-            if getattr(config, name):
-                shown = "[search]" if name == "search" else f"--{name.replace('_', '-')}"
-                raise BadConfig(f"{shown} has no use without --enable-search")
+        useless = {
+            "[search]": config.search,
+            "--search-embedding-model": config.search_embedding_model,
+            "search_callback": callback,
+        }
+        for name, value in useless.items():
+            if value:
+                raise BadConfig(f"{name} has no use without --enable-search (enable_search=True)")
         return None
-    settings = read_settings(config.search)
-    backend = open_backend(settings.backend) if callback is None else CallbackBackend(callback)
-    return WebSearch(
-        backend,
-        Fetcher(AllowList.parse(config.fetch_allow)),
-        mode=config.search_mode,
-        heeds_robots=settings.robots,
-    )
+    searcher = open_searcher(config.search, callback, config.fetch_allow)
+    return WebSearch(searcher, config.search_mode)

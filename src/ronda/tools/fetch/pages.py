@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import yarl
 from msgspec import Struct
@@ -43,8 +44,18 @@ class _Site:
         self.until = 0.0
 
 
+class _Visits:
+    """What is under way in one event loop, and what its sites have asked for."""
+
+    __slots__ = ("sites", "workers")
+
+    def __init__(self) -> None:
+        self.sites: OrderedDict[str, _Site] = OrderedDict()
+        self.workers = asyncio.Semaphore(AT_ONCE)
+
+
 class PageReader:
-    """One for an event loop: it knows what its sites have asked for. `heeds_robots` is the operator's to switch off."""
+    """May be shared by event loops, each of which asks its sites for itself. `heeds_robots` is the operator's to switch off."""
 
     def __init__(
         self,
@@ -60,8 +71,7 @@ class PageReader:
         self._interval = interval
         self._now = now
         self._sleep = sleep
-        self._sites: OrderedDict[str, _Site] = OrderedDict()
-        self._workers = asyncio.Semaphore(AT_ONCE)
+        self._visits: WeakKeyDictionary[asyncio.AbstractEventLoop, _Visits] = WeakKeyDictionary()
 
     async def read(self, address: str, permits: Callable[[str], bool] | None = None) -> Page:
         """`permits` is asked at every hop, before it is made. Raises FetchFailed."""
@@ -74,7 +84,7 @@ class PageReader:
             await self._wait_for_turn(url)
 
         found = await self.fetcher.fetch(address, types=TYPES, before_hop=before_hop)
-        async with self._workers:
+        async with self._here().workers:
             try:
                 text = await in_thread(partial(to_text, found))
             except Unreadable as error:
@@ -93,11 +103,22 @@ class PageReader:
         if (wait := turn - self._now()) > 0:
             await self._sleep(wait)
 
+    def _here(self) -> _Visits:
+        loop = asyncio.get_running_loop()
+        found = self._visits.get(loop)
+        if found is None:
+            for other in list(self._visits):
+                if other.is_closed():  # its tasks know it, and would keep it for ever
+                    self._visits.pop(other, None)
+            found = self._visits[loop] = _Visits()
+        return found
+
     def _site(self, origin: str) -> _Site:
-        site = self._sites.setdefault(origin, _Site())
-        self._sites.move_to_end(origin)
-        while len(self._sites) > KEPT_SITES:
-            self._sites.popitem(last=False)
+        sites = self._here().sites
+        site = sites.setdefault(origin, _Site())
+        sites.move_to_end(origin)
+        while len(sites) > KEPT_SITES:
+            sites.popitem(last=False)
         return site
 
     async def _rules(self, site: _Site, url: yarl.URL) -> Rules:

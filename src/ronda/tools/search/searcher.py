@@ -21,7 +21,7 @@ class Searcher:
 
     def __init__(self, backend: Backend, pages: PageReader, embed: Embed | None = None) -> None:
         self.pages = pages
-        self._backend = backend
+        self.backend = backend
         self._embed = embed
 
     async def search(self, text: str, options: SearchOptions) -> list[Result]:
@@ -33,9 +33,9 @@ class Searcher:
             return await self._read_one(text, options)
         if len(text) > MAX_QUERY:
             raise SearchFailed(f"the query is longer than {MAX_QUERY} characters", "query_too_long")
-        found = await self._backend.search(Query(text, options))
+        found = await self.backend.search(Query(text, options))
         results = [result for result in found[:MAX_RESULTS] if options.permits(result.url)]
-        if self._backend.finds_pages:
+        if self.backend.finds_pages:
             results = await self._with_pages(results, options)
         return await select(text, results, options.budget, self._embed)
 

@@ -7,7 +7,7 @@ address = "http://127.0.0.1:8888"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
 
@@ -15,10 +15,16 @@ import msgspec
 from msgspec import Struct
 
 from ronda.errors import BadConfig
+from ronda.tools.fetch.addresses import AllowList
+from ronda.tools.fetch.fetcher import Fetcher
+from ronda.tools.fetch.pages import PageReader
 from ronda.tools.search.backend import Backend
+from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.duckduckgo import ADDRESS, DuckDuckGo
 from ronda.tools.search.folder import FolderBackend
 from ronda.tools.search.json_api import JsonApi, JsonBackend
+from ronda.tools.search.rank import Embed
+from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.searxng import Searxng
 
 
@@ -38,6 +44,7 @@ class FolderSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     index: str = ""
 
 
+SearchCallback: TypeAlias = Callable[[str], Any]
 BackendSettings: TypeAlias = DuckDuckGoSettings | SearxngSettings | JsonApi | FolderSettings
 
 
@@ -72,3 +79,16 @@ def open_backend(settings: BackendSettings) -> Backend:
             index = Path(settings.index) if settings.index else None
             return FolderBackend(Path(settings.folder), index=index, address=settings.address)
     assert_never(settings)
+
+
+def open_searcher(
+    table: Mapping[str, Any],
+    callback: SearchCallback | None = None,
+    allow: Sequence[str] = (),
+    embed: Embed | None = None,
+) -> Searcher:
+    """`callback` searches instead of what the table names; `allow` lists addresses beside public ones. Raises BadConfig."""
+    settings = read_settings(table)
+    backend = open_backend(settings.backend) if callback is None else CallbackBackend(callback)
+    pages = PageReader(Fetcher(AllowList.parse(allow)), heeds_robots=settings.robots)
+    return Searcher(backend, pages, embed)

@@ -28,6 +28,7 @@ from ronda.wire.web_search import EXTRACT, SEARCH, SearchOptions, WebTools, doma
 SECONDS: Final = 60.0
 # What each run was shown, by its id: several choices of one answer are several runs with the same tools.
 Histories: TypeAlias = dict[str, SearchHistory]
+MAX_RUNS: Final = 1_000  # that a program's own tools remember, the latest
 
 _CITE: Final = (
     "Each source has a number. Cite the sources that you use in your answer by their numbers, as in [1] or [2]."
@@ -78,7 +79,7 @@ class SearchTool:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         query = str(arguments.get("query", ""))
         about = {"action": "search", "query": query}
-        history = self._histories.setdefault(context.run, SearchHistory())
+        history = _history(self._histories, context.run)
         if not history.may_use("search", self._options.max_uses):
             return _failed({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
         try:
@@ -106,7 +107,7 @@ class ExtractTool:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         url = str(arguments.get("url", ""))
         about = {"action": "open_page", "url": url}
-        history = self._histories.setdefault(context.run, SearchHistory())
+        history = _history(self._histories, context.run)
         if not history.may_use("open_page", self._options.max_uses):
             return _failed({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
         try:
@@ -121,6 +122,14 @@ class ExtractTool:
         output = f'{{"number": {source.number}, "url": "{page.url}", "content": "{text}"}}'
         content = msgspec.json.encode({"sources": domains, "output": output}).decode()
         return ToolOutput(content, details=_details(about, domains, [source]))
+
+
+def _history(histories: Histories, run: str) -> SearchHistory:
+    if run not in histories:
+        while len(histories) >= MAX_RUNS:
+            del histories[next(iter(histories))]
+        histories[run] = SearchHistory()
+    return histories[run]
 
 
 def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
