@@ -24,7 +24,7 @@ from tests.timeouts import TIMEOUT, soon
 from ronda.core.limits import Timeouts
 from ronda.errors import UpstreamBroken, UpstreamUnreachable
 from ronda.providers.http import Http
-from ronda.providers.http.pool import _tls
+from ronda.providers.http.pool import tls_context
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def write_certificate(file: Path, days: int) -> Path:
 @pytest.fixture
 def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    _tls.cache_clear()
+    tls_context.cache_clear()
     yield
-    _tls.cache_clear()
+    tls_context.cache_clear()
 
 
 @asynccontextmanager
@@ -133,13 +133,13 @@ async def test_a_certificate_that_is_over_is_refused_and_not_tried_again(
 ) -> None:
     old = write_certificate(tmp_path / "old.pem", days=-1)
     monkeypatch.setenv("SSL_CERT_FILE", str(old))
-    _tls.cache_clear()
+    tls_context.cache_clear()
     try:
         async with serving(old) as port:
             with pytest.raises(UpstreamUnreachable, match="certificate has expired") as error:
                 await ask(f"https://localhost:{port}/v1")
     finally:
-        _tls.cache_clear()
+        tls_context.cache_clear()
 
     assert not error.value.retryable
 

@@ -55,7 +55,7 @@ def test_a_runner_searches_with_a_function_that_awaits_or_with_settings(tmp_path
         model = ScriptedModel(
             calls(SEARCH, query="green tea"), says("Here [1]."), calls(EXTRACT, url="http://127.0.0.1/"), says("No.")
         )
-        runner = Runner(model, enable_search=True, **options)  # type: ignore[arg-type]  # one of them
+        runner = Runner(model, enable_search=True, **options)
 
         for stream in (False, True):
             request = ChatCompletionRequest(messages="How hot?", stream=stream)

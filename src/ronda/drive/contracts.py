@@ -64,6 +64,7 @@ class Capabilities(Struct, frozen=True):
     # Loads the model ahead of its first use; a line that says what was chosen for this machine.
     load: Callable[[], Awaitable[str]] | None = None
     thinks: bool = False  # a model whose name does not tell: it thinks if it is told to
+    takes_addresses: bool = False  # of files: it fetches them itself
 
 
 _ANSWERS: Final = Capabilities()

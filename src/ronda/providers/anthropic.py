@@ -60,7 +60,12 @@ class Anthropic:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(enforces_format=self.enforces_format, count_tokens=self.count_tokens, project=self.project)
+        return Capabilities(
+            enforces_format=self.enforces_format,
+            count_tokens=self.count_tokens,
+            project=self.project,
+            takes_addresses=True,
+        )
 
     def enforces_format(self, options: Options) -> bool:
         """A schema that the API takes without a change is decoded under; others are looked at at the end."""

@@ -43,7 +43,7 @@ class Gemini:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(call_many=self.call_many, project=self.project)
+        return Capabilities(call_many=self.call_many, project=self.project, takes_addresses=True)
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

@@ -40,7 +40,7 @@ class Mistral:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(call_many=self.call_many, project=self.project)
+        return Capabilities(call_many=self.call_many, project=self.project, takes_addresses=True)
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

@@ -79,7 +79,8 @@ class OAuthProvider:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(check=capabilities_of(self._closed).check)
+        able = capabilities_of(self._closed)
+        return Capabilities(check=able.check, takes_addresses=able.takes_addresses)
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         try:

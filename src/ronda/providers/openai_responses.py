@@ -41,7 +41,9 @@ class OpenAIResponses:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(check=self.check, enforces_format=self.enforces_format, project=self.project)
+        return Capabilities(
+            check=self.check, enforces_format=self.enforces_format, project=self.project, takes_addresses=True
+        )
 
     def check(self, plan: Plan) -> None:
         """Raises BadRequest for what this API has no words for: to be asked before a run starts."""

@@ -38,7 +38,7 @@ from ronda.core.parts import (
     UserTurn,
 )
 from ronda.core.request import ModelRequest
-from ronda.drive import Show
+from ronda.drive import Capabilities, Show
 from ronda.errors import BadConfig, UpstreamBroken, UpstreamError
 
 
@@ -86,6 +86,10 @@ class ScriptedModel:
         self._lines = [_playable(line, at) for at, line in enumerate(lines)]
         self.requests: list[ModelRequest] = []
         self.heard: list[list[Turn]] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(takes_addresses=True)  # and looks at none
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         at = len(self.heard)

@@ -38,7 +38,7 @@ from ronda.tools.function import as_tool
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
-    from ronda.server.web_search import SearchCallback
+    from ronda.tools.search.settings import SearchCallback
 
 _NOT_OPEN = Failure(
     403,

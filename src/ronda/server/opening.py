@@ -24,6 +24,7 @@ from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
+from ronda.server.file_addresses import named_files, with_files
 from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
@@ -94,13 +95,15 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         _check_pairs(turns)
         if len(turns) > LIGHT_TURNS:
             await asyncio.sleep(0)  # others have their turn
+    able = capabilities_of(served.provider)
+    if not able.takes_addresses and (named := named_files(turns)):
+        turns = await with_files(config, turns, named)
     opened, offer = await open_for(server, served, asked, turns, rounds)
     choice = _choice(asked, served)
     if choice is not AUTO:
         choice = renamed(choice, offer.stand_ins)
         check_choice(choice, offer.specs)
     options = served.options_under(asked.options)
-    able = capabilities_of(served.provider)
     plan = Plan(
         model=served.spec,
         tools=offer.specs,

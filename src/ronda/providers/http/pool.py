@@ -55,7 +55,7 @@ class Pool:
                 _, connection = await loop.create_connection(
                     lambda: Connection(loop, self._buffer),
                     sock=found,
-                    ssl=_tls() if origin.tls else None,
+                    ssl=tls_context() if origin.tls else None,
                     server_hostname=origin.host if origin.tls else None,
                 )
             except BaseException:
@@ -135,7 +135,7 @@ def _numeric(origin: Origin) -> Sequence[AddrInfoType] | None:
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec import Struct
 
 from ronda.errors import ToolFailed
+from ronda.providers.http.pool import tls_context
 from ronda.providers.http.session import read_within, why_not_reached
 from ronda.tools.fetch.addresses import NOWHERE, AllowList, parse_address, why_refused
 from ronda.tools.function import in_thread
@@ -156,7 +157,7 @@ class Fetcher:
         addresses = await self.check(url)
         try:
             async with (
-                _session(addresses) as client,
+                _session(addresses, is_https=url.scheme == "https") as client,
                 client.get(url, headers=sent, allow_redirects=False) as answer,
             ):
                 if (to := _redirect(answer, url)) is not None:
@@ -180,9 +181,10 @@ class Fetcher:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise
-            raise FetchFailed(
-                f"{shown(url)} cannot be fetched: {why_not_reached(error)}", "url_not_accessible"
-            ) from error
+            why = why_not_reached(error)
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                why = "its certificate is not to be trusted"
+            raise FetchFailed(f"{shown(url)} cannot be fetched: {why}", "url_not_accessible") from error
 
 
 def parse_url(address: str) -> yarl.URL:
@@ -219,10 +221,14 @@ def _redirect(answer: aiohttp.ClientResponse, url: yarl.URL) -> yarl.URL | None:
         raise FetchFailed(f"{shown(url)} redirects to what is not an address", "url_not_accessible") from error
 
 
-def _session(addresses: Sequence[str]) -> aiohttp.ClientSession:
-    """A session whose connections go to these addresses, whatever the name: for one request, so that nothing is shared."""
+def _session(addresses: Sequence[str], *, is_https: bool) -> aiohttp.ClientSession:
+    """A session whose connections go to these addresses, whatever the name: for one request, so that nothing is shared.
+
+    The certificate has to be the name's all the same.
+    """
+    tls = tls_context() if is_https else True  # which takes a while to make
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=_Pinned(addresses), use_dns_cache=False, force_close=True),
+        connector=aiohttp.TCPConnector(resolver=_Pinned(addresses), use_dns_cache=False, force_close=True, ssl=tls),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
     )

@@ -37,7 +37,7 @@ def _read_file(part: Part, path: str) -> UserPart:
     if file.file_url is not None:
         if not file.file_url.startswith(("http://", "https://")):
             raise bad(f"{path}.file_url", "must begin with http:// or https://")
-        return File(file.file_url, file.filename)  # fetched by the model's server, if it does such a thing
+        return File(file.file_url, file.filename)  # the model's server fetches it, or ours does
     if file.file_id is not None:
         return File(None, file.filename, file.file_id)  # of a file the model's server already has
     raise bad(path, "has neither 'file_data' nor 'file_url' nor 'file_id'")
