@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from aiohttp import web
 from tests.interaction.doors import Door, Json, Raw, soon
 from tests.server.test_capabilities import ASKING, body, post
 from tests.server.web_site import Site, web_site
@@ -343,6 +344,25 @@ async def test_a_page_on_the_servers_own_network_is_not_read(door: Door, site: S
     assert [one for one in site.api.asked if one["path"] == "/tides"] == []
 
 
+async def test_what_is_found_is_ranked_by_a_models_embeddings(
+    door: Door, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]]  # of the query, and of the two passages as BM25 ranks them
+    answer = {"data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]}
+    site.api.answers["/v1/embeddings"] = web.json_response(answer)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{site.api.url}/v1")
+    model = ScriptedModel(asks(SEARCH, query="when do the tides come back"), says("There."))
+
+    async with door.serving(model, **site.config, search_embedding_model="openai:text-embedding-3-small"):
+        status, said = await post(door, body("chat/completions"))
+
+    assert status == 200, said
+    assert [one["title"] for one in result(model)["output"]] == ["Salt", "Tides"]
+    [asked] = [json.loads(one["body"]) for one in site.api.asked if one["path"] == "/v1/embeddings"]
+    assert asked["model"] == "text-embedding-3-small"
+    assert asked["input"][0] == "when do the tides come back"
+
+
 # ---- settings ---------------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +383,11 @@ async def test_a_page_on_the_servers_own_network_is_not_read(door: Door, site: S
         ),
         ({"search": {"backend": "duckduckgo"}}, "[search] has no use without --enable-search"),
         ({"search_embedding_model": "m"}, "--search-embedding-model has no use without --enable-search"),
+        (
+            {"enable_search": True, "search_embedding_model": "embedding-gemma"},
+            "--search-embedding-model is 'embedding-gemma'; it can be 'all-minilm-l6-v2', 'local:FILE.gguf'",
+        ),
+        ({"enable_search": True, "search_embedding_model": "local:/not/there.gguf"}, "/not/there.gguf"),
         ({"enable_search": True, "fetch_allow": ("10.0.0.0/8", "??")}, "'??' is not an address that can be allowed"),
     ],
 )

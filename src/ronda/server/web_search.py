@@ -14,11 +14,15 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from ronda.agent.value import missing_key, where_is
 from ronda.core.events import Event, RunStarted, ToolFinished
 from ronda.drive import Tool
 from ronda.errors import BadConfig
+from ronda.providers.local.embedder import MINILM, LocalEmbedder, embedding_file
 from ronda.server.config import ServerConfig
+from ronda.tools.search.embeddings import embed_with
 from ronda.tools.search.history import SearchHistory
+from ronda.tools.search.rank import Embed
 from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.settings import SearchCallback, open_searcher
 from ronda.tools.search.tool import search_tools
@@ -28,6 +32,11 @@ from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, WebTools
 
 SearchMode: TypeAlias = Literal["always", "on-request"]
 
+_SERVICES: Final = {
+    "openai": None,
+    "openai-chat": None,
+    "mistral": "https://api.mistral.ai/v1",
+}  # their usual addresses
 _ABOUT: Final = "web"  # where a run keeps what it was offered
 _NOTHING: Final = WebTools()  # of a need that says no more than that there is one
 _decode_web = msgspec.json.Decoder(WebTools).decode
@@ -88,5 +97,22 @@ def open_web_search(config: ServerConfig, callback: SearchCallback | None = None
             if value:
                 raise BadConfig(f"{name} has no use without --enable-search (enable_search=True)")
         return None
-    searcher = open_searcher(config.search, callback, config.fetch_allow)
+    embed = None if config.search_embedding_model is None else _open_embeddings(config.search_embedding_model)
+    searcher = open_searcher(config.search, callback, config.fetch_allow, embed)
     return WebSearch(searcher, config.search_mode)
+
+
+def _open_embeddings(model: str) -> Embed:
+    """A model on this machine, or one of a service that has OpenAI's `/embeddings`. Raises BadConfig."""
+    provider, _, name = model.partition(":")
+    if model.lower() == MINILM or (provider == "local" and name):
+        return LocalEmbedder(embedding_file(name or model))
+    if provider not in _SERVICES or not name:
+        raise BadConfig(
+            f"--search-embedding-model is {model!r}; it can be '{MINILM}', 'local:FILE.gguf', "
+            f"or NAME of a service as 'openai:NAME', 'mistral:NAME'"
+        )
+    where = where_is(model)
+    if (key := missing_key(model, where)) is not None:
+        raise BadConfig(f"--search-embedding-model {model} needs a key: set {key}")
+    return embed_with(name, where.base_url or _SERVICES[provider], where.key)

@@ -77,6 +77,7 @@ def _load(binding: Any, settings: dict[str, Any]) -> Any:
     params.api_keys = [settings["key"]]
     params.hostnames = [settings["host"]]
     params.port = 0
+    params.embedding = settings["embeds"]
     params.n_threads_http = settings["slots"] + 4  # a stream holds one for as long as it lasts
     params.ui = False
     params.endpoint_slots = False

@@ -62,7 +62,9 @@ class EngineProcess:
         *,
         command: Sequence[str] = CHILD,
         watch: Watch | None = None,
+        embeds: bool = False,
     ) -> None:
+        """`embeds`: the model makes vectors, not answers."""
         self.ready: Future[None] = Future()
         self.ended: Future[str] = Future()
         self.door = Door()
@@ -79,6 +81,7 @@ class EngineProcess:
             "key": self.door.key,
             "host": self.door.host,
             "parent": os.getpid(),
+            "embeds": embeds,
         }
         self._command = command
         self._watch = watch or Watch()
