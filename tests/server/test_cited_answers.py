@@ -149,6 +149,25 @@ async def test_items_of_searches_that_come_back_are_for_nobody(door: Door, site:
     assert "web_search_call" not in str(model.heard[2])
 
 
+async def test_a_conversation_that_goes_on_gives_no_number_twice(door: Door, site: Site) -> None:
+    model = ScriptedModel(
+        asks(SEARCH, query="salt"),
+        says("Salt [1]."),
+        asks(EXTRACT, url=site.url("/salt")),
+        asks(SEARCH, query="tides of the moon"),
+        says("Tides [2], salt [1]."),
+    )
+    site.find("salt")
+    async with door.serving(model, **site.config):
+        _, first = await post(door, body("responses"))
+        site.find("tides", "salt")
+        status, answer = await post(door, body("responses", previous_response_id=first["id"]))
+
+    assert status == 200, answer
+    part = answer["output"][-1]["content"][0]
+    assert cited(part["text"], part["annotations"]) == [("[2]", site.url("/tides")), ("[1]", site.url("/salt"))]
+
+
 # ---- Messages ---------------------------------------------------------------------------------------------------------
 
 WEB: list[Json] = [

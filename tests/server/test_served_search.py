@@ -11,7 +11,9 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from tests.interaction.doors import Door, Json, Raw, soon
+from tests.server.runs_door import Deleting
 from tests.server.test_capabilities import ASKING, body, post
+from tests.server.test_reopened_runs import go_on, left_waiting
 from tests.server.web_site import Site, web_site
 
 from ronda.core.parts import ToolTurn
@@ -361,6 +363,22 @@ async def test_what_is_found_is_ranked_by_a_models_embeddings(
     [asked] = [json.loads(one["body"]) for one in site.api.asked if one["path"] == "/v1/embeddings"]
     assert asked["model"] == "text-embedding-3-small"
     assert asked["input"][0] == "when do the tides come back"
+
+
+async def test_whoever_goes_on_with_a_run_counts_its_sources_on(door: Door, site: Site) -> None:
+    files = Deleting()
+    first = ScriptedModel(asks(SEARCH, query="salt"), asks("delete", path="/a"))
+    then = ScriptedModel(asks(SEARCH, query="tides of the moon"), says("Salt [1], tides [2]."))
+    site.find("salt")
+    async with door.serving(first, files.tool, **site.config) as served, soon():
+        run, question, left = await left_waiting(served, "default")
+    site.find("salt", "tides")
+
+    async with door.serving(then, files.tool, **site.config, journal=left) as served, soon():
+        ended = await go_on(served, run, question)
+
+    assert ended["result"]["text"] == "Salt [1], tides [2]."
+    assert {one["title"]: one["number"] for one in result(then)["output"]} == {"Tides": 2, "Salt": 1}
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------------

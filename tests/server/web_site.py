@@ -20,11 +20,13 @@ class Site:
         self.add("/tides", "Tides", TIDES)
         self.add("/salt", "Salt", SALT)
         api.answers["/robots.txt"] = web.Response(status=404)
-        found = [
-            {"title": "Tides", "url": self.url("/tides"), "content": "About tides and the moon"},
-            {"title": "Salt", "url": self.url("/salt"), "content": "About salt"},
-        ]
-        api.answers["/search"] = web.json_response({"results": found})
+        self.find("tides", "salt")
+
+    def find(self, *names: str) -> None:
+        """What a search finds from now on."""
+        about = {"tides": "About tides and the moon", "salt": "About salt"}
+        found = [{"title": name.title(), "url": self.url(f"/{name}"), "content": about[name]} for name in names]
+        self.api.answers["/search"] = web.json_response({"results": found})
 
     def add(self, path: str, title: str, text: str) -> None:
         self.api.answers[path] = web.Response(text=HTML.format(title, text), content_type="text/html")

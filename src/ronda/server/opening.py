@@ -171,7 +171,7 @@ async def open_for(
     needs = (*served.needs, *request.needs)
     choice = _choice(request, served)
     return opened, server.toolbox.offer(
-        declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs, choice=choice
+        declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.events import Event, RunStarted
+from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
@@ -129,18 +130,19 @@ class Toolbox:
         exclusive: bool = False,
         needs: Sequence[Need] = (),
         choice: ToolChoice = AUTO,
+        turns: Sequence[Turn] = (),
     ) -> Offer:
         """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
 
         `agents` are the tools of the agent that answers, `exclusive` without the server's. One the caller declares under the
-        same name is the caller's.
+        same name is the caller's. `turns` are the conversation so far.
         """
         asked_for = self._meet(needs, agents) if needs else {}
         about: dict[str, Raw] = {}
         if self._web is not None and rounds and choice.mode != "none":
             web = self._web.offered(needs, unasked=not exclusive)
             if web is not None:
-                asked_for |= {tool.spec.name: tool for tool in self._web.tools(web)}
+                asked_for |= {tool.spec.name: tool for tool in self._web.tools(web, turns)}
                 about = self._web.about(web)
         for spec in declared:
             if spec.name in asked_for or (spec.name in self._tools and not exclusive):

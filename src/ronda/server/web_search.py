@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from ronda.agent.value import missing_key, where_is
 from ronda.core.events import Event, RunStarted, ToolFinished
+from ronda.core.parts import Turn
 from ronda.drive import Tool
 from ronda.errors import BadConfig
 from ronda.providers.local.embedder import MINILM, LocalEmbedder, embedding_file
@@ -28,6 +29,7 @@ from ronda.tools.search.settings import SearchCallback, open_searcher
 from ronda.tools.search.tool import search_tools
 from ronda.wire.capabilities import Capability, Need
 from ronda.wire.json import encode
+from ronda.wire.web_calls import sources_before
 from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, WebTools
 
 SearchMode: TypeAlias = Literal["always", "on-request"]
@@ -71,8 +73,9 @@ class WebSearch:
             return reduce(or_, described)
         return ANY_WEB if asked or (unasked and self._mode == "always") else None
 
-    def tools(self, web: WebTools) -> list[Tool]:
-        return search_tools(self._searcher, web)
+    def tools(self, web: WebTools, turns: Sequence[Turn]) -> list[Tool]:
+        """For a conversation that has come so far."""
+        return search_tools(self._searcher, web, before=sources_before(turns))
 
     def about(self, web: WebTools) -> dict[str, Raw]:
         return {_ABOUT: Raw(encode(web))}
@@ -81,7 +84,8 @@ class WebSearch:
         """What a run was offered when it began: its sources are numbered on, and its uses counted on."""
         if _ABOUT not in start.about:
             return []
-        history = SearchHistory([event.details for event in events if type(event) is ToolFinished])
+        details = [event.details for event in events if type(event) is ToolFinished]
+        history = SearchHistory(details, sources_before(start.turns))
         return search_tools(self._searcher, _decode_web(start.about[_ABOUT]), {start.run: history})
 
 

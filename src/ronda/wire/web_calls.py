@@ -7,12 +7,14 @@ when a client sends them back: no service would take them for its own.
 from __future__ import annotations
 
 import base64
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.parts import ToolCall, ToolResult, ToolTurn, Turn
 from ronda.wire.citations import Source
 from ronda.wire.json import UNREADABLE
 from ronda.wire.web_search import EXTRACT, WEB_TOOLS
@@ -74,6 +76,9 @@ def call_ended(call: ToolCall, result: ToolResult, details: Raw | None) -> WebCa
 
 class _Page(Struct):
     content: str = ""
+    number: int = 0
+    url: str = ""
+    title: str = ""
 
 
 class _Found(Struct):
@@ -81,6 +86,8 @@ class _Found(Struct):
 
 
 _decode_found = msgspec.json.Decoder(_Found).decode
+_READ: Final = re.compile(r'\{"number": (\d{1,9}), "url": "([^"]*)"')
+_RESULT: Final = '{"sources":'  # how every result of theirs begins
 _BEFORE: Final = '"content": "'
 _BEHIND: Final = '"}'
 
@@ -94,6 +101,28 @@ def shown_texts(result: ToolResult) -> list[str]:
     if isinstance(output, str):  # of a page, that reads like JSON and is none
         return [output.partition(_BEFORE)[2].removesuffix(_BEHIND)]
     return [page.content for page in output]
+
+
+def sources_before(turns: Sequence[Turn]) -> list[Source]:
+    """What a conversation has shown so far: its numbers are taken, and are said again for the same pages."""
+    found: list[Source] = []
+    for turn in turns:
+        if type(turn) is ToolTurn:
+            for result in turn.results:
+                if result.content.startswith(_RESULT):
+                    found += _sources_in(result)
+    return found
+
+
+def _sources_in(result: ToolResult) -> list[Source]:
+    try:
+        output = _decode_found(result.content).output
+    except UNREADABLE:
+        return []
+    if not isinstance(output, str):
+        return [Source(page.number, page.url, page.title) for page in output if page.number > 0]
+    read = _READ.match(output)
+    return [] if read is None else [Source(int(read[1]), read[2])]
 
 
 def sealed(text: str) -> str:

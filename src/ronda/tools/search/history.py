@@ -24,8 +24,10 @@ _ACTION: Final = msgspec.json.Decoder(_Action)
 
 
 class SearchHistory:
-    def __init__(self, details: Iterable[Raw] = ()) -> None:
-        self._sources: dict[str, Source] = {}
+    """`before` is what the conversation has shown before this run."""
+
+    def __init__(self, details: Iterable[Raw] = (), before: Iterable[Source] = ()) -> None:
+        self._sources: dict[str, Source] = {source.url: source for source in before}
         self._uses: dict[str, int] = {}
         for one in details:
             for source in sources_of(one):

@@ -43,14 +43,19 @@ _EXTRACT_TEXT: Final = (
 )
 
 
-def search_tools(searcher: Searcher, web: WebTools, histories: Histories | None = None) -> list[Tool]:
-    """What a request that may use the web is offered. `histories` are of runs that go on: both tools number on in them."""
+def search_tools(
+    searcher: Searcher, web: WebTools, histories: Histories | None = None, before: Sequence[Source] = ()
+) -> list[Tool]:
+    """What a request that may use the web is offered.
+
+    `histories` are of runs that go on: both tools number on in them. `before` is what the conversation has shown already.
+    """
     histories = {} if histories is None else histories
     tools: list[Tool] = []
     if web.search is not None:
-        tools.append(SearchTool(searcher, web.search, histories))
+        tools.append(SearchTool(searcher, web.search, histories, before))
     if web.fetch is not None:
-        tools.append(ExtractTool(searcher, web.fetch, histories))
+        tools.append(ExtractTool(searcher, web.fetch, histories, before))
     return tools
 
 
@@ -65,7 +70,9 @@ class _Shown(Struct):
 
 
 class SearchTool:
-    def __init__(self, searcher: Searcher, options: SearchOptions, histories: Histories) -> None:
+    def __init__(
+        self, searcher: Searcher, options: SearchOptions, histories: Histories, before: Sequence[Source] = ()
+    ) -> None:
         text = options.search_description or _SEARCH_TEXT
         if options.location is not None and (place := str(options.location)):
             text += f" The user is in: {place}."
@@ -75,11 +82,12 @@ class SearchTool:
         self._searcher = searcher
         self._options = options
         self._histories = histories
+        self._before = before
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         query = str(arguments.get("query", ""))
         about = {"action": "search", "query": query}
-        history = _history(self._histories, context.run)
+        history = _history(self._histories, context.run, self._before)
         if not history.may_use("search", self._options.max_uses):
             return _failed({"error": "there are no searches left for this request"}, "max_uses_exceeded", about)
         try:
@@ -97,17 +105,20 @@ class SearchTool:
 
 
 class ExtractTool:
-    def __init__(self, searcher: Searcher, options: SearchOptions, histories: Histories) -> None:
+    def __init__(
+        self, searcher: Searcher, options: SearchOptions, histories: Histories, before: Sequence[Source] = ()
+    ) -> None:
         text = options.extract_description or _EXTRACT_TEXT
         self.spec = _spec(EXTRACT, text, "url", "The address of the page: http or https.")
         self._searcher = searcher
         self._options = options
         self._histories = histories
+        self._before = before
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         url = str(arguments.get("url", ""))
         about = {"action": "open_page", "url": url}
-        history = _history(self._histories, context.run)
+        history = _history(self._histories, context.run, self._before)
         if not history.may_use("open_page", self._options.max_uses):
             return _failed({"error": "there are no pages left to read for this request"}, "max_uses_exceeded", about)
         try:
@@ -124,11 +135,11 @@ class ExtractTool:
         return ToolOutput(content, details=_details(about, domains, [source]))
 
 
-def _history(histories: Histories, run: str) -> SearchHistory:
+def _history(histories: Histories, run: str, before: Sequence[Source]) -> SearchHistory:
     if run not in histories:
         while len(histories) >= MAX_RUNS:
             del histories[next(iter(histories))]
-        histories[run] = SearchHistory()
+        histories[run] = SearchHistory(before=before)
     return histories[run]
 
 
