@@ -35,6 +35,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import (
     NULL,
     AssistantPart,
@@ -62,6 +63,8 @@ PART: Final = 256  # what a part counts beside its text: to write it down takes 
 def turns_size(turns: Iterable[Turn], most: int) -> int:
     """Of a conversation; counted until it is more than `most`. In one piece, since it is asked of every turn."""
     size = 0
+    if type(turns) is KnownTurns:
+        size, turns = turns.size, turns[turns.known :]
     for turn in turns:
         if isinstance(turn, ToolTurn):
             for result in turn.results:

@@ -13,7 +13,7 @@ Instructions are the request's alone: a session has none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -52,19 +52,20 @@ def splice(
         return _from_root(incoming)
     if mode == "append":
         return _appended(stored, incoming)
-    before, now = _visible(stored, own), _visible(incoming)
-    shared = _count_shared(before, now)
+    now = list(_visible(incoming))
+    before, has_more = _shared(_visible(stored, own), now)
+    shared = len(before)
     if shared == 0:
         if any(one.texts is not None for one in now):
             return _from_root(incoming)
         return _appended(stored, incoming)
     turns: list[Turn] = []
     kept = at = 0
-    for old, new in zip(before[:shared], now[:shared], strict=True):
+    for old, new in zip(before, now, strict=False):
         turns += [turn for turn in incoming[at : new.ends] if type(turn) is SystemTurn]
         turns += stored[kept : old.ends]
         kept, at = old.ends, new.ends
-    if shared == len(before):
+    if not has_more:
         turns += stored[kept:]
         kept = len(stored)
     # Results of calls that the session waits for are the only thing in a shared turn that it does not have.
@@ -82,20 +83,19 @@ def _appended(stored: Sequence[Turn], incoming: Sequence[Turn]) -> Spliced:
     return Spliced((*incoming[:first], *stored, *incoming[first:]), len(stored), len(incoming) - first)
 
 
-def _visible(turns: Sequence[Turn], own: Collection[int] = NOTHING) -> list[_Visible]:
-    found: list[_Visible] = []
+def _visible(turns: Sequence[Turn], own: Collection[int] = NOTHING) -> Iterator[_Visible]:
+    """One after the other: a request that only brings something new differs from the first."""
     begins: int | None = None  # of an answer: all that an assistant said and did until somebody else speaks
     for at, turn in enumerate(turns):
         if type(turn) is UserTurn and at not in own:
             if begins is not None:
-                found.append(_answer(turns, begins, at))
+                yield _answer(turns, begins, at)
             begins = None
-            found.append(_Visible(at, at + 1, _question_key(turn)))
+            yield _Visible(at, at + 1, _question_key(turn))
         elif begins is None and type(turn) is AssistantTurn:
             begins = at
     if begins is not None:
-        found.append(_answer(turns, begins, len(turns)))
-    return found
+        yield _answer(turns, begins, len(turns))
 
 
 def _answer(turns: Sequence[Turn], begins: int, ends: int) -> _Visible:
@@ -120,20 +120,19 @@ def _without_space(text: str) -> str:
     return "".join(text.split())
 
 
-def _count_shared(before: Sequence[_Visible], now: Sequence[_Visible]) -> int:
-    shared = 0
-    for old, new in zip(before, now, strict=False):
-        if old.question != new.question or (old.texts is None) != (new.texts is None):
-            break
-        if old.texts is not None and new.texts is not None and not _is_same_answer(old, new):
-            break
-        shared += 1
-    return shared
+def _shared(before: Iterator[_Visible], now: Sequence[_Visible]) -> tuple[list[_Visible], bool]:
+    """The beginning that both have, as the session has it; and whether the session goes on behind it."""
+    shared: list[_Visible] = []
+    for old in before:
+        if len(shared) == len(now) or not _is_same(old, now[len(shared)]):
+            return shared, True
+        shared.append(old)
+    return shared, False
 
 
-def _is_same_answer(old: _Visible, new: _Visible) -> bool:
-    assert old.texts is not None
-    assert new.texts is not None
+def _is_same(old: _Visible, new: _Visible) -> bool:
+    if old.texts is None or new.texts is None:
+        return old.texts is new.texts and old.question == new.question
     if old.texts.isdisjoint(new.texts):
         return False
     calls = iter(old.calls)  # of which the client has seen its own

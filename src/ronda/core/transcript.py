@@ -91,11 +91,16 @@ def _readable(call: ToolCall, run: Run) -> ToolCall:
     )
 
 
-def repair(turns: Sequence[Turn]) -> Sequence[Turn]:
+def repair(turns: Sequence[Turn], known: int = 0) -> Sequence[Turn]:
     """Every call answered once, every result asked for: what any provider demands before it reads a word.
 
-    Works both ways and in order; the very same sequence comes back when nothing was wrong with it.
+    Works both ways and in order; the very same sequence comes back when nothing was wrong with it. The first `known` turns are
+    not looked at.
     """
+    if known:
+        behind = turns[known:]
+        fixed_behind = repair(behind)
+        return turns if fixed_behind is behind else [*turns[:known], *fixed_behind]
     for turn in turns:
         if type(turn) is AssistantTurn or type(turn) is ToolTurn:
             break

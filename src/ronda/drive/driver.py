@@ -33,6 +33,7 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.guardrails import Guardrails
+from ronda.core.known_turns import KnownTurns, known_of
 from ronda.core.output import announces, fold, was_shown
 from ronda.core.parts import File, ToolCall, Turn, UserTurn, user
 from ronda.core.plan import NONE
@@ -96,7 +97,16 @@ class Driver:
         self.progressed: dict[str, int] = {}  # bytes that a call has shown
         self.is_strict = bool(run.plan.tools) and any(spec.strict for spec in run.plan.tools)
         self.has_callers = run.plan.has_callers
-        self.turns = repair(run.turns)  # what the model is shown; the stored copy stays as it was
+        self.turns = repair(
+            run.turns, known_of(run.start.turns)
+        )  # what the model is shown; the stored copy stays as it was
+
+    def go_on_from(self, scratch: dict[str, Any]) -> None:
+        """What was written down for a run before, whose turns this one begins with."""
+        turns = self.run.start.turns
+        if scratch and type(turns) is KnownTurns:
+            self.size, self.turns_before = turns.size, turns.known
+        self.scratch = scratch
 
     # ---- telling the world -------------------------------------------------------------------------------------------
 
@@ -300,7 +310,7 @@ class Driver:
             return repair(run.shown)
         if self.turns is not run.turns and len(run.turns) > len(run.start.turns):
             # The input needed repair; what came after is ours and needs none.
-            self.turns = [*repair(run.start.turns), *run.generated]
+            self.turns = [*repair(run.start.turns, known_of(run.start.turns)), *run.generated]
         return self.turns
 
     # ---- tools -------------------------------------------------------------------------------------------------------

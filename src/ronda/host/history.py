@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
+from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
+from ronda.core.sizes import LARGE, turns_size
+from ronda.core.transcript import repair
 from ronda.store.sessions import ROOT, NewNode, NodeRow
 
 if TYPE_CHECKING:
@@ -27,19 +32,40 @@ class History(Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
     own: frozenset[int] = frozenset()
     ends: tuple[tuple[int, int], ...] = ()  # of each node: its number, and how many turns there are behind it
+    size: int = 0  # of all turns, as `core.sizes` counts; 0 where a call is not answered, or it was not counted
 
     def node_at(self, count: int) -> int:
         """The node in which so many turns end; -1 if there are fewer."""
-        return ROOT if count == 0 else next((number for number, ends in self.ends if ends >= count), -1)
+        if count == 0:
+            return ROOT
+        at = bisect_left(self.ends, count, key=itemgetter(1))
+        return self.ends[at][0] if at < len(self.ends) else -1
 
     def extended(self, number: int, upto: int, turns: tuple[Turn, ...], asked: int) -> History:
         """With another node behind its first `upto` turns."""
-        own = [*[at for at in self.own if at < upto], *_own_places(upto, turns, asked)]
-        ends = [
-            (one, min(ends, upto)) for at, (one, ends) in enumerate(self.ends) if not at or self.ends[at - 1][1] < upto
-        ]
-        ends = ends if upto else []
-        return History((*self.turns[:upto], *turns), frozenset(own), (*ends, (number, upto + len(turns))))
+        added = _own_places(upto, turns, asked)
+        own, ends = self.own, self.ends
+        if upto < len(self.turns):
+            own = frozenset([at for at in own if at < upto])
+            cut = bisect_left(ends, upto, key=itemgetter(1))
+            ends = (*ends[:cut], (ends[cut][0], upto)) if upto else ()
+        size = 0
+        if (self.size or not self.turns) and upto == len(self.turns) and _is_whole(turns):
+            size = self.size + turns_size(turns, LARGE)
+        whole = (*self.turns[:upto], *turns)
+        return History(whole, own.union(added) if added else own, (*ends, (number, len(whole))), size)
+
+    def known_in(self, turns: tuple[Turn, ...], new: int) -> tuple[Turn, ...]:
+        """The same turns, of which this is the beginning but for instructions; `new` of them are behind it."""
+        lead = len(turns) - new - len(self.turns)
+        if not self.size or lead < 0 or not all(type(turn) is SystemTurn for turn in turns[:lead]):
+            return turns
+        return KnownTurns.of(turns, lead + len(self.turns), self.size + turns_size(turns[:lead], LARGE))
+
+
+def _is_whole(turns: tuple[Turn, ...]) -> bool:
+    """Whether nothing before or behind them is needed to make sense of their calls."""
+    return type(turns[0]) is UserTurn and repair(turns) is turns
 
 
 def _own_places(upto: int, turns: Sequence[Turn], asked: int) -> list[int]:
@@ -59,7 +85,9 @@ def history_of(path: Sequence[NodeRow]) -> History:
         own.update(_own_places(node.upto, added, node.asked))
         turns += added
         ends.append((node.number, path[at + 1].upto if at + 1 < len(path) else node.ends))
-    return History(tuple(turns), frozenset(own), tuple(ends))
+    whole = tuple(turns)
+    size = turns_size(whole, LARGE) if whole and _is_whole(whole) else 0
+    return History(whole, frozenset(own), tuple(ends), size)
 
 
 class Place(Struct, frozen=True, omit_defaults=True):

@@ -185,6 +185,7 @@ class LiveRun(Driven):
     parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
     sleeping: frozenset[str] = frozenset()  # children that wait for people, or did
     family: Any = None  # what its children share; theirs to know
+    scratch: dict[str, Any] | None = None  # what a provider has written down for the run before it in its session
     before_end: Callable[[LiveRun], Awaitable[None]] | None = None  # what is to be kept with its end, or not at all
     _end: Sequence[Event] | None = None  # what is shown once it is kept
     _why: WhyStopped = "cancelled"  # if it is stopped
@@ -357,6 +358,8 @@ class LiveRun(Driven):
         driver.inbox = self.inbox
         driver.workspace = self.workspace
         driver.at_once = spans is not None
+        if self.scratch is not None:
+            driver.go_on_from(self.scratch)
         return driver
 
     def send(self, message: Message) -> None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.parts import Turn
 from ronda.core.splice import SessionMode, Spliced, splice
@@ -64,6 +65,9 @@ class Visit:
         self._spliced = splice(self.history.turns, turns, mode, self.history.own)
         if mode == "auto" and self._spliced.new and self._spliced.kept < len(self.history.turns):
             await self._look_at_branches(turns)
+        if self._spliced.kept == len(self.history.turns):
+            known = self.history.known_in(self._spliced.turns, self._spliced.new)
+            self._spliced = replace(self._spliced, turns=known)
         return self._spliced.turns
 
     async def _look_at_branches(self, turns: Sequence[Turn]) -> None:
@@ -84,6 +88,10 @@ class Visit:
         begins, asked = (0, conversation_turns(turns[count - new :])) if at is None else (at + count - new, ())
         parent = self.history.node_at(spliced.kept)
         return Place(self.hold.key[1], parent, spliced.kept, self.stood_at, begins, new, asked).about
+
+    def scratch(self, provider: object) -> dict[str, Any]:
+        """For a run that is alone in it: what this provider has written down of the session so far."""
+        return self._sessions.scratch(self.hold.key, provider)
 
     async def leave(self) -> None:
         await self._sessions.left(self)
@@ -125,6 +133,7 @@ class SessionHost:
         self._visits: dict[str, Visit] = {}  # by the runs that are under way in them
         self._known: OrderedDict[Key, _Known] = OrderedDict()
         self._known_bytes = 0
+        self._scratches: dict[Key, tuple[object, dict[str, Any]]] = {}
         self._next_prune = clock()
 
     # ---- going in and out --------------------------------------------------------------------------------------------
@@ -209,6 +218,14 @@ class SessionHost:
         self._remember(key, _Known(row.created, row.head, row.size, history))
         return history
 
+    def scratch(self, key: Key, provider: object) -> dict[str, Any]:
+        if key not in self._known:
+            return {}
+        found = self._scratches.get(key)
+        if found is None or found[0] is not provider:
+            found = self._scratches[key] = (provider, {})
+        return found[1]
+
     async def branches(self, key: Key, head: int) -> list[History]:
         """Those that are not the session's own path, newest first."""
         tips = [tip for tip in await self.store.tips(*key) if tip.number != head]
@@ -223,7 +240,8 @@ class SessionHost:
         self._known_bytes += known.size - (0 if before is None else before.size)
         self._known[key] = known
         while self._known_bytes > KNOWN_BYTES and self._known:
-            _, oldest = self._known.popitem(last=False)
+            forgotten, oldest = self._known.popitem(last=False)
+            self._scratches.pop(forgotten, None)
             self._known_bytes -= oldest.size
 
     # ---- writing back ------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ knows the time.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias, assert_never
 
@@ -54,10 +53,12 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
 from ronda.drive.aside import LIGHT_BYTES, LIGHT_TURNS
 from ronda.journal import JournalConflict, RunPage, RunQuery, RunSummary, state_at
+from ronda.journal.chains import Chain, Chains
 from ronda.store import StoreError
 
 MIGRATIONS: Final = (
@@ -143,16 +144,6 @@ def _hash_value(body: bytes) -> bytes:
     return blake2b(body, digest_size=20, person=b"value").digest()
 
 
-def _hash_turns(turns: Sequence[bytes]) -> list[bytes]:
-    """For each turn the hash of everything up to it. JSON objects end where they end, so nothing needs to part them."""
-    running = blake2b(digest_size=20, person=b"turn")
-    hashes = []
-    for body in turns:
-        running.update(body)
-        hashes.append(running.digest())
-    return hashes
-
-
 # ---- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +156,7 @@ class RowWriter:
         self._writer = writer
         self._known: dict[bytes, int] = {}  # hash of a turn or value that is in the database → its id
         self._tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes, bytes]] = {}
+        self._chains = Chains()
         self._version = 0
         self._version_is_current = False
 
@@ -236,10 +228,12 @@ class RowWriter:
         tip = tools = None
         if start.plan.tools and (tools := self._put_tools(start.plan.tools)) is not None:
             start = replace(start, plan=replace(start.plan, tools=()))
-        turns = [_encode(turn) for turn in start.turns]
-        if sum(map(len, turns)) > LARGE_TRANSCRIPT:
-            tip = self._put_turns(turns)
-            start = replace(start, turns=())
+        bodies = None if type(start.turns) is KnownTurns else [_encode(turn) for turn in start.turns]
+        if bodies is None or sum(map(len, bodies)) > LARGE_TRANSCRIPT:
+            chain = self._chains.of(start.turns, bodies)
+            if chain.size > LARGE_TRANSCRIPT:
+                tip = self._put_turns(chain)
+                start = replace(start, turns=())
         file = start.file
         if file is not None:
             content = self._put_file(file)
@@ -277,16 +271,16 @@ class RowWriter:
         _, body, hash = seen
         return self._put(hash, body) if len(body) > LARGE_TOOLS else None
 
-    def _put_turns(self, turns: Sequence[bytes]) -> int:
-        hashes = _hash_turns(turns)
+    def _put_turns(self, chain: Chain) -> int:
+        hashes, turns = chain.hashes, chain.turns
         # Where a turn is known, so are all before it.
         self._check_known()
         at = len(turns)
         before = None
         while at > 0 and (before := self._known.get(hashes[at - 1])) is None:
             at -= 1
-        for hash, body in zip(hashes[at:], turns[at:], strict=True):
-            before = self._put_turn(hash, before, body)
+        for hash, turn in zip(hashes[at:], turns[at:], strict=True):
+            before = self._put_turn(hash, before, _encode(turn))
         assert before is not None
         return before
 

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.core.events import RunStarted
+from ronda.core.known_turns import known_of
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.plan import AUTO, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
@@ -92,7 +93,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     if visit is not None and asked.session is not None:
         turns = await visit.splice(turns, asked.session.mode)
     if len(turns) != 1 or type(turns[0]) is not UserTurn:
-        _check_pairs(turns)
+        _check_pairs(turns, known_of(turns))
         if len(turns) > LIGHT_TURNS:
             await asyncio.sleep(0)  # others have their turn
     able = capabilities_of(served.provider)
@@ -155,6 +156,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         live = server.runs.new(started, provider, offer.handlers, journal)
         if served.read_answer is not None:
             live.read_answer = served.read_answer
+        if visit is not None and asked.n == 1:
+            live.scratch = visit.scratch(provider)
         lives.append(live)
     return lives
 
@@ -214,10 +217,10 @@ def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:
             raise BadRequest(f"tool_choice references unknown function tool `{name}`.", param="tool_choice")
 
 
-def _check_pairs(turns: tuple[Turn, ...]) -> None:
+def _check_pairs(turns: tuple[Turn, ...], known: int) -> None:
     """A result whose call is nowhere is the caller's mistake; a call without a result is repaired further in."""
     waiting: set[str] = set()
-    for turn in turns:
+    for turn in turns[known:]:
         if type(turn) is ToolTurn:
             for result in turn.results:
                 if result.call_id not in waiting:

@@ -1,0 +1,28 @@
+"""Turns of which the beginning was looked at before: in a session it is the same objects, request after request.
+
+Looking again would cost each request as much as all those before it. It is a tuple like any other to whoever does not ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ronda.core.parts import Turn
+
+
+class KnownTurns(tuple[Turn, ...]):
+    """Of the first `known` turns every call is answered, and they are as large as `size` says."""
+
+    known: int
+    size: int
+
+    @classmethod
+    def of(cls, turns: Iterable[Turn], known: int, size: int) -> KnownTurns:
+        made = cls(turns)
+        made.known, made.size = known, size
+        return made
+
+
+def known_of(turns: Any) -> int:
+    return turns.known if type(turns) is KnownTurns else 0

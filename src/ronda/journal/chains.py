@@ -1,0 +1,63 @@
+"""Hashes of a conversation, turn by turn: each is of everything up to its turn, so that what conversations share is kept once.
+
+Requests of a session bring the same turns again, the very same objects, and a few more. What was hashed for the request before
+need not be hashed again: `Chains` remembers a few of the latest.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from operator import is_
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.known_turns import KnownTurns
+from ronda.core.parts import Turn
+
+REMEMBERED: Final = 64  # conversations …
+LARGEST: Final = 128 << 10  # … of so many bytes at the most
+_LOOKED_BACK: Final = 64  # turns that one run may have added
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Chain(Struct, frozen=True):
+    turns: tuple[Turn, ...]
+    hasher: blake2b
+    hashes: tuple[bytes, ...]
+    size: int  # bytes of all turns
+
+
+class Chains:
+    def __init__(self) -> None:
+        self._by_last: OrderedDict[int, Chain] = OrderedDict()  # by the object that a conversation ends with
+
+    def of(self, turns: tuple[Turn, ...], bodies: Sequence[bytes] | None = None) -> Chain:
+        """`bodies` are the turns as JSON, where somebody has written them."""
+        begun = self._begun(turns) if type(turns) is KnownTurns else None
+        hasher = blake2b(digest_size=20, person=b"turn") if begun is None else begun.hasher.copy()
+        done, size = (0, 0) if begun is None else (len(begun.turns), begun.size)
+        hashes: list[bytes] = []
+        for body in map(_encode, turns[done:]) if bodies is None else bodies:
+            # JSON objects end where they end, so nothing needs to part them.
+            hasher.update(body)
+            hashes.append(hasher.digest())
+            size += len(body)
+        chain = Chain(turns, hasher, tuple(hashes) if begun is None else (*begun.hashes, *hashes), size)
+        if type(turns) is KnownTurns and size <= LARGEST:
+            self._by_last[id(turns[-1])] = chain  # which holds on to the turn: its id is nobody else's
+            if len(self._by_last) > REMEMBERED:
+                self._by_last.popitem(last=False)
+        return chain
+
+    def _begun(self, turns: tuple[Turn, ...]) -> Chain | None:
+        """What was hashed of these turns before."""
+        for at in range(len(turns) - 1, max(-1, len(turns) - _LOOKED_BACK), -1):
+            chain = self._by_last.get(id(turns[at]))
+            if chain is not None and len(chain.turns) == at + 1 and all(map(is_, chain.turns, turns)):
+                return self._by_last.pop(id(turns[at]))
+        return None
