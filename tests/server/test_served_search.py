@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from aiohttp import web
 from tests.interaction.doors import Door, Json, Raw, soon
 from tests.server.runs_door import Deleting
 from tests.server.test_capabilities import ASKING, body, post
@@ -26,6 +25,8 @@ from ronda.testing import calls as asks
 from ronda.wire.web_search import EXTRACT, SEARCH
 
 DOORS = ["chat/completions", "responses", "messages", "agents/completions", "conversations"]
+WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+ASKS_FOR_IT: dict[str, Json] = {"chat/completions": {"web_search_options": {}}, "messages": {"tools": [WEB_SEARCH]}}
 NO_TOOLS: dict[str, Json] = {
     "chat/completions": {"tool_choice": "none"},
     "responses": {"tool_choice": "none"},
@@ -135,6 +136,31 @@ async def test_no_rounds_are_no_search(door: Door, site: Site, name: str) -> Non
         status, answer = await post(door, body(name, **rounds))
 
     assert (status, offered(model)) == (200, []), answer
+
+
+@pytest.mark.parametrize("name", ["chat/completions", "messages"])
+async def test_an_agents_server_searches_for_those_who_ask(door: Door, site: Site, name: str) -> None:
+    model = ScriptedModel(says("Hm."), asks(SEARCH, query="tides"), says("Twice a day."))
+    config = {**site.config, "enable_search": False, "agent": True}
+
+    async with door.serving(model, **config):
+        await post(door, body(name))
+        status, answer = await post(door, body(name, **ASKS_FOR_IT[name]))
+
+    assert status == 200, answer
+    assert (offered(model), offered(model, 1)[0]) == ([], SEARCH)
+    assert result(model, 2)["sources"] == [site.domain]
+
+
+@pytest.mark.parametrize("name", ["chat/completions", "messages"])
+async def test_an_agents_server_without_a_search_answers_that_there_is_none(door: Door, name: str) -> None:
+    model = ScriptedModel(asks(SEARCH, query="tides"), says("I cannot."))
+
+    async with door.serving(model, agent=True):
+        status, answer = await post(door, body(name, **ASKS_FOR_IT[name]))
+
+    assert status == 200, answer
+    assert result(model)["error"].startswith("no search is configured here")
 
 
 # ---- how it is asked for ----------------------------------------------------------------------------------------------
@@ -335,34 +361,44 @@ async def test_a_record_of_a_search_says_how_much_it_found(door: Door, site: Sit
     assert record["arguments"] == '{"query":"tides"}'
 
 
-async def test_a_page_on_the_servers_own_network_is_not_read(door: Door, site: Site) -> None:
-    model = ScriptedModel(asks(EXTRACT, url=site.url("/tides")), says("I could not."))
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.9.9.9",
+        "2130706433",
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "100.64.0.1",
+        "169.254.169.254",
+        "168.63.129.16",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:10.0.0.1]",
+        "[64:ff9b::10.0.0.1]",
+        "[64:ff9b:1::1]",
+        "[2002:a00:1::]",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+        "localhost",
+    ],
+)
+async def test_no_address_of_the_servers_own_network_is_called(door: Door, site: Site, host: str) -> None:
+    port = site.api.url.rpartition(":")[2]
+    model = ScriptedModel(asks(EXTRACT, url=f"http://{host}:{port}/tides"), says("I could not."))
 
     async with door.serving(model, **{**site.config, "fetch_allow": ()}):
         status, answer = await post(door, body("chat/completions"))
 
     assert status == 200, answer
-    assert "leads to a loopback address" in result(model)["output"]
-    assert [one for one in site.api.asked if one["path"] == "/tides"] == []
-
-
-async def test_what_is_found_is_ranked_by_a_models_embeddings(
-    door: Door, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]]  # of the query, and of the two passages as BM25 ranks them
-    answer = {"data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]}
-    site.api.answers["/v1/embeddings"] = web.json_response(answer)
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{site.api.url}/v1")
-    model = ScriptedModel(asks(SEARCH, query="when do the tides come back"), says("There."))
-
-    async with door.serving(model, **site.config, search_embedding_model="openai:text-embedding-3-small"):
-        status, said = await post(door, body("chat/completions"))
-
-    assert status == 200, said
-    assert [one["title"] for one in result(model)["output"]] == ["Salt", "Tides"]
-    [asked] = [json.loads(one["body"]) for one in site.api.asked if one["path"] == "/v1/embeddings"]
-    assert asked["model"] == "text-embedding-3-small"
-    assert asked["input"][0] == "when do the tides come back"
+    [record] = answer["agentic_tool_calls"]
+    assert record["data"]["error_code"] == "url_not_allowed"
+    assert "which the operator of this server has not allowed" in result(model)["output"]
+    assert site.api.asked == []
 
 
 async def test_whoever_goes_on_with_a_run_counts_its_sources_on(door: Door, site: Site) -> None:

@@ -348,6 +348,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="a client that takes nothing of its answer for so long counts as gone (default 60)",
     )
     parser.add_argument(
+        "--agent",
+        "--agentic",
+        action="store_true",
+        default=None,
+        help="have what an agent works with, for requests that ask for it: web search, as [search] in the settings says",
+    )
+    parser.add_argument(
         "--enable-search", action="store_true", default=None, help="let models search the web and read its pages"
     )
     parser.add_argument(

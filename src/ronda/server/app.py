@@ -139,7 +139,7 @@ class Server:
 
 
 def _web_search(config: ServerConfig, callback: SearchCallback | None) -> WebSearch | None:
-    if not (config.enable_search or config.search or config.search_embedding_model or callback):
+    if not (config.enable_search or config.agent or config.search or config.search_embedding_model or callback):
         return None  # without the time to import it
     from ronda.server.web_search import open_web_search
 

@@ -51,6 +51,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     agents: str | None = None  # a folder of .prompty files
     tool_dispatch_url: str | None = None
     tool_dispatch_timeout: float = 30.0
+    agent: bool = False  # whatever an agent works with is there for requests that ask for it
     enable_search: bool = False
     search_mode: Literal["always", "on-request"] = "always"  # who is offered it: every request, or those that ask
     search_embedding_model: str | None = None  # that ranks what is found

@@ -90,8 +90,11 @@ class WebSearch:
 
 
 def open_web_search(config: ServerConfig, callback: SearchCallback | None = None) -> WebSearch | None:
-    """None where the operator has not switched it on. Raises BadConfig."""
-    if not config.enable_search:
+    """None where the operator has not switched it on. Raises BadConfig.
+
+    Under `--agent` those are offered it who ask; if nobody has said what to search, the search answers that.
+    """
+    if not config.enable_search and not config.agent:
         useless = {
             "[search]": config.search,
             "--search-embedding-model": config.search_embedding_model,
@@ -99,11 +102,12 @@ def open_web_search(config: ServerConfig, callback: SearchCallback | None = None
         }
         for name, value in useless.items():
             if value:
-                raise BadConfig(f"{name} has no use without --enable-search (enable_search=True)")
+                raise BadConfig(f"{name} has no use without --enable-search (enable_search=True) or --agent")
         return None
     embed = None if config.search_embedding_model is None else _open_embeddings(config.search_embedding_model)
-    searcher = open_searcher(config.search, callback, config.fetch_allow, embed)
-    return WebSearch(searcher, config.search_mode)
+    table = config.search if config.enable_search or config.search else {"backend": "none"}
+    searcher = open_searcher(table, callback, config.fetch_allow, embed)
+    return WebSearch(searcher, config.search_mode if config.enable_search else "on-request")
 
 
 def _open_embeddings(model: str) -> Embed:

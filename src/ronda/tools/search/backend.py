@@ -54,6 +54,17 @@ class SearchFailed(ToolFailed):
         self.code: Code = code
 
 
+class NoBackend:
+    """Of an operator who has not said what to search."""
+
+    finds_pages = True
+
+    async def search(self, query: Query) -> list[Result]:
+        raise SearchFailed(
+            "no search is configured here; whoever runs this server can choose one, in [search] of its settings"
+        )
+
+
 def with_sites(query: Query) -> str:
     """The words of a query for an engine that knows `site:`; a long list of domains would be more than it takes."""
     allowed, blocked = query.options.allowed_domains, query.options.blocked_domains

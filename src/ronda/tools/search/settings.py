@@ -18,7 +18,7 @@ from ronda.errors import BadConfig
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher
 from ronda.tools.fetch.pages import PageReader
-from ronda.tools.search.backend import Backend
+from ronda.tools.search.backend import Backend, NoBackend
 from ronda.tools.search.callback import CallbackBackend
 from ronda.tools.search.duckduckgo import ADDRESS, DuckDuckGo
 from ronda.tools.search.folder import FolderBackend
@@ -44,8 +44,12 @@ class FolderSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     index: str = ""
 
 
+class NoSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="backend", tag="none"):
+    """A search that says that there is none."""
+
+
 SearchCallback: TypeAlias = Callable[[str], Any]
-BackendSettings: TypeAlias = DuckDuckGoSettings | SearxngSettings | JsonApi | FolderSettings
+BackendSettings: TypeAlias = DuckDuckGoSettings | SearxngSettings | JsonApi | FolderSettings | NoSettings
 
 
 class Settings(Struct, frozen=True):
@@ -78,6 +82,8 @@ def open_backend(settings: BackendSettings) -> Backend:
         case FolderSettings():
             index = Path(settings.index) if settings.index else None
             return FolderBackend(Path(settings.folder), index=index, address=settings.address)
+        case NoSettings():
+            return NoBackend()
     assert_never(settings)
 
 
