@@ -299,3 +299,24 @@ def test_what_tools_print_goes_to_standard_error_where_there_is_no_file_behind_i
 
     assert (code, out) == (0, "The answer.\n")
     assert "plain\n" in err
+
+
+def test_a_model_searches_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "handbook").mkdir()
+    (tmp_path / "handbook" / "tea.md").write_text("# Tea\n\nGreen tea needs eighty degrees.\n")
+    calls = {"calls": [{"name": "mistralrs_search_the_web", "arguments": {"query": "green tea"}}]}
+    model = script(tmp_path, calls, "At eighty degrees [1].")
+
+    code, out, err = shown(
+        capsys, "run", "--model", model, "--search-folder", str(tmp_path / "handbook"), "--stream", "How hot?"
+    )
+
+    assert (code, out) == (0, "At eighty degrees [1].\n"), err
+    assert "mistralrs_search_the_web" in err
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = shown(capsys, "run", "--model", script(tmp_path, "hi"), "--search-folder", "/not/there", "go")
+
+    assert (code, out) == (2, "")
+    assert "'/not/there', is not there" in err

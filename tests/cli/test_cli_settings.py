@@ -29,6 +29,18 @@ def test_settings_come_from_a_file_with_paths_meant_from_there(start: Started, t
     assert first[2] == "tool_calls"
 
 
+def test_a_folder_to_search_is_meant_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text(
+        'enable-search = true\nfetch-allow = "10.1.0.0/16"\n[search]\nfolder = "handbook"\nindex = "index.sqlite"\n'
+    )
+
+    config = read_config(argparse.Namespace(config=str(file)))
+
+    assert config.search == {"folder": str(tmp_path / "handbook"), "index": str(tmp_path / "index.sqlite")}
+    assert config.fetch_allow == ("10.1.0.0/16",)
+
+
 def test_flags_win_over_the_file(start: Started, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text('["from the flag"]')

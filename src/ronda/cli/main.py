@@ -439,6 +439,8 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
         help="'auto', 'none', 'required' (the first turn must call a tool), or the name of one tool",
     )
     parser.add_argument("--max-tokens", type=int, metavar="N", help="tokens the model may write at once")
+    parser.add_argument("--enable-search", action="store_true", help="let the model search the web and read its pages")
+    parser.add_argument("--search-folder", metavar="DIR", help="let it search this folder of documents instead")
     parser.add_argument("--stream", action="store_true", help="print the answer as it comes, and tools as they run")
     parser.add_argument(
         "--session", metavar="NAME", help="go on with the session of this name, and keep what is said in it"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> int:
     try:
         with answer_alone() as out:
-            loaded = _load(arguments.tools or [])
+            loaded = _with_search(_load(arguments.tools or []), arguments)
             if is_file(arguments.prompt):
                 _run_file(arguments, loaded, out)
             else:
@@ -53,6 +53,15 @@ def _load(paths: list[str]) -> ToolsFile:
     if loaded.callbacks and not loaded.tools:
         raise BadConfig(f"the tools file {paths[0]!r} has only callbacks, which need a server; make tools with @tool")
     return loaded
+
+
+def _with_search(loaded: ToolsFile, arguments: argparse.Namespace) -> ToolsFile:
+    if not arguments.enable_search and arguments.search_folder is None:
+        return loaded
+    from ronda.tools.search.library import web_search
+
+    found = web_search(None if arguments.search_folder is None else {"folder": arguments.search_folder})
+    return msgspec.structs.replace(loaded, tools=(*loaded.tools, *found))
 
 
 def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> None:
