@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Section = Literal["local", "library", "wires", "prompty", "start", "server", "doors"]
+Section = Literal["local", "library", "wires", "prompty", "start", "server", "doors", "sessions"]
 Side = Literal["floor", "ours", "before"]  # before: the commit of `--against`
 
 
@@ -79,6 +79,17 @@ BARS = (
         for door in ("responses", "messages", "mistral")
         for mode in ("plain", "stream")
     ),
+    Bar(
+        "session growth",
+        "sessions",
+        "CPU of a session's request 200 minus request 10",
+        "ms",
+        "alone",
+        0.1,
+        0.05,
+        difference=True,
+    ),
+    Bar("session idle", "sessions", "memory of 5,000 sessions that nobody uses", "MB", "alone", 20, 10),
     Bar("local decode", "local", "local model, one stream: decoding", "tok/s", "times", 0.9, 0.97, least=True),
     Bar("local schema", "local", "local model, held to a schema or free", "tok/s", "times", 0.85, 0.95, least=True),
     Bar("local prefix", "local", "local model, prompt of round 2 or round 1", "s", "times", 0.15, 0.05),

@@ -35,9 +35,10 @@ from bench.sections import (
     measure_start,
     measure_wires,
 )
+from bench.sessions import measure_sessions
 
 # The local model first, while no other child runs: it takes every core.
-SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "prompty", "start", "server", "doors")
+SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "prompty", "start", "server", "doors", "sessions")
 
 
 def main() -> int:
@@ -114,6 +115,8 @@ def measure(bench: Bench, section: Section) -> str:
                 uvloop.run(measure_server(bench))
             case "doors":
                 uvloop.run(measure_doors(bench))
+            case "sessions":
+                uvloop.run(measure_sessions(bench))
     except BenchError as error:
         return f"{section}: not all could be measured. {error}"
     return ""
