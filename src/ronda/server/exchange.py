@@ -110,7 +110,7 @@ class Exchange:
             raise self._broken(error, broken) from error
         finally:
             watch.stop()
-            if self._visit is not None:  # nearly always it is over by now
+            if self._visit is not None and not self._is_let_go():  # nearly always it is over by now
                 await self._visit.leave()
         return self._plain(headers)
 
@@ -183,9 +183,16 @@ class Exchange:
     def _finished(self, live: LiveRun | Relay) -> None:
         if live.error is not None:
             self._broken(live.error, live)
-        if self._visit is not None and all(one.task is None for one in self._lives):
+        if self._visit is not None and all(one.task is None for one in self._lives) and not self._is_let_go():
             for one in self._lives:
                 self._server.runs.sessions.over_soon(one.run.id)
+
+    def _is_let_go(self) -> bool:
+        """Whether a run goes on in the next process, and with its session: nobody else does until then."""
+        if not self._server.runs.stopping:
+            return False
+        runs = [live.run for live in self._lives]
+        return any(run.outlives and run.ended is None and not run.is_waiting for run in runs)
 
     def _instead(self, headers: Sequence[Header]) -> ASGIApp | None:
         """Where nothing was shown, and nothing will be: a status that says so."""
