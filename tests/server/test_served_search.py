@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from tests.interaction.doors import Door, Json, Raw, soon
 from tests.server.runs_door import Deleting
-from tests.server.test_capabilities import ASKING, body, post
+from tests.server.test_capabilities import ASKING, CALLERS, body, post
 from tests.server.test_reopened_runs import go_on, left_waiting
 from tests.server.web_site import Site, web_site
 
@@ -319,6 +319,18 @@ async def test_a_search_that_may_not_touch_the_web_needs_a_folder(door: Door, si
     assert status == 200, answer
     assert offered(model) == [SEARCH]
     assert [one["title"] for one in result(model)["output"]] == ["Tides"]
+
+
+async def test_a_request_that_does_without_the_web_is_not_offered_it(door: Door, site: Site) -> None:
+    tools = [{"type": "web_search", "external_web_access": False}, CALLERS]
+    model = ScriptedModel(says("Hm."))
+
+    async with door.serving(model, **site.config):
+        status, answer = await post(door, body("responses", tools=tools))
+
+    assert status == 200, answer
+    assert offered(model) == ["mine"]
+    assert answer["warnings"][0].startswith("this server has no search that does without the web")
 
 
 # ---- what is told of it -----------------------------------------------------------------------------------------------

@@ -71,6 +71,10 @@ class WebSearch:
         asked = [need for need in needs if need.hosted.capability in self.capabilities]
         if described := [need.web for need in asked if need.web != _NOTHING]:
             return reduce(or_, described)
+        if any(
+            need.hosted.capability == "offline_search" for need in needs
+        ):  # which is not here, and the web is not wanted
+            return None
         return ANY_WEB if asked or (unasked and self._mode == "always") else None
 
     def tools(self, web: WebTools, turns: Sequence[Turn]) -> list[Tool]:
