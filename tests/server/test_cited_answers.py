@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
+import pytest
 import pytest_asyncio
 from mistralai.client import Mistral
 from tests.interaction.doors import Door, Json, soon
@@ -67,6 +69,29 @@ async def test_an_answer_without_a_search_has_no_annotations(door: Door, site: S
         _, answer = await post(door, body("chat/completions"))
 
     assert "annotations" not in answer["choices"][0]["message"]
+
+
+FORMAT = {"type": "json_schema", "name": "a", "schema": {"type": "object", "properties": {"n": {"type": "array"}}}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        body("chat/completions", response_format={"type": "json_object"}),
+        body("responses", text={"format": FORMAT}),
+        body("messages", output_config={"format": {"type": "json_schema", "schema": FORMAT["schema"]}}),
+        body("conversations", completion_args={"response_format": {"type": "json_object"}}),
+    ],
+    ids=["chat", "responses", "messages", "conversations"],
+)
+async def test_numbers_in_json_are_no_citations(door: Door, site: Site, asked: tuple[str, Json]) -> None:
+    async with door.serving(ScriptedModel(asks(SEARCH, query="tides"), says('{"n": [1]}')), **site.config):
+        status, answer = await post(door, asked)
+
+    assert status == 200, answer
+    assert '{"n": [1]}' in str(answer)  # in one piece
+    assert "citation" not in json.dumps(answer)
+    assert "tool_reference" not in str(answer)
 
 
 # ---- Responses --------------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ from ronda.core.live import LiveCalls, Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult
 from ronda.core.run import Run
 from ronda.wire.call_ids import are_ours, own_id
+from ronda.wire.citations import Source
 from ronda.wire.failures import Failure, failure_at
 from ronda.wire.tool_records import ToolRecords
 
@@ -170,6 +171,11 @@ class Showing:
         self._broken = None
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
         self._clear(None)
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """What the text may cite. In an answer that is JSON, brackets mean something else."""
+        return () if self.run.plan.options.response_format is not None else self.tools.sources
 
     def _begin(self, start: ModelStarted) -> TurnBegan:
         broken, self._broken = self._broken, None

@@ -185,7 +185,8 @@ class MessageAnswer:
                     content.native(payload, with_text=not self._showing.holds_text)
             case TurnBegan(broken=broken):
                 content.begin_turn()
-                self._cited = CitedPieces(tools.sources) if tools.sources else None
+                sources = self._showing.sources
+                self._cited = CitedPieces(sources) if sources else None
                 if broken is not None:
                     self._tell(b"model_interrupted", {"reason": broken.reason})
             case TurnClosed(
@@ -220,11 +221,11 @@ class MessageAnswer:
         if self._cited is not None:
             for piece in self._cited.end():
                 self._content.say(piece)
-            self._cited = CitedPieces(self._showing.tools.sources)
+            self._cited = CitedPieces(self._showing.sources)
 
     def _show_rest(self, turn: AssistantTurn) -> None:
         parts = [part for part in parts_of(turn) if self._is_shown(part)]
-        self._content.show(parts if self._cited is None else cited_parts(parts, self._showing.tools.sources))
+        self._content.show(parts if self._cited is None else cited_parts(parts, self._showing.sources))
 
     def _begin_search(self, call: ToolCall) -> None:
         if (begun := call_begun(call)) is not None:
@@ -259,7 +260,7 @@ class MessageAnswer:
             content.out.append(b"event: error\ndata: %b\n\n" % error)
             return
         if ended.text:
-            for part in cited_parts([Part("text", ended.text)], self._showing.tools.sources):
+            for part in cited_parts([Part("text", ended.text)], self._showing.sources):
                 content.add(part)
         for call in ended.late:
             content.add(call_part(call))

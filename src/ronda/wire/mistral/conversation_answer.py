@@ -205,7 +205,7 @@ class ConversationAnswer:
         """Something else comes: what was held back of the text is text."""
         if self._cited is not None and self._is_watched:
             self._put_cited(self._cited.end())
-            self._cited = CitedPieces(self._showing.tools.sources)
+            self._cited = CitedPieces(self._showing.sources)
 
     def _put_cited(self, pieces: Sequence[CitedText]) -> None:
         for piece in pieces:
@@ -290,12 +290,12 @@ class ConversationAnswer:
         self._saying.begin_round()
         self._places = {}
         self._part = (False, -1)
-        sources = self._showing.tools.sources
+        sources = self._showing.sources
         self._cited = CitedPieces(sources) if sources else None
 
     def _close_message(self, at: float) -> None:
         if parts := self._saying.parts:
-            content = write_cited(parts, self._showing.tools.sources)
+            content = write_cited(parts, self._showing.sources)
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=content)
             self._saying.begin_round()
 

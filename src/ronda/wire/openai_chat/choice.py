@@ -59,7 +59,7 @@ class Choice:
     @property
     def citations(self) -> list[Citation]:
         """Which places of the text speak of sources that the model was shown."""
-        sources = self.showing.tools.sources
+        sources = self.showing.sources
         return cite(self.text.all, sources) if sources else []
 
     def begin_round(self) -> None:

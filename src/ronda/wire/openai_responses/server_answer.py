@@ -229,7 +229,7 @@ class ResponseAnswer:
     def _open_message(self) -> Message:
         if self._message is None:
             self._close_thoughts()
-            self._message = Message(self._frames, self._id("msg"), self._next(), self._showing.tools.sources)
+            self._message = Message(self._frames, self._id("msg"), self._next(), self._showing.sources)
         return self._message
 
     def _grow(self, piece: Piece) -> None:
