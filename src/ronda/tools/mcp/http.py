@@ -1,0 +1,107 @@
+"""The HTTP client that the SDK's transports are given, and what became of a request that it sent.
+
+The SDK tears a connection down with all its calls when one request cannot be sent, and does not say which status a refusal
+had. Here such a request is answered instead, with an error of JSON-RPC's own, so that it fails alone; and its `Delivery` is
+told how far it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from typing import Final
+
+import httpx2
+import msgspec
+
+from ronda.providers.grants import Grant
+from ronda.providers.oauth import token_for
+from ronda.tools.mcp.streams import MAX_MESSAGE, delivery
+
+NOT_ANSWERED: Final = 1  # outside what JSON-RPC reserves for itself and for servers
+
+
+def http_client(
+    headers: Mapping[str, str], grant: Grant | None, read_seconds: float, failed: Callable[[], None] | None = None
+) -> httpx2.AsyncClient:
+    """No proxy is taken from the environment, and no redirect leaves the origin (the SDK sees to that).
+
+    `failed` is called when a message could not be brought to the server.
+    """
+    return httpx2.AsyncClient(
+        headers={"User-Agent": "ronda", **headers},
+        timeout=httpx2.Timeout(30.0, read=read_seconds),
+        transport=_Transport(failed),
+        auth=None if grant is None else _Token(grant),
+        trust_env=False,
+    )
+
+
+class _Token(httpx2.Auth):
+    """OAuth client credentials. A token that is refused is asked for anew, once."""
+
+    def __init__(self, grant: Grant) -> None:
+        self._grant = grant
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        request.headers["Authorization"] = f"Bearer {await token_for(self._grant)}"
+        answer = yield request
+        if answer.status_code == 401:
+            request.headers["Authorization"] = f"Bearer {await token_for(self._grant, anew=True)}"
+            yield request
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    def __init__(self, failed: Callable[[], None] | None) -> None:
+        self._inner = httpx2.AsyncHTTPTransport(retries=0)
+        self._failed = failed
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method != "POST":  # no message: the stream of what the server says unasked, or the end of a session
+            return await self._inner.handle_async_request(request)
+        note = delivery.get()
+        try:
+            answer = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol) as error:
+            if note is not None:
+                note.rounds -= 1  # nobody was there to take it
+            answer = _refusal(request, f"it cannot be reached: {str(error) or type(error).__name__}")
+        except httpx2.TransportError as error:
+            answer = _refusal(request, f"the connection failed: {str(error) or type(error).__name__}")
+        if note is not None:
+            note.status = answer.status_code
+        if answer.status_code >= 400 and self._failed is not None:
+            self._failed()
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(answer.stream, httpx2.AsyncByteStream)
+            answer.stream = _Bounded(answer.stream)
+        return answer
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _refusal(request: httpx2.Request, why: str) -> httpx2.Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": NOT_ANSWERED, "message": why}}
+    headers = {"content-type": "application/json"}
+    return httpx2.Response(503, headers=headers, content=msgspec.json.encode(error), request=request)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that breaks off where it gets too large, in the one way that the SDK takes for the failure of one request."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for piece in self._stream:
+                size += len(piece)
+                if size > MAX_MESSAGE:
+                    raise httpx2.StreamError(f"the answer is larger than {MAX_MESSAGE} bytes")
+                yield piece
+        except httpx2.TransportError as error:
+            raise httpx2.StreamError(f"the answer broke off: {type(error).__name__}") from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

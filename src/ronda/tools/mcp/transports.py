@@ -1,0 +1,83 @@
+"""Where a server is → the streams of a connection with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import assert_never
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from ronda.providers.oauth import token_for
+from ronda.tools.mcp.config import Http, McpServer, Process, Sse, WebSocket
+from ronda.tools.mcp.http import http_client
+from ronda.tools.mcp.process import Complaints, process_streams
+from ronda.tools.mcp.streams import MAX_MESSAGE, WatchedReads, WatchedWrites
+from ronda.tools.mcp.websocket import websocket_streams
+
+
+@asynccontextmanager
+async def open_streams(
+    server: McpServer, complaints: Complaints, ended: Callable[[], None]
+) -> AsyncGenerator[TransportStreams, None]:
+    """`ended` is called when the server's side is over, whether or not anybody waits for an answer."""
+    async with _streams(server, complaints, ended) as (received, leaving):
+        yield WatchedReads(received, ended), WatchedWrites(leaving)
+
+
+def _streams(
+    server: McpServer, complaints: Complaints, ended: Callable[[], None]
+) -> AbstractAsyncContextManager[TransportStreams]:
+    source = server.source
+    match source:
+        case Process():
+            return process_streams(source, complaints)
+        case Http():
+            return _http(source.url, server)
+        case Sse():
+            return _sse(source, server, ended)
+        case WebSocket():
+            return _websocket(source, server)
+        case _:
+            assert_never(source)
+
+
+@asynccontextmanager
+async def _http(url: str, server: McpServer) -> AsyncGenerator[TransportStreams, None]:
+    async with (
+        http_client(_headers(server), server.grant, server.call_seconds + 60) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _sse(source: Sse, server: McpServer, ended: Callable[[], None]) -> AsyncGenerator[TransportStreams, None]:
+    def client(
+        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> httpx2.AsyncClient:
+        # The one stream may be silent for long. A message that is refused is no news to the SDK: whoever waits would wait on.
+        return http_client(headers or {}, server.grant, 3600.0, ended)
+
+    async with sse_client(source.url, headers=_headers(server), httpx_client_factory=client) as streams:
+        yield streams
+
+
+@asynccontextmanager
+async def _websocket(source: WebSocket, server: McpServer) -> AsyncGenerator[TransportStreams, None]:
+    headers = _headers(server)
+    if server.grant is not None:
+        headers["Authorization"] = f"Bearer {await token_for(server.grant)}"
+    async with websocket_streams(source.url, headers) as streams:
+        yield streams
+
+
+def _headers(server: McpServer) -> dict[str, str]:
+    headers = {} if isinstance(server.source, Process) else dict(server.source.headers)
+    if server.bearer_token:
+        headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        headers["Authorization"] = f"Bearer {server.bearer_token}"
+    return headers
