@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from typing import Any
+from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Context, Elicit, Image, MCPServer, Resolve
 from mcp_types import (
     BlobResourceContents,
     CallToolResult,
@@ -30,9 +31,14 @@ class Color(BaseModel):
     color: str
 
 
+async def which_color() -> Elicit[Color]:
+    return Elicit("Which color?", Color)
+
+
 def make_server() -> MCPServer:
     server = MCPServer("everything")
     counted: dict[str, int] = {}
+    running = [0]
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
     def add(a: int, b: int) -> CallToolResult:
@@ -84,10 +90,19 @@ def make_server() -> MCPServer:
         return "never"
 
     @server.tool()
-    async def ask(ctx: Context[Any, Any]) -> str:
+    async def ask(color: Annotated[ElicitationResult[Color], Resolve(which_color)]) -> CallToolResult:
         """Asks for a color."""
-        answer = await ctx.elicit("Which color?", Color)
-        return f"{answer.action} {answer.data.color}" if answer.action == "accept" else answer.action
+        text = color.data.color if color.action == "accept" else color.action
+        return CallToolResult(content=[TextContent(type="text", text=text)])
+
+    @server.tool()
+    async def crowd() -> CallToolResult:
+        """How many calls of it run at once."""
+        running[0] += 1
+        await asyncio.sleep(0.02)
+        text = str(running[0])
+        running[0] -= 1
+        return CallToolResult(content=[TextContent(type="text", text=text)])
 
     @server.tool()
     async def grow(ctx: Context[Any, Any]) -> str:
@@ -103,10 +118,10 @@ def make_server() -> MCPServer:
         return "grown"
 
     @server.tool()
-    def count(name: str) -> str:
+    def count(name: str) -> CallToolResult:
         """Counts its calls."""
         counted[name] = counted.get(name, 0) + 1
-        return str(counted[name])
+        return CallToolResult(content=[TextContent(type="text", text=str(counted[name]))])
 
     @server.tool()
     def crash() -> str:

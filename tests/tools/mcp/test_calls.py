@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 from tests.tools.mcp.everything import PIXEL, make_server
-from tests.tools.mcp.serving import Watcher, call, config, http, listening, opened, program
+from tests.tools.mcp.serving import Watcher, call, config, http, listening, opened, program, until
 from tests.tools.mcp.websocket_server import websocket_app
 
 from ronda.core.parts import File, Image
@@ -96,3 +96,24 @@ async def test_a_call_that_is_cancelled_leaves_the_connection_alone(servers: Mcp
         await hanging
     assert (await call(servers, "every_add", {"a": 1, "b": 2})).content == "3"
     assert servers.status()[0].state == "connected"
+
+
+async def test_a_question_of_the_server_reaches_a_person(servers: McpServers) -> None:
+    watcher = Watcher({"color": "green"}, None)
+    assert (await call(servers, "every_ask", watcher=watcher)).content == "green"
+    assert (await call(servers, "every_ask", watcher=watcher)).content == "decline"
+    [(message, schema), _] = watcher.questions
+    assert message == "every: Which color?"
+    assert schema is not None
+    assert schema["properties"]["color"]["type"] == "string"
+
+
+async def test_a_question_that_nobody_can_answer_is_cancelled(servers: McpServers) -> None:
+    assert (await call(servers, "every_ask")).content == "cancel"
+
+
+async def test_new_tools_are_noticed(servers: McpServers) -> None:
+    assert "every_extra" not in [tool.spec.name for tool in servers.tools()]
+    await call(servers, "every_grow")
+    await until(lambda: "every_extra" in [tool.spec.name for tool in servers.tools()])
+    assert "extra" in (await call(servers, "every_extra")).content
