@@ -135,6 +135,14 @@ def make_server() -> MCPServer:
         child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return str(child.pid)
 
+    @server.resource("memo://shown", name="shown")
+    def shown() -> str:
+        return "what it says"
+
+    @server.resource("secret://hidden", name="hidden")
+    def hidden() -> str:
+        return "nobody reads it"
+
     return server
 
 

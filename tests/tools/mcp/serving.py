@@ -44,7 +44,7 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
     """The app on a port of the system's choice, and its address."""
     # A stream that is open does not hold the end up: the time is up at once.
     server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", timeout_graceful_shutdown=0)
+        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical", timeout_graceful_shutdown=0)
     )
     task = asyncio.create_task(server.serve())
     try:

@@ -4,6 +4,7 @@
     config.py       what a server is (a value), read.py: files and tables → these values
     connection.py   one server: the task that owns its connection, its tool list, its state
     call.py         one call: its time, its progress, its questions, when it may be repeated
+    listing.py      what a server has, by name and within bounds
     transports.py   process, streamable HTTP, SSE, WebSocket → the SDK's streams
     results.py      what a server answers → what a model reads
     names.py        a tool's name on its server → its name for the model

@@ -1,4 +1,4 @@
-"""One call of a tool: its time, what it shows and asks on the way, and whether it may be sent again.
+"""One call: its time, what it shows and asks on the way, and whether it may be sent again.
 
 It is sent again, once, where it provably did not run: it was never handed over, or the server said that it does not know our
 session. A call that was under way when the connection broke is not: the model is told that nobody knows what became of it.
@@ -7,8 +7,9 @@ session. A call that was under way when the connection broke is not: the model i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import mcp_types as types
 from mcp.client.session import ClientRequestContext
@@ -19,13 +20,15 @@ from pydantic import ValidationError
 
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
-from ronda.tools.mcp.results import read_result
+from ronda.tools.mcp.results import read_contents, read_result
 from ronda.tools.mcp.streams import Delivery, delivery
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
-    from ronda.tools.mcp.connection import Connection
+    from ronda.tools.mcp.connection import Connection, Link
+
+_T = TypeVar("_T")
 
 MAX_ERROR: Final = 2_000  # characters of what a server says went wrong
 _CONFIRM: Final = {"type": "object", "properties": {}}  # a yes or a no: nothing is to be filled in
@@ -36,6 +39,7 @@ class OpenCall:
 
     def __init__(self, context: ToolContext, clock: asyncio.Timeout) -> None:
         self.context = context
+        self.ended = asyncio.Event()
         self._clock = clock
         self._questions = 0
         self._left = 0.0
@@ -67,41 +71,60 @@ class NotRun(Exception):
     """The call provably did not run."""
 
 
+Request: TypeAlias = Callable[["Client", OpenCall], Awaitable[_T]]
+
+
 async def call_tool(connection: Connection, tool: str, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
     """Raises ToolFailed."""
+
+    async def request(client: Client, call: OpenCall) -> types.CallToolResult:
+        meta = cast("types.RequestParamsMeta", {"ronda/idempotency-key": context.key})
+        return await client.call_tool(tool, arguments, progress_callback=call.show, meta=meta)
+
+    return read_result(await _exchange(connection, request, context), connection.name, tool)
+
+
+async def read_resource(connection: Connection, uri: str, context: ToolContext) -> ToolOutput:
+    """Raises ToolFailed, also where the configuration does not let it be read."""
+    if not connection.server.may_read(uri):
+        raise ToolFailed(
+            f"the resource {uri!r} of the MCP server {connection.name!r} is not among those that may be read"
+        )
+
+    async def request(client: Client, _: OpenCall) -> types.ReadResourceResult:
+        return await client.read_resource(uri)
+
+    return read_contents(await _exchange(connection, request, context), connection.name)
+
+
+async def _exchange(connection: Connection, request: Request[_T], context: ToolContext) -> _T:
     async with connection.permits:
-        client = await connection.client()
+        link = await connection.link()
         try:
-            result = await _send(connection, client, tool, arguments, context)
+            return await _send(connection, link, request, context)
         except NotRun:
-            connection.lose(client, "its session was lost")
-            client = await connection.client()
+            connection.lose(link, "its session was lost")
+            link = await connection.link()
             try:
-                result = await _send(connection, client, tool, arguments, context)
+                return await _send(connection, link, request, context)
             except NotRun as error:
                 raise ToolFailed(f"the MCP server {connection.name!r} did not take the call: {error}") from error
-    return read_result(result, connection.name, tool)
 
 
-async def _send(
-    connection: Connection, client: Client, tool: str, arguments: dict[str, Any], context: ToolContext
-) -> types.CallToolResult:
-    note = Delivery()
+async def _send(connection: Connection, link: Link, request: Request[_T], context: ToolContext) -> _T:
+    client, note = link.client, Delivery()
+    assert client is not None
     seconds = connection.server.call_seconds
     try:
         async with asyncio.timeout(seconds) as clock:
             call = OpenCall(context, clock)
             tokens = delivery.set(note), _current.set(call)
-            connection.calls.append(call)
+            link.calls.append(call)
             try:
-                return await client.call_tool(
-                    tool,
-                    arguments,
-                    progress_callback=call.show,
-                    meta=cast("types.RequestParamsMeta", {"ronda/idempotency-key": context.key}),
-                )
+                return await request(client, call)
             finally:
-                connection.calls.remove(call)
+                call.ended.set()
+                link.calls.remove(call)
                 delivery.reset(tokens[0])
                 _current.reset(tokens[1])
     except TimeoutError:
@@ -112,9 +135,11 @@ async def _send(
         if error.code == CONNECTION_CLOSED:
             raise ToolFailed(
                 f"the connection to the MCP server {connection.name!r} was lost while the call ran: "
-                f"it is not known whether it was carried out{connection.last_words}"
+                f"it is not known whether it was carried out{link.last_words}"
             ) from error
-        raise ToolFailed(f"the MCP server {connection.name!r} refused the call: {_words(error)}") from error
+        raise ToolFailed(
+            f"the MCP server {connection.name!r} refused the call: {_words(error)}{note.refusal}"
+        ) from error
     except (
         ValidationError,
         RuntimeError,
@@ -143,10 +168,10 @@ def _words(error: Exception) -> str:
 
 
 async def answer_question(
-    connection: Connection, _: ClientRequestContext, params: types.ElicitRequestParams
+    server: str, link: Link, _: ClientRequestContext, params: types.ElicitRequestParams
 ) -> types.ElicitResult | types.ErrorData:
     """What a server wants to know of a person, while a call of theirs runs."""
-    call = _current.get() or _only_run(connection.calls)
+    call = _current.get() or _only_run(link.calls)
     if call is None:
         # Over a pipe a question does not say which call it belongs to: it must not reach another's user.
         return types.ErrorData(
@@ -157,7 +182,7 @@ async def answer_question(
     else:
         message, schema = params.message, params.requested_schema
     try:
-        answer = await call.ask(f"{connection.name}: {message}", schema)
+        answer = await call.ask(f"{server}: {message}", schema)
     except ToolFailed:
         return types.ElicitResult(action="cancel")
     if answer is None:

@@ -1,8 +1,8 @@
-"""One server: the task that owns its connection, the tools that it has, and how it fares.
+"""One server: its connection, the tools that it has, and how it fares.
 
-The task opens the connection, lists the tools, waits for its loss, closes it and opens it anew: contexts of the SDK must be
-left by the task that entered them. Calls are made by whoever makes them. A call that finds no connection wakes the owner and
-waits for what its next attempt brings, so there is one attempt at a time, however many wait.
+Each connection is a `Link` with a task of its own, which opens it, waits for its loss and closes it: contexts of the SDK must be
+left by the task that entered them. Calls are made by whoever makes them. When a link is lost, the owner opens the next; a call
+that finds none wakes the owner and waits for what the next attempt brings: one attempt at a time, however many wait.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import mcp_types as types
-import msgspec
 from mcp.client.client import Client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from msgspec import Raw, Struct
 
 from ronda._version import __version__
 from ronda.errors import ToolFailed
 from ronda.tools.mcp.call import OpenCall, answer_question
 from ronda.tools.mcp.config import McpServer
+from ronda.tools.mcp.listing import ListedResource, ListedTool, list_resources, list_tools
 from ronda.tools.mcp.process import Complaints
+from ronda.tools.mcp.streams import Delivery, delivery
 from ronda.tools.mcp.transports import open_streams
 
 log = logging.getLogger("ronda.mcp")
@@ -41,18 +41,23 @@ STEADY_SECONDS: Final = 5.0  # a connection that held for so long did not fail a
 CLOSE_SECONDS: Final = 10.0
 REFRESH_PAUSE: Final = 0.2  # between two listings, however often a server says that its tools have changed
 
-MAX_TOOLS: Final = 2_000  # of one server
-MAX_PAGES: Final = 100
-MAX_DESCRIPTION: Final = 16_000
-MAX_SCHEMA: Final = 256 * 1024
 
+class Link:
+    """One connection, from the attempt to its end."""
 
-class ListedTool(Struct, frozen=True):
-    name: str
-    description: str
-    parameters: Raw
-    is_read_only: bool
-    needs_arguments: bool
+    def __init__(self) -> None:
+        self.calls: list[OpenCall] = []
+        self.complaints = Complaints()
+        self.client: Client | None = None  # once it is there; it stays here for the calls that are under way
+        self.failure = ""  # why it never was
+        self.tried = asyncio.Event()  # the attempt has ended, either way
+        self.lost = asyncio.Event()
+        self.stale = asyncio.Event()  # its tools are not what they were
+
+    @property
+    def last_words(self) -> str:
+        """What its program wrote last to its standard error, to be put behind a sentence."""
+        return f"; its last words were: {self.complaints.last}" if self.complaints.last else ""
 
 
 class Connection:
@@ -67,18 +72,16 @@ class Connection:
         self.version = ""  # of the protocol
         self.instructions = ""
         self.tools: tuple[ListedTool, ...] = ()
-        self.calls: list[OpenCall] = []
+        self.resources: tuple[ListedResource, ...] = ()  # those that may be read
         self.permits = asyncio.Semaphore(server.max_calls)
         self._changed = changed
-        self._client: Client | None = None
-        self._waiters: list[asyncio.Future[Client]] = []
+        self._link: Link | None = None
+        self._waiters: list[asyncio.Future[Link]] = []
         self._wake = asyncio.Event()
-        self._lost = asyncio.Event()
-        self._stale = asyncio.Event()
-        self._complaints = Complaints()
         self._settled = asyncio.Event()  # the first attempt has ended, either way
-        self._closing = False
+        self._closing = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
+        self._holders: set[asyncio.Task[None]] = set()
 
     # ---- for those who call -------------------------------------------------------------------------------------------
 
@@ -90,115 +93,133 @@ class Connection:
         if self.server.enabled:
             await self._settled.wait()
 
-    async def client(self) -> Client:
+    async def link(self) -> Link:
         """The connection, or the next that there is. Raises ToolFailed where the next attempt fails."""
-        if self._client is not None:
-            return self._client
-        if self._owner is None or self._closing:
-            raise ToolFailed(f"the MCP server {self.name!r} is {'closed' if self._closing else 'not connected'}")
-        waiter: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        if self._link is not None:
+            return self._link
+        if self._owner is None or self._closing.is_set():
+            raise ToolFailed(f"the MCP server {self.name!r} is not connected")
+        waiter: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self._wake.set()
         return await waiter
 
-    def lose(self, client: Client, why: str) -> None:
-        """What was used is of no use any more. Said by many at once, it counts once."""
-        if self._client is client:
+    def lose(self, link: Link, why: str) -> None:
+        """It is of no use any more. Said by many at once, it counts once."""
+        if self._link is link:
             self._mark_lost(why)
-            self._lost.set()
+            link.lost.set()
 
     async def close(self) -> None:
-        self._closing = True
-        self._lost.set()
+        self._closing.set()
         self._wake.set()
         if self._owner is not None:
-            done, _ = await asyncio.wait([self._owner], timeout=CLOSE_SECONDS)
-            if not done:
-                self._owner.cancel()
-                await asyncio.wait([self._owner])
+            await self._owner
             self._owner = None
-
-    @property
-    def last_words(self) -> str:
-        """What its program wrote last to its standard error, to be put behind a sentence."""
-        return f"; its last words were: {self._complaints.last}" if self._complaints.last else ""
+        if holders := list(self._holders):
+            _, late = await asyncio.wait(holders, timeout=CLOSE_SECONDS)
+            for holder in late:
+                holder.cancel()
+            await asyncio.gather(*holders, return_exceptions=True)
 
     # ---- the owner ----------------------------------------------------------------------------------------------------
 
     async def _own(self) -> None:
         pause = 0.0
-        while not self._closing:
+        while not self._closing.is_set():
             self._wake.clear()
-            self._lost = asyncio.Event()
-            self._complaints = Complaints()
-            opened = time.monotonic()
-            try:
-                await self._hold()
-                why = f"the connection was lost{self.last_words}"
-            except (
-                Exception
-            ) as error:  # whatever a transport raises is the state of one server, never the end of the others
-                why = f"{error_words(error)}{self.last_words}"
-            if self._closing:
+            link, opened = Link(), time.monotonic()
+            holder = asyncio.create_task(self._hold(link), name=f"mcp {self.name} link")
+            self._holders.add(holder)
+            holder.add_done_callback(self._holders.discard)
+            await _first(link.tried, self._closing)
+            if not link.tried.is_set():
+                holder.cancel()
                 break
-            self._mark_lost(why)
+            await _first(link.lost, self._closing)
+            if self._closing.is_set():
+                break
+            if link.failure:
+                self._fail_waiters(f"{link.failure}{link.last_words}")
+            if self._link is link or link.failure:  # otherwise whoever found it lost has said so
+                self._mark_lost(f"{link.failure or 'the connection was lost'}{link.last_words}")
             pause = 0.0 if time.monotonic() - opened > STEADY_SECONDS else min(max(FIRST_PAUSE, 2 * pause), LAST_PAUSE)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
         self._fail_waiters("it is closed")
 
-    async def _hold(self) -> None:
-        """Connect, and stay until the connection is lost."""
-        lost = self._lost
-        async with AsyncExitStack() as stack:
-            try:
+    async def _hold(self, link: Link) -> None:
+        """Connect, stay until the connection is lost and its calls have ended, and clean up."""
+        note = Delivery()
+        delivery.set(note)
+        try:
+            async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.server.connect_seconds):
-                    client = await stack.enter_async_context(self._new_client(lost))
+                    client = await stack.enter_async_context(self._new_client(link))
                     if self.server.era == "modern" and client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
                         raise ToolFailed(f"it speaks the protocol of {client.protocol_version} only")
-                    tools = await list_tools(client)
-            except TimeoutError:
-                raise ToolFailed(f"it did not answer within {self.server.connect_seconds:g} seconds") from None
-            follower = asyncio.create_task(self._follow(client))
-            try:
-                self._mark_connected(client, tools)
-                await lost.wait()
-            finally:
-                self._client = None
-                follower.cancel()
-                await asyncio.gather(follower, return_exceptions=True)
-                closing = stack.pop_all()
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await closing.aclose()
+                    await self._list(client)
+                link.client = client
+                link.tried.set()
+                self._mark_connected(link, client)
+                follower = asyncio.create_task(self._follow(link, client))
+                try:
+                    await _first(link.lost, self._closing)
+                    await self._drain(link)
+                finally:
+                    await _stop(follower)
+                    closing = stack.pop_all()
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await closing.aclose()
+        except TimeoutError:
+            link.failure = f"it did not answer within {self.server.connect_seconds:g} seconds"
+        except (
+            Exception
+        ) as error:  # whatever a transport raises is the state of one server, never the end of the others
+            link.failure = f"{error_words(error)}{note.refusal}"
+        finally:
+            if link.client is not None:
+                link.failure = ""  # how a connection ended that had been there is of no interest
+            link.tried.set()
+            link.lost.set()
 
-    def _new_client(self, lost: asyncio.Event) -> Client:
+    async def _drain(self, link: Link) -> None:
+        """Calls may be under way on a link whose session is lost: each finds out for itself what became of it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.server.call_seconds):
+                for call in list(link.calls):
+                    await _first(call.ended, self._closing)
+
+    def _new_client(self, link: Link) -> Client:
+        async def notice(message: object) -> None:
+            if isinstance(message, types.ToolListChangedNotification | types.ResourceListChangedNotification):
+                link.stale.set()
+
         return Client(
-            open_streams(self.server, self._complaints, lost.set),
+            open_streams(self.server, link.complaints, link.lost.set),
             mode="legacy" if self.server.era == "legacy" else "auto",
-            elicitation_callback=partial(answer_question, self),
-            message_handler=self._notice,
+            elicitation_callback=partial(answer_question, self.name, link),
+            message_handler=notice,
             client_info=types.Implementation(name="ronda", version=__version__),
             cache=None,  # the list is kept here, and a result that is needed twice is asked for twice
         )
 
-    def _mark_connected(self, client: Client, tools: tuple[ListedTool, ...]) -> None:
-        self._client = client
+    def _mark_connected(self, link: Link, client: Client) -> None:
+        self._link = link
         self.version = client.protocol_version
         self.instructions = client.instructions or ""
-        self.tools = tools
         self._mark("connected", "")
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
-                waiter.set_result(client)
+                waiter.set_result(link)
 
     def _mark_lost(self, why: str) -> None:
         """The last known tools stay: a call of theirs waits for the next connection."""
-        self._client = None
+        self._link = None
         if self.state != "degraded":
             log.warning("the MCP server %r: %s", self.name, why)
         self._mark("degraded" if self.tools else "failed", why)
-        self._fail_waiters(why)
 
     def _fail_waiters(self, why: str) -> None:
         waiters, self._waiters = self._waiters, []
@@ -215,35 +236,29 @@ class Connection:
 
     # ---- tools that change --------------------------------------------------------------------------------------------
 
-    async def _notice(self, message: object) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            self._stale.set()
-
-    async def _follow(self, client: Client) -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            if client.protocol_version in MODERN_PROTOCOL_VERSIONS and _tells_of_changes(client):
-                listener = asyncio.create_task(self._listen(client))
-                stack.push_async_callback(_stop, listener)
+    async def _follow(self, link: Link, client: Client) -> None:
+        listener: asyncio.Task[None] | None = None
+        if client.protocol_version in MODERN_PROTOCOL_VERSIONS and _tells_of_changes(client):
+            listener = asyncio.create_task(_listen(link, client))
+        try:
             while True:
-                await self._stale.wait()
-                self._stale.clear()
+                await link.stale.wait()
+                link.stale.clear()
                 await self._refresh(client)
                 await asyncio.sleep(REFRESH_PAUSE)
+        finally:
+            if listener is not None:
+                await _stop(listener)
 
-    async def _listen(self, client: Client) -> None:
-        """The newer protocol tells only those who listen."""
-        while True:
-            with contextlib.suppress(SubscriptionLost, MCPError):
-                async with client.listen(tools_list_changed=True) as events:
-                    self._stale.set()  # what has changed before anybody listened
-                    async for _ in events:
-                        self._stale.set()
-            await asyncio.sleep(FIRST_PAUSE * 4)
+    async def _list(self, client: Client) -> None:
+        tools = await list_tools(client)
+        resources = await list_resources(client, self.server) if self.server.resources else ()
+        self.tools, self.resources = tools, resources
 
     async def _refresh(self, client: Client) -> None:
         try:
             async with asyncio.timeout(self.server.call_seconds):
-                self.tools = await list_tools(client)
+                await self._list(client)
         except Exception as error:  # the list that is known stays; what is wrong is told
             self._mark("degraded", f"its tools could not be listed anew: {error_words(error)}")
         else:
@@ -255,40 +270,32 @@ def _tells_of_changes(client: Client) -> bool:
     return tools is not None and bool(tools.list_changed)
 
 
+async def _listen(link: Link, client: Client) -> None:
+    """The newer protocol tells only those who listen."""
+    while True:
+        with contextlib.suppress(SubscriptionLost, MCPError):
+            async with client.listen(tools_list_changed=True) as events:
+                link.stale.set()  # what has changed before anybody listened
+                async for _ in events:
+                    link.stale.set()
+        await asyncio.sleep(FIRST_PAUSE * 4)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait for whichever comes first."""
+    if any(event.is_set() for event in events):
+        return
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 async def _stop(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def list_tools(client: Client) -> tuple[ListedTool, ...]:
-    """All pages, by name: the order of what a model is offered must stay the same for its cache."""
-    if client.server_capabilities.tools is None:
-        return ()
-    found: dict[str, ListedTool] = {}
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:
-            if (listed := _listed(tool)) is not None:
-                found[tool.name] = listed
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= MAX_TOOLS:
-            break
-    return tuple([found[name] for name in sorted(found)[:MAX_TOOLS]])
-
-
-def _listed(tool: types.Tool) -> ListedTool | None:
-    """None where the schema is too large for any prompt."""
-    schema: dict[str, Any] = tool.input_schema
-    parameters = msgspec.json.encode(schema)
-    if len(parameters) > MAX_SCHEMA:
-        log.warning("the MCP tool %r is left out: its schema has %d bytes", tool.name, len(parameters))
-        return None
-    description = tool.description or tool.title or ""
-    is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-    return ListedTool(
-        tool.name, description[:MAX_DESCRIPTION], Raw(parameters), is_read_only, bool(schema.get("required"))
-    )
 
 
 def error_words(error: BaseException) -> str:

@@ -67,8 +67,9 @@ class _Transport(httpx2.AsyncBaseTransport):
             answer = _refusal(request, f"it cannot be reached: {str(error) or type(error).__name__}")
         except httpx2.TransportError as error:
             answer = _refusal(request, f"the connection failed: {str(error) or type(error).__name__}")
-        if note is not None:
-            note.status = answer.status_code
+        else:
+            if note is not None:
+                note.status = answer.status_code
         if answer.status_code >= 400 and self._failed is not None:
             self._failed()
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):

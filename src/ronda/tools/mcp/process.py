@@ -66,8 +66,13 @@ async def process_streams(source: Process, complaints: Complaints) -> AsyncGener
     listener = asyncio.create_task(complaints.read(process.stderr))
 
     async def write(text: str) -> None:
-        stdin.write(text.encode() + b"\n")
-        await stdin.drain()
+        """Raises only where the line cannot have been read as a whole: then it has not run."""
+        if not stdin.is_closing():
+            stdin.write(text.encode() + b"\n")
+        if stdin.is_closing():
+            raise BrokenPipeError
+        with contextlib.suppress(ConnectionError):  # it may have been read before: the end of its output tells the rest
+            await stdin.drain()
 
     try:
         async with message_streams(_lines(process.stdout), write) as streams:

@@ -38,10 +38,27 @@ def read_result(result: types.CallToolResult, server: str, tool: str) -> ToolOut
         details["mcp"]["structured_content"] = result.structured_content
         if not texts and not attachments:
             texts = [msgspec.json.encode(result.structured_content).decode()]
+    return ToolOutput(_joined(texts), tuple(attachments), failed=bool(result.is_error), details=details)
+
+
+def read_contents(result: types.ReadResourceResult, server: str) -> ToolOutput:
+    """A resource that was read."""
+    texts: list[str] = []
+    attachments: list[Attachment] = []
+    for one in result.contents:
+        if isinstance(one, types.TextResourceContents):
+            texts.append(one.text)
+        elif len(attachments) < MAX_ATTACHMENTS:
+            texts.append(f"[file: {one.uri}]")
+            attachments.append(_blob(one))
+    return ToolOutput(_joined(texts), tuple(attachments), details={"mcp": {"server": server}})
+
+
+def _joined(texts: list[str]) -> str:
     content = "\n".join(texts)
     if len(content) > MAX_TEXT:
-        content = f"{content[:MAX_TEXT]}\n… (the result had {len(content)} characters; the rest was cut off)"
-    return ToolOutput(content, tuple(attachments), failed=bool(result.is_error), details=details)
+        return f"{content[:MAX_TEXT]}\n… (the result had {len(content)} characters; the rest was cut off)"
+    return content
 
 
 def _read_block(block: types.ContentBlock) -> tuple[str, Attachment | None]:

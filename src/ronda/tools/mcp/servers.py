@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
@@ -23,7 +24,11 @@ from ronda.tools.mcp.config import McpServer
 from ronda.tools.mcp.names import distinct_names
 
 if TYPE_CHECKING:
-    from ronda.tools.mcp.connection import Connection, ListedTool
+    from ronda.tools.mcp.connection import Connection
+    from ronda.tools.mcp.listing import ListedTool
+
+READ_RESOURCE: Final = "read_resource"
+SHOWN_RESOURCES: Final = 50  # that the model is told of; it may read others that fit
 
 
 class ServerStatus(Struct, frozen=True):
@@ -53,12 +58,28 @@ class McpTool:
         return await call_tool(self._connection, self.tool, arguments, context)
 
 
+class ResourceTool:
+    """Reads what a server has, within the patterns of its configuration."""
+
+    tool = READ_RESOURCE
+
+    def __init__(self, spec: ToolSpec, connection: Connection) -> None:
+        self.spec = spec
+        self.server = connection.name
+        self._connection = connection
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        from ronda.tools.mcp.call import read_resource
+
+        return await read_resource(self._connection, arguments["uri"], context)
+
+
 class McpServers:
     def __init__(self, connections: list[Connection]) -> None:
         self._connections = connections
-        self._tools: list[McpTool] | None = None
+        self._tools: list[McpTool | ResourceTool] | None = None
 
-    def tools(self, *names: str) -> list[McpTool]:
+    def tools(self, *names: str) -> list[McpTool | ResourceTool]:
         """Of the servers with these names, or of all. The same objects, in the same order, until something changes."""
         if self._tools is None:
             self._tools = self._offer()
@@ -88,16 +109,45 @@ class McpServers:
     def forget_tools(self) -> None:
         self._tools = None
 
-    def _offer(self) -> list[McpTool]:
-        offered = [
-            (one, tool)
-            for one in self._connections
-            if one.server.offered
-            for tool in one.tools
-            if one.server.allows(tool.name)
-        ]
-        names = distinct_names((one.name, one.server.prefix, tool.name) for one, tool in offered)
-        return [McpTool(_spec(one.server, tool, names[one.name, tool.name]), one, tool.name) for one, tool in offered]
+    def _offer(self) -> list[McpTool | ResourceTool]:
+        offered: list[tuple[Connection, ListedTool | None]] = []
+        for one in self._connections:
+            if one.server.offered:
+                offered += [(one, tool) for tool in one.tools if one.server.allows(tool.name)]
+                if one.resources and READ_RESOURCE not in [tool.name for tool in one.tools]:
+                    offered.append((one, None))
+        names = distinct_names((one.name, one.server.prefix, _name(tool)) for one, tool in offered)
+        found: list[McpTool | ResourceTool] = []
+        for one, tool in offered:
+            name = names[one.name, _name(tool)]
+            if tool is None:
+                found.append(ResourceTool(_resource_spec(one, name), one))
+            else:
+                found.append(McpTool(_spec(one.server, tool, name), one, tool.name))
+        return found
+
+
+def _name(tool: ListedTool | None) -> str:
+    return READ_RESOURCE if tool is None else tool.name
+
+
+def _resource_spec(connection: Connection, name: str) -> ToolSpec:
+    known = "\n".join([f"{one.uri}: {one.name}" for one in connection.resources[:SHOWN_RESOURCES]])
+    schema = {
+        "type": "object",
+        "properties": {"uri": {"type": "string"}},
+        "required": ["uri"],
+        "additionalProperties": False,
+    }
+    return ToolSpec(
+        name=name,
+        description=f"Read a resource of {connection.name} by its address. Some that there are:\n{known}",
+        parameters=Raw(msgspec.json.encode(schema)),
+        kind="mcp",
+        repeatable=True,
+        approval=connection.server.approvals.of(READ_RESOURCE, is_read_only=True),
+        declared="mcp",
+    )
 
 
 def _spec(server: McpServer, tool: ListedTool, name: str) -> ToolSpec:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 from mcp.client._transport import ReadStream, TransportStreams, WriteStream
@@ -24,14 +24,13 @@ log = logging.getLogger("ronda.mcp")
 MAX_MESSAGE: Final = 16 * 1024 * 1024  # a screenshot or two in base64; what is larger ends the connection
 MAX_GARBAGE: Final = 100  # lines in a row that are no message: then it is no MCP server
 
-Write = Callable[[str], Awaitable[None]]
+Write: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 @asynccontextmanager
 async def message_streams(frames: AsyncIterator[str | bytes], write: Write) -> AsyncGenerator[TransportStreams, None]:
-    """Pump frames both ways until the body ends. The read stream ends with `frames`, or when a frame cannot be written."""
+    """The read stream ends with `frames`. What raises as it is written was not delivered, and whoever sent it is told so."""
     arriving, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    leaving, to_send = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def read() -> None:
         garbage = 0
@@ -47,24 +46,44 @@ async def message_streams(frames: AsyncIterator[str | bytes], write: Write) -> A
                     garbage = 0
                     await arriving.send(message)
 
-    async def send() -> None:
-        try:
-            async with to_send:
-                async for message in to_send:
-                    await write(message.message.model_dump_json(by_alias=True, exclude_unset=True))
-        except (OSError, RuntimeError) as error:  # the other side is gone
-            log.debug("a message could not be written", exc_info=error)
-            await arriving.aclose()
-
-    tasks = [asyncio.create_task(read()), asyncio.create_task(send())]
+    reader = asyncio.create_task(read())
     try:
-        yield received, leaving
+        yield received, _Writes(write)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for stream in (arriving, received, leaving, to_send):
-            stream.close()
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+        arriving.close()
+        received.close()
+
+
+class _Writes:
+    """Each message is written by whoever sends it: a failure is theirs alone."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._lock = asyncio.Lock()
+        self._closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._closed:
+            raise anyio.ClosedResourceError
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        try:
+            async with self._lock:
+                await self._write(text)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
 
 def _message(frame: str | bytes) -> SessionMessage | None:
@@ -86,6 +105,11 @@ class Delivery:
     def __init__(self) -> None:
         self.rounds = 0
         self.status: int | None = None
+
+    @property
+    def refusal(self) -> str:
+        """The status of a refusal, to be put behind a sentence."""
+        return f" (HTTP {self.status})" if self.status is not None and self.status >= 400 else ""
 
 
 # The SDK writes a request, and sends it over HTTP, in the context of whoever asked for it: there its Delivery is found.

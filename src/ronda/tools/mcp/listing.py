@@ -1,0 +1,83 @@
+"""What a server has → values of ours, by name and within bounds.
+
+The order of what a model is offered must stay the same for its cache, whatever order a server lists it in.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import mcp_types as types
+import msgspec
+from mcp.client.client import Client
+from msgspec import Raw, Struct
+
+from ronda.tools.mcp.config import McpServer
+
+log = logging.getLogger("ronda.mcp")
+
+MAX_TOOLS: Final = 2_000  # of one server
+MAX_PAGES: Final = 100
+MAX_DESCRIPTION: Final = 16_000
+MAX_SCHEMA: Final = 256 * 1024
+MAX_RESOURCES: Final = 1_000
+
+
+class ListedTool(Struct, frozen=True):
+    name: str
+    description: str
+    parameters: Raw
+    is_read_only: bool
+    needs_arguments: bool
+
+
+class ListedResource(Struct, frozen=True):
+    uri: str
+    name: str
+    description: str
+
+
+async def list_tools(client: Client) -> tuple[ListedTool, ...]:
+    if client.server_capabilities.tools is None:
+        return ()
+    found: dict[str, ListedTool] = {}
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            if (listed := _listed(tool)) is not None:
+                found[tool.name] = listed
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= MAX_TOOLS:
+            break
+    return tuple([found[name] for name in sorted(found)[:MAX_TOOLS]])
+
+
+def _listed(tool: types.Tool) -> ListedTool | None:
+    """None where the schema is too large for any prompt."""
+    schema: dict[str, Any] = tool.input_schema
+    parameters = msgspec.json.encode(schema)
+    if len(parameters) > MAX_SCHEMA:
+        log.warning("the MCP tool %r is left out: its schema has %d bytes", tool.name, len(parameters))
+        return None
+    text = (tool.description or tool.title or "")[:MAX_DESCRIPTION]
+    is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+    return ListedTool(tool.name, text, Raw(parameters), is_read_only, bool(schema.get("required")))
+
+
+async def list_resources(client: Client, server: McpServer) -> tuple[ListedResource, ...]:
+    """Those that the configuration lets anybody read."""
+    if client.server_capabilities.resources is None:
+        return ()
+    found: dict[str, ListedResource] = {}
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_resources(cursor=cursor)
+        for one in page.resources:
+            if server.may_read(one.uri):
+                found[one.uri] = ListedResource(one.uri, one.name, (one.description or "")[:MAX_DESCRIPTION])
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= MAX_RESOURCES:
+            break
+    return tuple([found[uri] for uri in sorted(found)[:MAX_RESOURCES]])
