@@ -39,6 +39,7 @@ from tests.conformance import (
     responses_requests,
     responses_streams,
     schemas,
+    tool_search,
 )
 from tests.conformance.prompty_vectors import prompty_total
 from tests.conformance.report import PartResult
@@ -64,6 +65,7 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("mistral exchanges", mistral_exchanges.run),
     ("schemas", schemas.run),
     ("bfcl", bfcl.run),
+    ("tool search", tool_search.run),
     ("prompty load", prompty_load.run),
     ("prompty discovery", prompty_discovery.run),
     ("prompty render", prompty_render.run),

@@ -103,7 +103,7 @@ async def _exchange(connection: Connection, request: Request[_T], context: ToolC
         try:
             return await _send(connection, link, request, context)
         except NotRun:
-            connection.lose(link, "its session was lost")
+            connection.lose(link, "the session was lost")
             link = await connection.link()
             try:
                 return await _send(connection, link, request, context)

@@ -43,10 +43,14 @@ class _Token(httpx2.Auth):
         self._grant = grant
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        request.headers["Authorization"] = f"Bearer {await token_for(self._grant)}"
+        token = await token_for(self._grant)
+        request.headers["Authorization"] = f"Bearer {token}"
         answer = yield request
         if answer.status_code == 401:
-            request.headers["Authorization"] = f"Bearer {await token_for(self._grant, anew=True)}"
+            known = await token_for(self._grant)
+            if known == token:  # nobody else has asked meanwhile
+                known = await token_for(self._grant, anew=True)
+            request.headers["Authorization"] = f"Bearer {known}"
             yield request
 
 

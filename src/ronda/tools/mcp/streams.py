@@ -56,7 +56,22 @@ async def message_streams(frames: AsyncIterator[str | bytes], write: Write) -> A
         received.close()
 
 
-class _Writes:
+class _Closing:
+    """What the SDK asks of both kinds of streams."""
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Writes(_Closing):
     """Each message is written by whoever sends it: a failure is theirs alone."""
 
     def __init__(self, write: Write) -> None:
@@ -76,14 +91,6 @@ class _Writes:
 
     async def aclose(self) -> None:
         self._closed = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def _message(frame: str | bytes) -> SessionMessage | None:
@@ -116,7 +123,7 @@ class Delivery:
 delivery: ContextVar[Delivery | None] = ContextVar("delivery", default=None)
 
 
-class WatchedWrites:
+class WatchedWrites(_Closing):
     """Notes each message that was handed over, with whoever sends it."""
 
     def __init__(self, stream: WriteStream[SessionMessage]) -> None:
@@ -136,16 +143,8 @@ class WatchedWrites:
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class WatchedReads:
+class WatchedReads(_Closing):
     """A stream that tells when it has ended: the session itself only tells those who wait for an answer."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], ended: Callable[[], None]) -> None:
@@ -174,11 +173,3 @@ class WatchedReads:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
