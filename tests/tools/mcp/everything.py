@@ -8,12 +8,14 @@ import subprocess
 from typing import Annotated, Any
 
 from mcp.server.elicitation import ElicitationResult
-from mcp.server.mcpserver import Context, Elicit, Image, MCPServer, Resolve
+from mcp.server.mcpserver import Context, Elicit, Image, MCPServer, Resolve, Sample
 from mcp_types import (
     BlobResourceContents,
     CallToolResult,
+    CreateMessageResult,
     EmbeddedResource,
     ResourceLink,
+    SamplingMessage,
     TextContent,
     TextResourceContents,
     ToolAnnotations,
@@ -33,6 +35,10 @@ class Color(BaseModel):
 
 async def which_color() -> Elicit[Color]:
     return Elicit("Which color?", Color)
+
+
+async def a_poem() -> Sample:
+    return Sample([SamplingMessage(role="user", content=TextContent(type="text", text="A poem!"))], max_tokens=100)
 
 
 def make_server() -> MCPServer:
@@ -94,6 +100,11 @@ def make_server() -> MCPServer:
         """Asks for a color."""
         text = color.data.color if color.action == "accept" else color.action
         return CallToolResult(content=[TextContent(type="text", text=text)])
+
+    @server.tool()
+    async def sample(said: Annotated[CreateMessageResult, Resolve(a_poem)]) -> str:
+        """Has the client's model write."""
+        return str(said.content)
 
     @server.tool()
     async def crowd() -> CallToolResult:

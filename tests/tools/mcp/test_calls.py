@@ -15,13 +15,17 @@ from tests.tools.mcp.websocket_server import websocket_app
 
 from ronda.core.parts import File, Image
 from ronda.drive import ToolOutput
+from ronda.errors import ToolFailed
 from ronda.tools.mcp.config import Sse, WebSocket
 from ronda.tools.mcp.servers import McpServers
 
 KINDS = ["stdio-legacy", "stdio-modern", "http-legacy", "http-modern", "sse", "websocket"]
 
 
-@pytest_asyncio.fixture(params=KINDS)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(params=KINDS, scope="module", loop_scope="module")
 async def servers(request: pytest.FixtureRequest) -> AsyncIterator[McpServers]:
     kind, _, era = request.param.partition("-")
     era = era or "legacy"
@@ -117,3 +121,8 @@ async def test_new_tools_are_noticed(servers: McpServers) -> None:
     await call(servers, "every_grow")
     await until(lambda: "every_extra" in [tool.spec.name for tool in servers.tools()])
     assert "extra" in (await call(servers, "every_extra")).content
+
+
+async def test_a_server_may_not_use_our_model(servers: McpServers) -> None:
+    with pytest.raises(ToolFailed, match=r"(?i)sampling"):
+        await call(servers, "every_sample")
