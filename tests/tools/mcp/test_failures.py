@@ -13,11 +13,12 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.tools.mcp.everything import make_server
 from tests.tools.mcp.serving import SECONDS, Watcher, call, config, http, listening, opened, program, until
+from tests.tools.mcp.websocket_server import websocket_app
 
 from ronda.drive import ToolContext
 from ronda.errors import BadConfig, ToolFailed
 from ronda.tools.mcp.call import OpenCall
-from ronda.tools.mcp.config import Approvals, Http, McpServer, Process, Sse, WebSocket
+from ronda.tools.mcp.config import Approvals, Http, McpServer, Process, Source, Sse, WebSocket
 from ronda.tools.mcp.servers import open_servers
 
 TINY = str(Path(__file__).with_name("tiny.py"))
@@ -96,20 +97,29 @@ async def test_many_calls_wait_for_one_attempt() -> None:
         assert len({output.content for output in outputs}) == 1
 
 
-async def test_the_last_known_tools_stay_while_a_server_is_away() -> None:
-    server = make_server()
-    async with listening(server.streamable_http_app()) as url:
+@pytest.mark.parametrize("kind", ["http-legacy", "http-modern", "websocket"])
+async def test_the_last_known_tools_stay_while_a_server_is_away(kind: str) -> None:
+    transport, _, era = kind.partition("-")
+
+    def app() -> ASGIApp:
+        server = make_server()
+        return server.streamable_http_app() if transport == "http" else websocket_app(server)
+
+    async with listening(app()) as url:
         port = int(url.rpartition(":")[2])
-        servers = await open_servers([http(url, era="legacy")])
+        source: Source = Http(f"{url}/mcp") if transport == "http" else WebSocket(f"ws{url[4:]}/ws")
+        servers = await open_servers([config(source, era=era or "legacy")])
         names = [tool.spec.name for tool in servers.tools()]
     try:
+        if transport != "http":  # whose connections are made for each call
+            await until(lambda: servers.status()[0].state == "degraded")
         with pytest.raises(ToolFailed, match="the MCP server 'every' cannot be used: "):
             await call(servers, "every_add", {"a": 1, "b": 1})
         [status] = servers.status()
         assert (status.state, status.tools) == ("degraded", len(names))
         assert status.last_error is not None
         assert [tool.spec.name for tool in servers.tools()] == names
-        async with listening(make_server().streamable_http_app(), port):
+        async with listening(app(), port):
             assert (await call(servers, "every_add", {"a": 1, "b": 1})).content == "2"
             assert servers.status()[0].state == "connected"
             await servers.close()
@@ -237,6 +247,22 @@ async def test_an_answer_that_makes_no_sense_fails_alone() -> None:
         with pytest.raises(ToolFailed, match="the MCP server 'tiny' gave an answer that cannot be used: "):
             await call(servers, "tiny_pid")
         assert servers.status()[0].state == "connected"
+
+
+async def test_a_list_that_cannot_be_had_is_asked_for_again() -> None:
+    async with opened(tiny("fickle")) as servers:
+        assert [tool.spec.name for tool in servers.tools()] == ["tiny_act1"]
+        await call(servers, "tiny_act1")
+        await until(lambda: servers.status()[0].state == "degraded")
+        assert [tool.spec.name for tool in servers.tools()] == ["tiny_act1"]
+        assert servers.status()[0].last_error == "its tools could not be listed anew: no such method"
+        await until(lambda: servers.status()[0].state == "connected")
+        assert [tool.spec.name for tool in servers.tools()] == ["tiny_act3"]
+
+
+async def test_a_tool_whose_schema_is_none_is_left_out() -> None:
+    async with opened(tiny("odd")) as servers:
+        assert [tool.spec.name for tool in servers.tools()] == ["tiny_pid"]
 
 
 async def test_lists_without_end_and_schemas_without_measure_are_cut() -> None:

@@ -8,10 +8,22 @@ import sys
 from typing import Any
 
 HOW = sys.argv[1] if len(sys.argv) > 1 else ""
+listed = 0
 
 
-def tools(cursor: str | None) -> dict[str, Any]:
+def notify_changed() -> None:
+    os.write(1, b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n')
+
+
+def tools(cursor: str | None) -> dict[str, Any] | None:
+    global listed
+    listed += 1
     schema = {"type": "object"}
+    if HOW == "fickle":  # the second time there is no list
+        return None if listed == 2 else {"tools": [{"name": f"act{listed}", "inputSchema": schema}]}
+    if HOW == "odd":
+        odd = {"type": "object", "properties": {"a": {"type": "banana"}}}
+        return {"tools": [{"name": "odd", "inputSchema": odd}, {"name": "pid", "inputSchema": schema}]}
     if HOW == "pages":  # a list that never ends
         return {
             "tools": [{"name": f"tool{cursor or 0}", "inputSchema": schema}],
@@ -35,6 +47,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "tools/call":
         if params["name"] == "die":
             os._exit(0)
+        if HOW == "fickle":
+            notify_changed()
         if HOW == "nonsense":
             return {"content": "no list"}
         return {"content": [{"type": "text", "text": str(os.getpid())}]}

@@ -39,6 +39,7 @@ FIRST_PAUSE: Final = 0.25  # seconds before the second attempt; doubled with eac
 LAST_PAUSE: Final = 60.0
 STEADY_SECONDS: Final = 5.0  # a connection that held for so long did not fail at once: the pauses begin anew
 CLOSE_SECONDS: Final = 10.0
+RELIST_PAUSE: Final = 1.0  # after a listing that failed
 REFRESH_PAUSE: Final = 0.2  # between two listings, however often a server says that its tools have changed
 
 
@@ -217,9 +218,10 @@ class Connection:
     def _mark_lost(self, why: str) -> None:
         """The last known tools stay: a call of theirs waits for the next connection."""
         self._link = None
-        if self.state != "degraded":
+        state: State = "degraded" if self.tools else "failed"
+        if (state, why) != (self.state, self.last_error):  # once, however often it is tried
             log.warning("the MCP server %r: %s", self.name, why)
-        self._mark("degraded" if self.tools else "failed", why)
+        self._mark(state, why)
 
     def _fail_waiters(self, why: str) -> None:
         waiters, self._waiters = self._waiters, []
@@ -244,7 +246,7 @@ class Connection:
             while True:
                 await link.stale.wait()
                 link.stale.clear()
-                await self._refresh(client)
+                await self._refresh(link, client)
                 await asyncio.sleep(REFRESH_PAUSE)
         finally:
             if listener is not None:
@@ -255,14 +257,18 @@ class Connection:
         resources = await list_resources(client, self.server) if self.server.resources else ()
         self.tools, self.resources = tools, resources
 
-    async def _refresh(self, client: Client) -> None:
+    async def _refresh(self, link: Link, client: Client) -> None:
         try:
             async with asyncio.timeout(self.server.call_seconds):
                 await self._list(client)
-        except Exception as error:  # the list that is known stays; what is wrong is told
-            self._mark("degraded", f"its tools could not be listed anew: {error_words(error)}")
+        except Exception as error:  # the list that is known stays, what is wrong is told, and it is tried again
+            if self._link is link:
+                self._mark("degraded", f"its tools could not be listed anew: {error_words(error)}")
+            await asyncio.sleep(RELIST_PAUSE)
+            link.stale.set()
         else:
-            self._mark("connected", "")
+            if self._link is link:
+                self._mark("connected", "")
 
 
 def _tells_of_changes(client: Client) -> bool:
@@ -271,14 +277,17 @@ def _tells_of_changes(client: Client) -> bool:
 
 
 async def _listen(link: Link, client: Client) -> None:
-    """The newer protocol tells only those who listen."""
+    """The newer protocol tells only those who listen. A server that refuses is asked ever less often."""
+    pause = RELIST_PAUSE
     while True:
-        with contextlib.suppress(SubscriptionLost, MCPError):
+        with contextlib.suppress(SubscriptionLost, MCPError, TimeoutError):
             async with client.listen(tools_list_changed=True) as events:
+                pause = RELIST_PAUSE
                 link.stale.set()  # what has changed before anybody listened
                 async for _ in events:
                     link.stale.set()
-        await asyncio.sleep(FIRST_PAUSE * 4)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LAST_PAUSE)
 
 
 async def _first(*events: asyncio.Event) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from mcp.client.client import Client
 from msgspec import Raw, Struct
 
+from ronda.schema.validate import check_schema
 from ronda.tools.mcp.config import McpServer
 
 log = logging.getLogger("ronda.mcp")
@@ -55,11 +56,12 @@ async def list_tools(client: Client) -> tuple[ListedTool, ...]:
 
 
 def _listed(tool: types.Tool) -> ListedTool | None:
-    """None where the schema is too large for any prompt."""
+    """None where the schema is none, or too large for any prompt: a provider would refuse all tools for the one."""
     schema: dict[str, Any] = tool.input_schema
     parameters = msgspec.json.encode(schema)
-    if len(parameters) > MAX_SCHEMA:
-        log.warning("the MCP tool %r is left out: its schema has %d bytes", tool.name, len(parameters))
+    problem = f"has {len(parameters)} bytes" if len(parameters) > MAX_SCHEMA else check_schema(parameters)
+    if problem is not None:
+        log.warning("the MCP tool %r is left out, because of its schema: %s", tool.name, problem)
         return None
     text = (tool.description or tool.title or "")[:MAX_DESCRIPTION]
     is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
