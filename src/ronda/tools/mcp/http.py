@@ -7,6 +7,7 @@ told how far it got.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Final
 
@@ -41,15 +42,17 @@ class _Token(httpx2.Auth):
 
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
+        self._asking = asyncio.Lock()  # a connection's requests are refused together, and need one token
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         token = await token_for(self._grant)
         request.headers["Authorization"] = f"Bearer {token}"
         answer = yield request
         if answer.status_code == 401:
-            known = await token_for(self._grant)
-            if known == token:  # nobody else has asked meanwhile
-                known = await token_for(self._grant, anew=True)
+            async with self._asking:
+                known = await token_for(self._grant)
+                if known == token:  # nobody else has asked meanwhile
+                    known = await token_for(self._grant, anew=True)
             request.headers["Authorization"] = f"Bearer {known}"
             yield request
 
