@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.timeouts import TIMEOUT
+from tests.tools.mcp.serving import TINY
 from tests.weather import WEATHER, program
 
 import ronda
@@ -21,6 +22,9 @@ from ronda.mistralrs import (
     ApproximateUserLocation,
     Architecture,
     ChatCompletionRequest,
+    McpClientConfigPy,
+    McpServerConfigPy,
+    McpServerSourcePy,
     Runner,
     SearchContextSize,
     ToolChoice,
@@ -162,6 +166,18 @@ def test_arguments_about_loading_are_taken_with_a_warning_and_others_refused(tmp
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runner(tmp_path, "hi", enable_search=False, mcp_client_config=None)
+
+
+def test_a_model_calls_the_tools_of_mcp_servers(tmp_path: Path) -> None:
+    source = McpServerSourcePy.Process(sys.executable, [TINY], None, None)
+    servers = [McpServerConfigPy(id="1", name="Tiny Tools", source=source)]
+    config = McpClientConfigPy(servers)
+    answer = ask(runner(tmp_path, {"calls": [{"name": "pid", "arguments": {}}]}, "done", mcp_client_config=config))
+    assert answer.choices[0].message.content == "done"
+    assert [(call.name, call.failed) for call in answer.agentic_tool_calls] == [("pid", False)]
+    broken = McpServerConfigPy("1", "x", McpServerSourcePy.Http("nowhere", None, None))
+    with pytest.raises(BadConfig, match=r"mcp_client_config: servers\[0\]\.source needs a 'url'"):
+        runner(tmp_path, "hi", mcp_client_config=McpClientConfigPy([broken]))
 
 
 def test_a_result_without_an_id_is_paired_with_its_call() -> None:

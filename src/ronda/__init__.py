@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from ronda.prompty import load_async as load_async
     from ronda.prompty import loads as loads
     from ronda.prompty import register_connection as register_connection
+    from ronda.prompty.mcp import clear_mcp_servers as clear_mcp_servers
+    from ronda.prompty.mcp import register_mcp_servers as register_mcp_servers
     from ronda.prompty.registry import bind_tools as bind_tools
     from ronda.prompty.registry import clear_tool_handlers as clear_tool_handlers
     from ronda.prompty.registry import clear_tools as clear_tools
@@ -102,6 +104,7 @@ _HOMES = {
     "cast_async": "ronda.agent.pipeline",
     "check": "ronda.prompty",
     "clear_connections": "ronda.prompty",
+    "clear_mcp_servers": "ronda.prompty.mcp",
     "clear_tool_handlers": "ronda.prompty.registry",
     "clear_tools": "ronda.prompty.registry",
     "get_connection": "ronda.prompty",
@@ -123,6 +126,7 @@ _HOMES = {
     "process": "ronda.agent.pipeline",
     "process_async": "ronda.agent.pipeline",
     "register_connection": "ronda.prompty",
+    "register_mcp_servers": "ronda.prompty.mcp",
     "register_tool": "ronda.prompty.registry",
     "register_tool_handler": "ronda.prompty.registry",
     "render": "ronda.agent.pipeline",

@@ -44,6 +44,8 @@ from ronda.wire.sse import SseReader
 if TYPE_CHECKING:
     from typing import Self
 
+    from ronda.tools.mcp.config import McpServer
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChatCompletionRequest:
@@ -198,8 +200,9 @@ class Runner:
 
     `model` is a spec such as `"openai-chat:NAME"`, or anything with a `call` (a `ScriptedModel`). A tool that a request
     declares is run here if `tool_callbacks` has its name, called as `callback(name, arguments)` or with the arguments as
-    keywords; without one its calls are handed back. `tools` are offered to the model in every request. `aliases` are other
-    names that requests may give the model; "*" is any.
+    keywords; without one its calls are handed back. `tools` are offered to the model in every request, and those of
+    `mcp_servers` (name → command and args, or url), which are connected to anew for each request: a request has an event loop
+    of its own. `aliases` are other names that requests may give the model; "*" is any.
 
     With `enable_search` a model may search the web: with `search_callback(query)`, which gives a list of results, or else with
     what `search` says, the table `[search]` of a server's settings.
@@ -224,6 +227,7 @@ class Runner:
         search_mode: Literal["always", "on-request"] = "always",
         search_embedding_model: str | None = None,
         fetch_allow: Sequence[str] = (),
+        mcp_servers: Mapping[str, Any] | Sequence[McpServer] | None = None,
     ) -> None:
         if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
             raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
@@ -249,6 +253,7 @@ class Runner:
             tools=[as_tool(tool) for tool in tools],
             tool_callbacks=tool_callbacks,
             search_callback=search_callback,
+            mcp=_servers(mcp_servers),
         )
 
     def send_chat_completion_request(self, request: ChatCompletionRequest) -> Any:
@@ -302,6 +307,14 @@ async def _session_ids(sessions: SessionHost) -> list[str]:
         if page.before is None:
             return names
         page = await sessions.store.page("", _SESSIONS_AT_ONCE, page.before)
+
+
+def _servers(servers: Mapping[str, Any] | Sequence[McpServer] | None) -> Sequence[McpServer]:
+    if not isinstance(servers, Mapping):
+        return servers or ()
+    from ronda.tools.mcp.read import read_config
+
+    return read_config(msgspec.json.encode({"mcpServers": servers}), {}, "mcp_servers")
 
 
 def _write(request: ChatCompletionRequest) -> bytes:

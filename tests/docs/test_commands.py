@@ -11,6 +11,7 @@ import pytest
 
 from ronda.cli.main import parse
 from ronda.cli.settings import read_config
+from ronda.server.mcp_settings import read_servers
 from ronda.tools.search.settings import read_settings
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,3 +41,4 @@ def test_the_settings_are_understood(page: str, text: str, tmp_path: Path) -> No
     config = read_config(argparse.Namespace(config=str(file)))
     read_settings(config.search)
     assert config.tools == ((str(tmp_path / "my_tools.py"),) if "my_tools" in text else ())
+    assert [server.name for server in read_servers(config.mcp_config, config.mcp)] == list(config.mcp)

@@ -41,6 +41,7 @@ from ronda.server.config import MAX_BODY, ServerConfig
 from ronda.server.heads import BoundedHeads
 from ronda.server.sockets import BoundedSockets
 from ronda.store.catalog import Catalog
+from ronda.tools.mcp.config import McpServer
 from ronda.wire.capabilities import Capability
 
 QUICK = Retry(initial_interval=0.0, max_interval=0.01)
@@ -324,6 +325,7 @@ class Door:
         auth: Auth | None = None,
         guardrails: AnyGuardrails | None = None,
         compaction: AnyCompaction | None = None,
+        mcp: Sequence[McpServer] = (),
         **config: Any,
     ) -> AsyncIterator[Served]:
         """A server with this model (or the address of an upstream) and these tools, as long as the block lasts."""
@@ -342,6 +344,7 @@ class Door:
             auth=auth,
             guardrails=guardrails,
             compaction=compaction,
+            mcp=mcp,
         )
         self._app = create_app(server)
         try:
@@ -349,8 +352,7 @@ class Door:
         finally:
             self._app = None
             async with soon():
-                await server.runs.close()
-                await server.catalog.close()
+                await server.close()
 
     def put(self, app: Any) -> None:
         """Serve this for the rest of the block."""

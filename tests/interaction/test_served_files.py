@@ -7,6 +7,7 @@ model must be sent the same, the same tools must run, and the run must say the s
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from tests.interaction.doors import QUICK, Door, Json, Remembering, Served, soon
 from tests.interaction.every_door import PATHS, Heard, read_plain, read_stream
 from tests.tools.api_server import serve
+from tests.tools.mcp.serving import TINY
 
 from ronda import run_agent_async, tool
 from ronda.core.events import Event
@@ -24,6 +26,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Tool
 from ronda.errors import ExecuteError, RunEnded
 from ronda.prompty.connections import register_connection
+from ronda.prompty.mcp import clear_mcp_servers, register_mcp_servers
 from ronda.prompty.registry import clear_tool_handlers, clear_tools, register_tool, register_tool_handler
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
 
@@ -83,6 +86,7 @@ def nothing_registered() -> Iterator[None]:
     yield
     clear_tools()
     clear_tool_handlers()
+    clear_mcp_servers()
 
 
 TOOLS: Sequence[Tool] = (weather, broken)
@@ -171,7 +175,10 @@ CASES = {
         lines=[calls("mine", x=1), "Sunny."],
     ),
     "an MCP server": Case(
-        {"tools": [{"name": "files", "kind": "mcp", "serverName": "s"}]}, lines=[calls("files"), "I cannot."]
+        {"tools": [{"name": "files", "kind": "mcp", "serverName": "tiny"}]}, lines=[calls("tiny_pid"), "I see."]
+    ),
+    "an MCP server that does not start": Case(
+        {"tools": [{"name": "files", "kind": "mcp", "serverName": "gone"}]}, lines=[calls("files"), "I cannot."]
     ),
     "another file, once": Case(
         {"tools": [{"name": "helper", "kind": "prompty", "path": "child.prompty"}]},
@@ -216,6 +223,7 @@ def register_all() -> None:
         register_tool(one.spec.name, one)
     register_tool("registered", registered)
     register_tool_handler("my_kind", my_kind)
+    register_mcp_servers({"tiny": {"command": sys.executable, "args": [TINY]}, "gone": {"command": "/no/such/program"}})
 
 
 def _plain(value: Any) -> Any:

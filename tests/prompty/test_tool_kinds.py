@@ -359,13 +359,6 @@ async def test_a_handler_of_the_name_replaces_a_tool_of_any_kind(kind: str) -> N
     assert (await made["t"].run({"a": 1}, CONTEXT)).content == "1 for ada"
 
 
-def test_a_call_of_an_mcp_server_says_that_it_cannot_be_made_yet() -> None:
-    result = asked(agent("[{name: files, kind: mcp, serverName: fs, connection: {kind: reference, name: x}}]"), "files")
-
-    assert result.failed
-    assert "the MCP server 'fs' is declared, but this version of Ronda cannot call MCP servers yet" in result.content
-
-
 # ---- the registries ----------------------------------------------------------------------------------------------------
 
 

@@ -267,6 +267,11 @@ def _model_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="a Python file with functions made tools by @tool; may be repeated",
     )
+    parser.add_argument(
+        "--mcp-config",
+        metavar="FILE.json",
+        help="MCP servers whose tools the model gets (default: the file that MCP_CONFIG_PATH names)",
+    )
 
 
 def _serve_parser(parser: argparse.ArgumentParser) -> None:

@@ -21,9 +21,11 @@ from ronda.cli.terminal import answer_alone, as_utf8
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
+from ronda.server.mcp_settings import read_servers
 
 if TYPE_CHECKING:
     from ronda.server.tools_file import ToolsFile
+    from ronda.tools.mcp.config import McpServer
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,6 +74,8 @@ def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -
         raise BadConfig(f"--max-tokens is {arguments.max_tokens}; it must be at least 1")
     model = DEFAULT_MODEL if arguments.model is None else arguments.model
     check_model(model, arguments.base_url)
+    servers = _servers(arguments)
+    names = None if servers else [tool.spec.name for tool in loaded.tools]
     agent = Agent(
         model=model,
         base_url=arguments.base_url,
@@ -80,9 +84,38 @@ def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -
         instructions=arguments.instructions,
         tools=loaded.tools,
         options=Options(max_tokens=arguments.max_tokens),
-        tool_choice=_choice(arguments.tool_choice, [tool.spec.name for tool in loaded.tools]),
+        tool_choice=_choice(arguments.tool_choice, names),
     )
-    asyncio.run(_run(agent, prompt, msgspec.structs.replace(loaded, tools=()), arguments, out))
+    asyncio.run(_run_with(servers, agent, prompt, loaded, arguments, out))
+
+
+def _servers(arguments: argparse.Namespace) -> list[McpServer]:
+    return read_servers(arguments.mcp_config or os.environ.get("MCP_CONFIG_PATH") or None)
+
+
+async def _run_with(
+    configs: list[McpServer],
+    agent: Agent,
+    prompt: str,
+    loaded: ToolsFile,
+    arguments: argparse.Namespace,
+    out: TextIO,
+) -> None:
+    """With the tools of MCP servers beside its own."""
+    if not configs:
+        await _run(agent, prompt, msgspec.structs.replace(loaded, tools=()), arguments, out)
+        return
+    from ronda.tools.mcp.servers import McpServers
+
+    servers = McpServers(configs, [tool.spec.name for tool in loaded.tools])
+    try:
+        await servers.ready()
+        for one in servers.status():
+            if one.last_error is not None:
+                print(f"ronda: the MCP server {one.name!r}: {one.last_error}", file=sys.stderr)
+        await _run(agent, prompt, msgspec.structs.replace(loaded, tools=tuple(servers.tools())), arguments, out)
+    finally:
+        await servers.close()
 
 
 def _prompt(text: str | None) -> str:
@@ -109,6 +142,10 @@ def _run_file(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> 
         raise BadConfig("--max-tokens belongs to a prompt; a prompty file says maxOutputTokens in its model's options")
     prompty = load_file(arguments.prompt, arguments.model, arguments.base_url, DEFAULT_MODEL)
     inputs = read_inputs(prompty, arguments.inputs)
+    if servers := _servers(arguments):
+        from ronda.prompty.mcp import register
+
+        register(servers)  # the file says which of them it uses
     check_file_model(prompty, environment(arguments.prompt))
     if not prompty.has_conversation:
         _print(invoke_agent(prompty, inputs), out)
@@ -116,12 +153,13 @@ def _run_file(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -> 
         asyncio.run(_run(prompty, inputs, loaded, arguments, out))
 
 
-def _choice(text: str, names: list[str]) -> ToolChoice:
-    if text == "required" and not names:
+def _choice(text: str, names: list[str] | None) -> ToolChoice:
+    """`names` are not known before MCP servers are connected."""
+    if text == "required" and names == []:
         raise BadConfig("--tool-choice required needs a tool; give a file of them with --tools")
     if text in ("auto", "none", "required"):
         return ToolChoice(text)  # type: ignore[arg-type]  # one of the three, as just seen
-    if text not in names:
+    if names is not None and text not in names:
         raise BadConfig(f"--tool-choice names {text!r}; there is {', '.join(names) or 'no tool'}")
     return ToolChoice("required", (text,), named=True)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
+from ronda.server.mcp_settings import read_servers
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
@@ -61,7 +62,7 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     catalog = open_catalog(folder)
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config)
-    server = Server(config, journal, catalog=catalog)
+    server = Server(config, journal, catalog=catalog, mcp=read_servers(config.mcp_config, config.mcp))
     settings = http_settings(server)
     signals.check()
     for line in await signals.loaded(server.models.load()):

@@ -33,6 +33,8 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
             settings[name] = value
     if settings.get("tool_dispatch_url") and (secret := os.environ.get(SECRET_NAME)):
         settings.setdefault("tool_dispatch_secret", secret)
+    if path := os.environ.get("MCP_CONFIG_PATH"):
+        settings.setdefault("mcp_config", path)
     try:
         config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
     except msgspec.ValidationError as error:
@@ -74,7 +76,7 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                     key: str(folder / value[key]) for key in ("folder", "index") if isinstance(value.get(key), str)
                 }
                 found[name] = {**value, **places}
-            case ("agents", str()) | ("data_dir", str()) if value != ":memory:":
+            case (("agents" | "data_dir" | "mcp_config"), str()) if value != ":memory:":
                 found[name] = str(folder / value)
             case "tool_dispatch_secret", str():
                 found[name] = _secret(value, name)

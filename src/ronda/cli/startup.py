@@ -19,6 +19,9 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
         lines += [f"ronda: {problem}" for problem in server.agent_files.report()]
     tools = ", ".join(server.toolbox.names) or "none of its own"
     lines.append(f"ronda {__version__} on http://{_bracketed(host)}:{port}  model {config.model}  tools {tools}")
+    if server.mcp is not None:
+        names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
+        lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp tells how they fare)")
     if folder is None:
         lines.append("conversations are kept in memory, until the server ends (--data-dir DIR keeps them in a folder)")
     else:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ronda import runner
 from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig
+from ronda.mistralrs.mcp import McpClientConfigPy, McpServerConfigPy, McpServerSourcePy, servers_of
 from ronda.mistralrs.request import ChatCompletionRequest, as_ours
 from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
 from ronda.mistralrs.which import Architecture, Which, WhichModel
@@ -28,6 +29,9 @@ __all__ = [
     "ChatCompletionChunk",
     "ChatCompletionRequest",
     "ChatCompletionResponse",
+    "McpClientConfigPy",
+    "McpServerConfigPy",
+    "McpServerSourcePy",
     "Runner",
     "SearchContextSize",
     "ToolChoice",
@@ -38,7 +42,6 @@ __all__ = [
 
 # Arguments of the original's that Ronda cannot honour, and why.
 _NOT_HERE = {
-    "mcp_client_config": "Ronda is no MCP client; give it the tools in tool_callbacks",
     "code_execution_config": "Ronda runs no code; give it a tool that does, in tool_callbacks",
     "shell_config": "Ronda runs no shell; give it a tool that does, in tool_callbacks",
 }
@@ -56,6 +59,7 @@ class Runner:
         which: WhichModel,
         *,
         tool_callbacks: Mapping[str, Callable[[str, dict[str, Any]], Any]] | None = None,
+        mcp_client_config: McpClientConfigPy | None = None,
         seed: int | None = None,
         enable_search: bool = False,
         search_callback: Callable[[str], Any] | None = None,
@@ -74,10 +78,12 @@ class Runner:
         self._seed = seed
         callbacks = {name: _callback(function) for name, function in (tool_callbacks or {}).items()}
         # Requests name models as they like: the original has one.
+        servers = servers_of(mcp_client_config) if mcp_client_config is not None else None
         self._runner = runner.Runner(
             which.spec(),
             tool_callbacks=callbacks,
             aliases=("*",),
+            mcp_servers=servers,
             enable_search=enable_search,
             search_callback=search_callback,
             search_mode="on-request",

@@ -23,8 +23,8 @@ from ronda.drive import Tool
 from ronda.prompty.connections import endpoint_of, grant_of, key_of, resolve_connection
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.model import Connection, Host, OpenApiTool, Prompty
-from ronda.prompty.parameters import without_bound
 from ronda.prompty.references import MAX_FILE, Roots, decode_text
+from ronda.prompty.tool_specs import without_bound_parameters
 from ronda.prompty.tree import BadYaml, parse_yaml
 from ronda.providers.grants import Grant
 from ronda.tools.openapi.auth import Key, check_key, schemes_for
@@ -191,7 +191,7 @@ def _tools(declared: OpenApiTool, document: Document, operations: list[Operation
             raise BadDocument("it names no server with a full address; give the connection an endpoint")
         name = _free(one.spec.name, declared.name, taken)
         taken.add(name)
-        spec = msgspec.structs.replace(one.spec, name=name, **_hidden(one, declared))
+        spec = without_bound_parameters(msgspec.structs.replace(one.spec, name=name), declared.bindings)
         key = Key(secret, home) if secret is not None else None
         schemes = schemes_for(document, one) if key is not None else ()
         made.append(OperationTool(msgspec.structs.replace(one, spec=spec), server, key, schemes))
@@ -203,15 +203,6 @@ def _free(name: str, prefix: str, taken: set[str]) -> str:
         if one not in taken:
             return one
     return name
-
-
-def _hidden(operation: Operation, declared: OpenApiTool) -> dict[str, Any]:
-    """Without the parameters that are bound: those the model does not see."""
-    if not declared.bindings:
-        return {}
-    schema = without_bound(msgspec.json.decode(operation.spec.parameters), declared.bindings)
-    raw = msgspec.Raw(msgspec.json.encode(schema))
-    return {"parameters": raw, "bound": tuple(declared.bindings), "no_arguments_needed": not schema.get("required")}
 
 
 def _secret(connection: Connection | None, declared: OpenApiTool) -> str | Grant | None:

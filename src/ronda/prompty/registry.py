@@ -13,12 +13,15 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ronda.drive import Tool
 from ronda.errors import BadConfig
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.model import FunctionTool, Prompty
+
+if TYPE_CHECKING:
+    from ronda.tools.mcp.servers import McpServers
 
 Handler: TypeAlias = Callable[..., Any] | Tool
 KindHandler: TypeAlias = Callable[..., Any]  # (tool, arguments, agent, inputs) → a result, or something to await for it
@@ -27,14 +30,19 @@ KindHandler: TypeAlias = Callable[..., Any]  # (tool, arguments, agent, inputs) 
 class Lent(dict[str, Handler]):
     """Handlers that a run lends to the files it starts: each runs what such a file declares under its name, and adds nothing.
 
-    `otherwise` makes a tool of the name of a declared function that nobody else runs.
+    `otherwise` makes a tool of the name of a declared function that nobody else runs. `mcp` are the MCP servers that a file may
+    name.
     """
 
     def __init__(
-        self, handlers: Mapping[str, Handler] | None = None, otherwise: Callable[[str], Tool] | None = None
+        self,
+        handlers: Mapping[str, Handler] | None = None,
+        otherwise: Callable[[str], Tool] | None = None,
+        mcp: McpServers | None = None,
     ) -> None:
         super().__init__(handlers or {})
         self.otherwise = otherwise
+        self.mcp = mcp
 
 
 _lock = threading.Lock()

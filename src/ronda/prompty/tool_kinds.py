@@ -3,7 +3,7 @@
     function    the run's own handler, else the one registered under its name
     prompty     another file, started as a child of the run
     openapi     one tool for each operation of the document, which really calls the API
-    mcp         declared and bound, but not called yet
+    mcp         one tool for each tool of the server
     any other   whoever is registered for the kind, or an installed package that brings it along
 
 Who runs a call is found in this order: what was given to the run, what is registered under the name, what is registered for
@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.plan import ANY_OBJECT, ToolSpec
-from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.drive import Tool
 from ronda.errors import BadConfig, RondaError
 from ronda.prompty.children import Children
 from ronda.prompty.handlers import (
@@ -74,7 +74,8 @@ async def tools_of(
     if not prompty.tools and not isinstance(overlay, Lent):
         return {name: as_tool(handler, name) for name, handler in given.items()}
     otherwise = overlay.otherwise if isinstance(overlay, Lent) else None
-    making = _Making(prompty, Lent(given, otherwise), dict(inputs or {}))
+    mcp = overlay.mcp if isinstance(overlay, Lent) else None
+    making = _Making(prompty, Lent(given, otherwise, mcp), dict(inputs or {}))
     table: dict[str, Tool] = {}
     for declared in prompty.tools:
         try:
@@ -142,7 +143,7 @@ class _Making:
             case OpenApiTool():
                 return await self._operations(declared)
             case McpTool():
-                return [self._bound(_McpTool(declared), declared)]
+                return await self._server_tools(declared)
             case FunctionTool() if self._lent.otherwise is not None:
                 return [self._by_handler(declared, self._lent.otherwise(declared.name))]
             case _:
@@ -171,6 +172,13 @@ class _Making:
     def _bound(self, tool: Tool, declared: Declared) -> Tool:
         values = bound_values(declared, self._inputs)
         return BoundTool(tool, values) if values else tool
+
+    async def _server_tools(self, declared: McpTool) -> list[Tool]:
+        from ronda.prompty.mcp import tools_of_server  # only for who has such a tool
+
+        made = await tools_of_server(declared, self._lent.mcp, self._taken - {declared.name})
+        self._taken |= {tool.spec.name for tool in made}
+        return [self._bound(tool, declared) for tool in made]
 
     async def _operations(self, declared: OpenApiTool) -> list[Tool]:
         from ronda.prompty.openapi import operations_of  # with aiohttp behind it: only for who has such a tool
@@ -225,16 +233,3 @@ def _spec(declared: Declared, handler: KindHandler | None = None) -> ToolSpec:
         declared=declared.kind,
         no_arguments_needed=schema is None or not schema.get("required"),
     )
-
-
-class _McpTool:
-    def __init__(self, declared: McpTool) -> None:
-        text = declared.description or declared.server_description or ""
-        self.spec = msgspec.structs.replace(_spec(declared), description=text, kind="mcp")
-        self._server = declared.server_name or declared.name
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        raise NotImplementedError(
-            f"the MCP server '{self._server}' is declared, but this version of Ronda cannot call MCP servers yet; "
-            f"until then, register a handler for the kind 'mcp' or for the tool '{self.spec.name}'"
-        )

@@ -7,14 +7,16 @@ schema; `without_nulls` takes out again what a model then wrote for want of a va
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ronda.core.plan import ToolKind, ToolSpec
 from ronda.prompty.model import FunctionTool
-from ronda.prompty.parameters import parameters_of
+from ronda.prompty.parameters import parameters_of, without_bound
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,3 +46,13 @@ def without_nulls(tool: FunctionTool, arguments: dict[str, Any]) -> dict[str, An
         if not one.required and not one.nullable and arguments.get(one.name, one) is None
     }
     return {name: value for name, value in arguments.items() if name not in absent}
+
+
+def without_bound_parameters(spec: ToolSpec, bound: Collection[str]) -> ToolSpec:
+    """Of a tool that somebody else describes: the parameters that are bound are not shown to the model."""
+    if not bound:
+        return spec
+    schema = without_bound(msgspec.json.decode(spec.parameters), bound)
+    return replace(
+        spec, parameters=Raw(_encode(schema)), bound=tuple(bound), no_arguments_needed=not schema.get("required")
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -47,6 +48,8 @@ from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.web_search import WebSearch
+    from ronda.tools.mcp.config import McpServer
+    from ronda.tools.mcp.servers import ServersPerLoop
     from ronda.tools.search.settings import SearchCallback
 
 log = logging.getLogger("ronda.server")
@@ -71,6 +74,7 @@ class Server:
         auth: Auth | None = None,
         guardrails: AnyGuardrails | None = None,
         compaction: AnyCompaction | None = None,
+        mcp: Sequence[McpServer] = (),
     ) -> None:
         self.config = config
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
@@ -97,16 +101,39 @@ class Server:
         self.models = Models(config.model, provider, config.aliases)
         self.models.add(StoredAgents(self.catalog.agents, self.models))
         self.agent_files: AgentFiles | None = None
+        callbacks = {**(tool_callbacks or {}), **loaded.callbacks}
+        dispatch = Dispatch.of(config)
+        self.mcp: ServersPerLoop | None = None
+        if mcp:
+            from ronda.tools.mcp.servers import ServersPerLoop  # for those alone who have such servers
+
+            self.mcp = ServersPerLoop(
+                mcp, {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks}
+            )
         self.toolbox = Toolbox(
             [*tools, *loaded.tools],
-            {**(tool_callbacks or {}), **loaded.callbacks},
-            Dispatch.of(config),
+            callbacks,
+            dispatch,
             capabilities,
             _web_search(config, search_callback),
+            self.mcp,
         )
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox)
             self.models.add(self.agent_files)
+
+    def open(self) -> None:
+        """Begin with what takes time: requests wait for it, the start of the server does not."""
+        if self.mcp is not None:
+            self.mcp.here().open()
+
+    async def close(self) -> None:
+        await self.runs.close()
+        if self.mcp is not None:
+            await self.mcp.here().close()
+        if (shared := sys.modules.get("ronda.tools.mcp.shared")) is not None:  # servers that agents' files name
+            await shared.close_shared()
+        await self.catalog.close()
 
     def providers_for(self, served: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
@@ -205,11 +232,11 @@ class App:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         recovery = asyncio.create_task(recover_runs(self._server))
+        self._server.open()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         recovery.cancel()
-        await self._server.runs.close()
-        await self._server.catalog.close()
+        await self._server.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -59,6 +59,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     fetch_allow: tuple[str, ...] = ()  # addresses beside public ones that models and requests may name
     tool_dispatch_secret: str | None = None  # signs the calls that are sent to `tool_dispatch_url`
     dispatch: Mapping[str, ToolAddress] = {}  # tools whose calls are sent to an address of their own, by their names
+    mcp_config: str | None = None  # a JSON file that names MCP servers
+    mcp: dict[str, Any] = {}  # more of them, by name
     max_tool_rounds: int | None = None
     max_tool_rounds_ceiling: int = SERVER_ROUNDS
     max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends

@@ -31,6 +31,7 @@ from ronda.server.auth import Auth
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
 from ronda.server.failure import error_answer
+from ronda.server.mcp_settings import read_servers
 from ronda.server.pages import is_loopback, refused_socket
 from ronda.server.recovery import recover_runs
 from ronda.server.storage import open_catalog, open_journal
@@ -86,6 +87,7 @@ def create_app(
     if isinstance(model, str) and (key := missing_key(model, where_is(model, config.base_url))) is not None:
         raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
     folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
+    mcp = read_servers(config.mcp_config, config.mcp)
     made = [as_tool(one) for one in tools if not isinstance(one, str | os.PathLike)]
 
     def make() -> Server:
@@ -100,6 +102,7 @@ def create_app(
             guardrails=guardrails,
             compaction=compaction,
             search_callback=search_callback,
+            mcp=mcp,
         )
 
     return MountedApp(make, is_open=auth is not None or config.insecure)
@@ -158,6 +161,7 @@ class MountedApp:
             self._is_closed = False
         self._loop = asyncio.get_running_loop()
         self._recovery = asyncio.create_task(recover_runs(self._server))
+        self._server.open()
 
     async def _close(self) -> None:
         server, self._is_closed, self._loop = self._server, True, None
@@ -165,8 +169,7 @@ class MountedApp:
             self._recovery.cancel()
             self._recovery = None
         await server.runs.stop(server.config.shutdown_seconds)
-        await server.runs.close()
-        await server.catalog.close()
+        await server.close()
 
     async def _start_with_the_loop(self) -> None:
         if self._keeper is not None:  # of a loop that was closed without a word to its generators

@@ -166,6 +166,8 @@ async def open_for(
     server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int
 ) -> tuple[TargetOpening, Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
+    if server.mcp is not None and rounds > 0:
+        await server.toolbox.ready()
     if served.opener is None and not request.inputs:
         opened = TargetOpening(served.begin(turns), served.tools, served.declared)
     else:

@@ -146,6 +146,7 @@ async def reopen(
     server: Server, start: RunStarted, events: Sequence[Event] = ()
 ) -> tuple[Provider, Mapping[str, Tool]]:
     """What a run is driven with, from what its first event says; `events` are all there are of it."""
+    await server.toolbox.ready()
     own = server.toolbox.handlers_for(start, events)
     if start.file is not None:
         files, path = server.agent_files, Path(start.file.path)

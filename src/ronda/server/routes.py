@@ -77,6 +77,7 @@ ROUTES: Final = Routes(
         Route("PUT", _SESSION, OWN, session_api.put_session, "write"),
         Route("PATCH", _SESSION, OWN, session_api.patch_session, "write"),
         Route("DELETE", _SESSION, OWN, session_api.delete_session, "write"),
+        Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route("GET", "/health", OWN, listing.health, "public"),
         Route("GET", "/", OWN, listing.health, "public"),

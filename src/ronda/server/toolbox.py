@@ -20,6 +20,7 @@ from ronda.wire.capabilities import Capability, Need, NotHere
 
 if TYPE_CHECKING:
     from ronda.server.web_search import WebSearch
+    from ronda.tools.mcp.servers import ServersPerLoop
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -44,29 +45,52 @@ class Toolbox:
         dispatch: Dispatch | None = None,
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         web: WebSearch | None = None,
+        mcp: ServersPerLoop | None = None,
     ) -> None:
-        """`tools` are offered to every request, those of `capabilities` to the requests that ask for them."""
+        """`tools` and those of MCP servers are offered to every request, those of `capabilities` to those that ask for them."""
         self._web = web
-        self._tools: dict[str, Tool] = {}
         self._dispatch = Dispatch() if dispatch is None else dispatch
+        fixed: dict[str, Tool] = {}
         for tool in (*tools, *self._dispatch.own):
-            if tool.spec.name in self._tools:
+            if tool.spec.name in fixed:
                 raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
-            self._tools[tool.spec.name] = tool
-        self._specs = tuple([tool.spec for tool in self._tools.values()])
+            fixed[tool.spec.name] = tool
         self._callbacks = dict(callbacks or {})
         self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
-        self._own = Offer(self._specs, self._tools)
+        self._fixed = Offer(tuple([tool.spec for tool in fixed.values()]), fixed)
+        self._mcp = mcp
+        self._with_mcp: tuple[Sequence[Tool], Offer] = ((), self._fixed)
+
+    def _own(self) -> Offer:
+        """What every request is offered: the same value until a tool of an MCP server comes or goes."""
+        if self._mcp is None:
+            return self._fixed
+        tools = self._mcp.here().all_tools()
+        known, offer = self._with_mcp
+        if tools is not known:
+            handlers = {**self._fixed.handlers, **{tool.spec.name: tool for tool in tools}}
+            offer = Offer((*self._fixed.specs, *[tool.spec for tool in tools]), handlers)
+            self._with_mcp = (tools, offer)
+        return offer
+
+    async def ready(self) -> None:
+        """Wait for MCP servers that are being connected to for the first time."""
+        if self._mcp is not None:
+            await self._mcp.here().ready()
 
     @property
     def names(self) -> list[str]:
-        return [*self._tools, *self._callbacks, *(() if self._web is None else self._web.names)]
+        return [*self._own().handlers, *self._callbacks, *(() if self._web is None else self._web.names)]
 
     @property
     def lent(self) -> Lent:
         """Who here runs what an agent declares, and what the agents that it starts do."""
         callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
-        return Lent({**self._dispatch.by_name, **callbacks, **self._tools}, self._dispatch.otherwise)
+        return Lent(
+            {**self._dispatch.by_name, **callbacks, **self._own().handlers},
+            self._dispatch.otherwise,
+            None if self._mcp is None else self._mcp.here(),
+        )
 
     def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:
         return CallbackTool(msgspec.structs.replace(spec, kind="callback", timeout=300.0), function)
@@ -109,8 +133,9 @@ class Toolbox:
         if self._web is not None:
             capable |= {tool.spec.name: tool for tool in self._web.reopened(start, events)}
         found: dict[str, Tool] = {}
+        own = self._own().handlers
         for spec in start.plan.tools:
-            tool = self._runs_declared(spec) if spec.kind in DECLARED else self._tools.get(spec.name)
+            tool = self._runs_declared(spec) if spec.kind in DECLARED else own.get(spec.name)
             if (tool := tool or capable.get(spec.name)) is not None:
                 found[spec.name] = tool
         return found
@@ -137,6 +162,7 @@ class Toolbox:
         `agents` are the tools of the agent that answers, `exclusive` without the server's. One the caller declares under the
         same name is the caller's. `turns` are the conversation so far.
         """
+        own = self._own()
         asked_for = self._meet(needs, agents) if needs else {}
         about: dict[str, Raw] = {}
         if self._web is not None and rounds and choice.mode != "none":
@@ -145,7 +171,7 @@ class Toolbox:
                 asked_for |= {tool.spec.name: tool for tool in self._web.tools(web, turns)}
                 about = self._web.about(web)
         for spec in declared:
-            if spec.name in asked_for or (spec.name in self._tools and not exclusive):
+            if spec.name in asked_for or (spec.name in own.handlers and not exclusive):
                 raise BadRequest(
                     f"Tool '{spec.name}' conflicts with a registered internal tool. Internal tool names cannot be overridden.",
                     param="tools",
@@ -153,9 +179,9 @@ class Toolbox:
         if rounds == 0:
             return Offer(declared, {})
         if not declared and not agents and not exclusive and not needs and not asked_for:
-            return self._own
+            return own
         specs: list[ToolSpec] = [tool.spec for tool in asked_for.values()]
-        handlers: dict[str, Tool] = asked_for if exclusive else {**self._tools, **asked_for}
+        handlers: dict[str, Tool] = asked_for if exclusive else {**own.handlers, **asked_for}
         names = {spec.name for spec in declared} | handlers.keys()
         for tool in agents:
             if tool.spec.name not in names:
@@ -171,4 +197,4 @@ class Toolbox:
             for need in needs
             if (found := self.tools_for(need, agents))
         }
-        return Offer((*(() if exclusive else self._specs), *specs), handlers, stand_ins, about)
+        return Offer((*(() if exclusive else own.specs), *specs), handlers, stand_ins, about)

@@ -15,9 +15,10 @@ from starlette.types import ASGIApp
 from ronda.core.parts import File
 from ronda.drive import ToolContext, ToolOutput
 from ronda.tools.mcp.config import Http, McpServer, Process, Source, slug
-from ronda.tools.mcp.servers import McpServers, open_servers
+from ronda.tools.mcp.servers import McpServers
 
 PROGRAM = str(Path(__file__).with_name("everything.py"))
+TINY = str(Path(__file__).with_name("tiny.py"))
 SECONDS = 20.0  # the bound of every wait here; nothing is asserted of how long a thing takes
 
 
@@ -32,8 +33,9 @@ def config(source: Source, name: str = "every", **changes: Any) -> McpServer:
 
 @asynccontextmanager
 async def opened(*configs: McpServer) -> AsyncIterator[McpServers]:
-    servers = await open_servers(configs)
+    servers = McpServers(configs)
     try:
+        await servers.ready()
         yield servers
     finally:
         await servers.close()

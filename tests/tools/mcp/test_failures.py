@@ -19,7 +19,7 @@ from ronda.drive import ToolContext
 from ronda.errors import BadConfig, ToolFailed
 from ronda.tools.mcp.call import OpenCall
 from ronda.tools.mcp.config import Approvals, Http, McpServer, Process, Source, Sse, WebSocket
-from ronda.tools.mcp.servers import open_servers
+from ronda.tools.mcp.servers import McpServers
 
 TINY = str(Path(__file__).with_name("tiny.py"))
 NOBODY = "127.0.0.1:1"  # a port that only the system's own may open
@@ -108,7 +108,8 @@ async def test_the_last_known_tools_stay_while_a_server_is_away(kind: str) -> No
     async with listening(app()) as url:
         port = int(url.rpartition(":")[2])
         source: Source = Http(f"{url}/mcp") if transport == "http" else WebSocket(f"ws{url[4:]}/ws")
-        servers = await open_servers([config(source, era=era or "legacy")])
+        servers = McpServers([config(source, era=era or "legacy")])
+        await servers.ready()
         names = [tool.spec.name for tool in servers.tools()]
     try:
         if transport != "http":  # whose connections are made for each call
@@ -164,7 +165,8 @@ async def test_a_lost_session_is_opened_anew_and_the_call_repeated_once() -> Non
     first = make_server()
     async with listening(Counted(first.streamable_http_app())) as url:
         port = int(url.rpartition(":")[2])
-        servers = await open_servers([http(url, era="legacy", max_calls=50)])
+        servers = McpServers([http(url, era="legacy", max_calls=50)])
+        await servers.ready()
         assert (await call(servers, "every_count", {"name": "a"})).content == "1"
     app = Counted(make_server().streamable_http_app())  # which knows nothing of the session
     async with listening(app, port):
@@ -318,13 +320,11 @@ async def test_a_server_that_is_not_offered_is_connected_all_the_same() -> None:
         assert servers.status()[0].state == "connected"
 
 
-async def test_without_the_package_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await open_servers([])).tools() == []
+def test_without_the_package_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in [name for name in sys.modules if name.startswith(("mcp.", "ronda.tools.mcp."))]:
-        monkeypatch.delitem(sys.modules, name)
+    assert McpServers([]).tools() == []
     with pytest.raises(BadConfig, match=r"pip install 'ronda\[mcp\]'"):
-        await open_servers([tiny()])
+        McpServers([tiny()])
 
 
 async def test_resources_are_read_within_the_patterns_alone() -> None:

@@ -1,6 +1,7 @@
 """The tools of MCP servers: a configuration → connections that are kept alive → `Tool` objects.
 
     servers.py      all of them together: what doors and commands use
+    offers.py       their tools, as `Tool` objects
     config.py       what a server is (a value), read.py: files and tables → these values
     connection.py   one server: the task that owns its connection, its tool list, its state
     call.py         one call: its time, its progress, its questions, when it may be repeated

@@ -75,20 +75,42 @@ class Connection:
         self.tools: tuple[ListedTool, ...] = ()
         self.resources: tuple[ListedResource, ...] = ()  # those that may be read
         self.permits = asyncio.Semaphore(server.max_calls)
+        self.last_call = time.monotonic()
         self._changed = changed
         self._link: Link | None = None
         self._waiters: list[asyncio.Future[Link]] = []
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()  # the first attempt has ended, either way
         self._closing = asyncio.Event()
+        self._asleep: asyncio.Event | None = None  # set when all of it is closed
         self._owner: asyncio.Task[None] | None = None
         self._holders: set[asyncio.Task[None]] = set()
 
     # ---- for those who call -------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        if self._owner is None and self.server.enabled:
+        """Also where it sleeps. What is closed stays so."""
+        if self._owner is None and self.server.enabled and not self._closing.is_set():
+            self._asleep = None
+            self.state = "connecting"
+            self._settled.clear()
             self._owner = asyncio.create_task(self._own(), name=f"mcp {self.name}")
+
+    @property
+    def is_open(self) -> bool:
+        return self._owner is not None
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._waiters) or (self._link is not None and bool(self._link.calls))
+
+    async def sleep(self) -> None:
+        """Close, until the next call opens it again."""
+        self._link, self._asleep = None, asyncio.Event()
+        await self.close()
+        self._closing.clear()
+        self._wake.clear()
+        self._asleep.set()
 
     async def settled(self) -> None:
         if self.server.enabled:
@@ -96,8 +118,12 @@ class Connection:
 
     async def link(self) -> Link:
         """The connection, or the next that there is. Raises ToolFailed where the next attempt fails."""
+        self.last_call = time.monotonic()
         if self._link is not None:
             return self._link
+        if self._asleep is not None:
+            await self._asleep.wait()
+            self.open()
         if self._owner is None or self._closing.is_set():
             raise ToolFailed(f"the MCP server {self.name!r} is not connected")
         waiter: asyncio.Future[Link] = asyncio.get_running_loop().create_future()

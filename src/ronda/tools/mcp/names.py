@@ -8,7 +8,7 @@ itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import Final
 
@@ -24,10 +24,14 @@ def offered_name(prefix: str | None, tool: str) -> str:
     return _marked(name, whole)
 
 
-def distinct_names(tools: Iterable[tuple[str, str | None, str]]) -> dict[tuple[str, str], str]:
-    """(server, its prefix, tool) → the name of each, by (server, tool). The first of two that would share a name keeps it."""
+def distinct_names(
+    tools: Iterable[tuple[str, str | None, str]], others: Collection[str] = ()
+) -> dict[tuple[str, str], str]:
+    """(server, its prefix, tool) → the name of each, by (server, tool). The first of two that would share a name keeps it.
+
+    `others` are names of tools that come from elsewhere."""
     names: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
+    taken = set(others)
     for server, prefix, tool in tools:
         name = offered_name(prefix, tool)
         if name in taken:

@@ -21,7 +21,7 @@ from ronda.errors import ToolFailed
 from ronda.tools.mcp.config import Process
 from ronda.tools.mcp.streams import MAX_MESSAGE, message_streams
 
-GRACE_SECONDS: Final = 2.0  # the SDK's, for each step
+GRACE_SECONDS: Final = 1.0  # for each step: a server of ours that ends does so within five
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 
 

@@ -89,7 +89,7 @@ def read_config(data: bytes, environment: Mapping[str, str], file: str = "the MC
         found = [reader.listed(entry, index, value) for index, entry in enumerate(servers)]
     else:
         raise BadConfig(f"{file} has neither a list 'servers' nor an object 'mcpServers'")
-    return _distinct(found, file)
+    return check_distinct(found, file)
 
 
 def read_tables(tables: Mapping[str, Any], environment: Mapping[str, str], file: str = "ronda.toml") -> list[McpServer]:
@@ -101,10 +101,10 @@ def read_tables(tables: Mapping[str, Any], environment: Mapping[str, str], file:
         if isinstance(entry, dict) and (unknown := entry.keys() - _TABLE_KEYS):
             reader.refuse(place, f"has an unknown key {min(unknown)!r}; it may have {', '.join(sorted(_TABLE_KEYS))}")
         found.append(reader.entry(name, entry, place))
-    return _distinct(found, file)
+    return check_distinct(found, file)
 
 
-def _distinct(servers: list[McpServer], file: str) -> list[McpServer]:
+def check_distinct(servers: list[McpServer], file: str) -> list[McpServer]:
     names = [server.name for server in servers]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadConfig(f"{file} names two MCP servers {twice!r}; give each a name of its own")

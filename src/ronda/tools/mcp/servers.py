@@ -1,34 +1,30 @@
 """All MCP servers together: what doors and commands use.
 
-    servers = await open_servers(read_config(data, os.environ))
-    servers.tools()      the tools of those that are there, as `Tool` objects under unique names
-    servers.status()     how each of them fares
+    servers = McpServers(read_config(data, os.environ))
+    await servers.ready()   each of them is connected, or has failed for the first time
+    servers.tools()         the tools of those that are there, as `Tool` objects under unique names
+    servers.status()        how each of them fares
     await servers.close()
 
-One that fails leaves the others alone.
+One that fails leaves the others alone. They belong to the event loop that they were opened on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from ronda.core.plan import ToolSpec
-from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import BadConfig
 from ronda.tools.mcp.config import McpServer
-from ronda.tools.mcp.names import distinct_names
+from ronda.tools.mcp.offers import McpTool, McpTools, ResourceTool, offered_tools
 
 if TYPE_CHECKING:
     from ronda.tools.mcp.connection import Connection
-    from ronda.tools.mcp.listing import ListedTool
-
-READ_RESOURCE: Final = "read_resource"
-SHOWN_RESOURCES: Final = 50  # that the model is told of; it may read others that fit
 
 
 class ServerStatus(Struct, frozen=True):
@@ -43,139 +39,77 @@ class ServerStatus(Struct, frozen=True):
     since: float
 
 
-class McpTool:
-    """A tool of a server. The call goes to whatever connection the server has then."""
-
-    def __init__(self, spec: ToolSpec, connection: Connection, tool: str) -> None:
-        self.spec = spec
-        self.server = connection.name
-        self.tool = tool  # its name on the server
-        self._connection = connection
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        from ronda.tools.mcp.call import call_tool
-
-        return await call_tool(self._connection, self.tool, arguments, context)
-
-
-class ResourceTool:
-    """Reads what a server has, within the patterns of its configuration."""
-
-    tool = READ_RESOURCE
-
-    def __init__(self, spec: ToolSpec, connection: Connection) -> None:
-        self.spec = spec
-        self.server = connection.name
-        self._connection = connection
-
-    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        from ronda.tools.mcp.call import read_resource
-
-        return await read_resource(self._connection, arguments["uri"], context)
-
-
 class McpServers:
-    def __init__(self, connections: list[Connection]) -> None:
-        self._connections = connections
-        self._tools: list[McpTool | ResourceTool] | None = None
+    def __init__(self, configs: Sequence[McpServer], taken: Collection[str] = ()) -> None:
+        """`taken` are names that their tools must not have. Raises BadConfig where the package is missing."""
+        if configs:
+            check_package()
+        self._configs = configs
+        self._taken = taken
+        self._connections: list[Connection] = []
+        self._tools: McpTools | None = None
 
     def tools(self, *names: str) -> list[McpTool | ResourceTool]:
-        """Of the servers with these names, or of all. The same objects, in the same order, until something changes."""
+        """Of the servers with these names, or of all."""
+        return [tool for tool in self.all_tools() if not names or tool.server in names]
+
+    def all_tools(self) -> McpTools:
+        """The same value until something changes."""
         if self._tools is None:
-            self._tools = self._offer()
-        return [tool for tool in self._tools if tool.server in names] if names else list(self._tools)
+            self._tools = offered_tools([(one.server, one) for one in self._connections], self._taken)
+        return self._tools
+
+    def connection(self, name: str) -> Connection | None:
+        return next((one for one in self._connections if one.name == name), None)
 
     def status(self) -> list[ServerStatus]:
-        return [
-            ServerStatus(
-                one.name,
-                one.server.transport,
-                one.version,
-                one.state,
-                len(one.tools),
-                one.last_error or None,
-                one.since,
-            )
-            for one in self._connections
-        ]
+        return [status_of(one) for one in self._connections]
+
+    def open(self) -> None:
+        """Begin to connect to all of them at once."""
+        if not self._connections and self._configs:
+            from ronda.tools.mcp.connection import Connection
+
+            self._connections = [Connection(config, self._forget_tools) for config in self._configs]
+            self._tools = None
+            for one in self._connections:
+                one.open()
 
     async def ready(self) -> None:
         """Wait until each server is connected, or has failed for the first time."""
-        await asyncio.gather(*[one.settled() for one in self._connections])
+        self.open()
+        if any(one.state == "connecting" for one in self._connections):
+            await asyncio.gather(*[one.settled() for one in self._connections])
 
     async def close(self) -> None:
         await asyncio.gather(*[one.close() for one in self._connections])
 
-    def forget_tools(self) -> None:
+    def _forget_tools(self) -> None:
         self._tools = None
 
-    def _offer(self) -> list[McpTool | ResourceTool]:
-        offered: list[tuple[Connection, ListedTool | None]] = []
-        for one in self._connections:
-            if one.server.offered:
-                offered += [(one, tool) for tool in one.tools if one.server.allows(tool.name)]
-                if one.resources and READ_RESOURCE not in [tool.name for tool in one.tools]:
-                    offered.append((one, None))
-        names = distinct_names((one.name, one.server.prefix, _name(tool)) for one, tool in offered)
-        found: list[McpTool | ResourceTool] = []
-        for one, tool in offered:
-            name = names[one.name, _name(tool)]
-            if tool is None:
-                found.append(ResourceTool(_resource_spec(one, name), one))
-            else:
-                found.append(McpTool(_spec(one.server, tool, name), one, tool.name))
+
+class ServersPerLoop:
+    """The same servers for each event loop that calls them: a connection belongs to one."""
+
+    def __init__(self, configs: Sequence[McpServer], taken: Collection[str] = ()) -> None:
+        check_package()
+        self.configs = configs
+        self._taken = taken
+        self._servers: WeakKeyDictionary[asyncio.AbstractEventLoop, McpServers] = WeakKeyDictionary()
+
+    def here(self) -> McpServers:
+        loop = asyncio.get_running_loop()
+        if (found := self._servers.get(loop)) is None:
+            found = self._servers[loop] = McpServers(self.configs, self._taken)
         return found
 
 
-def _name(tool: ListedTool | None) -> str:
-    return READ_RESOURCE if tool is None else tool.name
+def status_of(one: Connection) -> ServerStatus:
+    transport, error = one.server.transport, one.last_error or None
+    return ServerStatus(one.name, transport, one.version, one.state, len(one.tools), error, one.since)
 
 
-def _resource_spec(connection: Connection, name: str) -> ToolSpec:
-    known = "\n".join([f"{one.uri}: {one.name}" for one in connection.resources[:SHOWN_RESOURCES]])
-    schema = {
-        "type": "object",
-        "properties": {"uri": {"type": "string"}},
-        "required": ["uri"],
-        "additionalProperties": False,
-    }
-    return ToolSpec(
-        name=name,
-        description=f"Read a resource of {connection.name} by its address. Some that there are:\n{known}",
-        parameters=Raw(msgspec.json.encode(schema)),
-        kind="mcp",
-        repeatable=True,
-        approval=connection.server.approvals.of(READ_RESOURCE, is_read_only=True),
-        declared="mcp",
-    )
-
-
-def _spec(server: McpServer, tool: ListedTool, name: str) -> ToolSpec:
-    # No timeout here: the call has its own, whose clock stands still while a person is asked.
-    return ToolSpec(
-        name=name,
-        description=tool.description,
-        parameters=tool.parameters,
-        kind="mcp",
-        approval=server.approvals.of(tool.name, is_read_only=tool.is_read_only),
-        declared="mcp",
-        no_arguments_needed=not tool.needs_arguments,
-    )
-
-
-async def open_servers(configs: Iterable[McpServer], *, wait: bool = True) -> McpServers:
-    """Connect to all of them at once; with `wait`, until each is there or has failed for the first time. Raises BadConfig."""
-    configs = list(configs)
-    if not configs:
-        return McpServers([])
-    try:
-        from ronda.tools.mcp.connection import Connection
-    except ModuleNotFoundError as error:
-        raise BadConfig(f"MCP servers need the package {error.name!r}: pip install 'ronda[mcp]'") from error
-    servers = McpServers([])
-    servers._connections.extend(Connection(config, servers.forget_tools) for config in configs)
-    for connection in servers._connections:
-        connection.open()
-    if wait:
-        await servers.ready()
-    return servers
+def check_package() -> None:
+    """Cheap: nothing is imported yet."""
+    if find_spec("mcp") is None:
+        raise BadConfig("MCP servers need the package 'mcp': pip install 'ronda[mcp]'")

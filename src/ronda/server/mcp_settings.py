@@ -1,0 +1,29 @@
+"""MCP servers of the operator's: a JSON file and the settings' own tables → what connects to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ronda.errors import BadConfig
+
+if TYPE_CHECKING:
+    from ronda.tools.mcp.config import McpServer
+
+
+def read_servers(file: str | None, tables: Mapping[str, Any] | None = None) -> list[McpServer]:
+    """Nothing is imported where there are none. Raises BadConfig."""
+    if file is None and not tables:
+        return []
+    from ronda.tools.mcp.read import check_distinct, read_config, read_tables
+
+    found: list[McpServer] = []
+    if file is not None:
+        try:
+            data = Path(file).read_bytes()
+        except OSError as error:
+            raise BadConfig(f"cannot read the MCP configuration {file!r}: {error.strerror}") from error
+        found = read_config(data, os.environ, file)
+    return check_distinct([*found, *read_tables(tables or {}, os.environ)], "the settings")

@@ -1,0 +1,96 @@
+"""MCP servers of the operator's behind every door: their tools, their state, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.interaction.doors import Door
+from tests.timeouts import soon
+from tests.tools.mcp.serving import config, program, until
+
+from ronda import tool
+from ronda.providers.script import Call
+from ronda.testing import ScriptedModel, calls, says
+from ronda.tools.mcp.config import Process
+
+
+async def get(door: Door, path: str) -> Any:
+    async with soon(), door.http.get(f"{door.url}/{path}") as answer:
+        assert answer.status == 200
+        return await answer.json()
+
+
+async def test_a_request_gets_the_tools_of_the_servers(door: Door, stream: bool) -> None:
+    model = ScriptedModel(calls(Call("every_add", {"a": 1, "b": 2})), says("3"))
+    async with door.serving(model, mcp=[program()]) as served:
+        answer = await served.ask(stream=stream)
+    assert answer.content == "3"
+    assert [(record["name"], record["result_content"]) for record in answer.records] == [("every_add", "3")]
+
+
+async def test_one_server_that_fails_leaves_the_others_alone_and_all_states_are_told(door: Door) -> None:
+    broken = config(Process("/no/such/program"), "broken")
+    off = config(Process("/never/tried"), "off", enabled=False)
+    model = ScriptedModel(calls(Call("every_add", {"a": 1, "b": 2})), says("3"))
+    async with door.serving(model, mcp=[broken, program(), off]) as served:
+        assert (await served.ask(stream=False)).content == "3"
+        found = {one["name"]: one for one in (await get(door, "mcp"))["servers"]}
+        [described, *_] = (await get(door, "models"))["data"]
+    assert {name: one["state"] for name, one in found.items()} == {
+        "broken": "failed",
+        "every": "connected",
+        "off": "disabled",
+    }
+    assert "cannot be started" in found["broken"]["last_error"]
+    assert (found["every"]["transport"], found["every"]["era"], found["every"]["last_error"]) == (
+        "stdio",
+        "2026-07-28",
+        None,
+    )
+    assert described["tools_available"] is True
+    assert (described["mcp_tools_count"], described["mcp_servers_connected"]) == (found["every"]["tools"], 1)
+
+
+async def test_a_tool_of_the_server_itself_keeps_its_name(door: Door) -> None:
+    @tool
+    def every_add(a: int, b: int) -> str:
+        return "ours"
+
+    model = ScriptedModel(calls(Call("every_add", {"a": 1, "b": 2})), says("done"))
+    async with door.serving(model, every_add, mcp=[program(allowed_tools=("add",))]) as served:
+        answer = await served.ask(stream=False)
+    assert answer.records[0]["result_content"] == "ours"
+    names = [spec.name for spec in model.requests[0].tools]
+    assert names[0] == "every_add"
+    assert names[1].startswith("every_add_")
+
+
+async def test_tools_that_come_later_are_offered_to_the_next_request(door: Door) -> None:
+    model = ScriptedModel(calls("every_grow"), says("grown"), calls("every_extra"), says("done"))
+    async with door.serving(model, mcp=[program()]) as served:
+        await served.ask(stream=False)
+        assert served.server.mcp is not None
+        servers = served.server.mcp.here()
+        await until(lambda: "every_extra" in [tool.spec.name for tool in servers.all_tools()])
+        answer = await served.ask(stream=False)
+    assert answer.records[0]["result_content"] == "extra"
+
+
+async def test_a_server_without_mcp_says_nothing_of_it(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("hi"))):
+        assert (await get(door, "mcp")) == {"servers": []}
+        [described, *_] = (await get(door, "models"))["data"]
+    assert not [key for key in described if key.startswith("mcp")]
+
+
+async def test_a_cancelled_request_leaves_the_server_connected(door: Door) -> None:
+    model = ScriptedModel(calls("every_hang"), calls(Call("every_add", {"a": 1, "b": 2})), says("3"))
+    async with door.serving(model, mcp=[program()]) as served:
+        asking = asyncio.create_task(served.ask(stream=False))
+        assert served.server.mcp is not None
+        servers = served.server.mcp.here()
+        await until(lambda: any(one.is_busy for one in servers._connections))
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert (await served.ask(stream=False)).content == "3"
