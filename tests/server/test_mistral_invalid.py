@@ -229,8 +229,9 @@ def test_what_is_wrong_is_named_with_its_place(body: Json, type: str, loc: list[
     ["web_search", "web_search_premium", "code_interpreter", "image_generation", "document_library", "connector"],
 )
 async def test_tools_that_this_server_has_not_are_refused_by_name(door: Door, kind: str) -> None:
+    tool = {"type": kind, **({"connector_id": "gmail"} if kind == "connector" else {})}
     async with serving(door, ScriptedModel()) as behind:
-        status, body = await behind.ask("POST", "/v1/agents/completions", {**GOOD, "tools": [{"type": kind}]})
+        status, body = await behind.ask("POST", "/v1/agents/completions", {**GOOD, "tools": [tool]})
 
     [problem] = body["detail"]
     assert (status, problem["type"], problem["loc"]) == (422, "unavailable", ["body", "tools", 0, "type"])

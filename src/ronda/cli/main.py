@@ -306,6 +306,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="another name for the model, for clients that insist on theirs, or '*' for any; may be repeated",
     )
     parser.add_argument(
+        "--mcp-allow-url",
+        metavar="URL",
+        action="append",
+        help="an address of MCP servers that requests may name, such as https://mcp.example.com or https://*.example.com/mcp; "
+        "may be repeated",
+    )
+    parser.add_argument(
         "--agents",
         metavar="DIR",
         help="a folder of .prompty files: each is a model name on every door, and an agent_id",

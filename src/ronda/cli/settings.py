@@ -67,7 +67,7 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
         match name, value:
             case "tools", str():
                 found[name] = [_tools_from(folder, value)]
-            case (("allow_origins" | "allow_hosts" | "aliases" | "fetch_allow"), str()):
+            case (("allow_origins" | "allow_hosts" | "aliases" | "fetch_allow" | "mcp_allow_url"), str()):
                 found[name] = [value]
             case "tools", list():
                 found[name] = [_tools_from(folder, tool) if isinstance(tool, str) else tool for tool in value]

@@ -22,6 +22,13 @@ ToolKind: TypeAlias = Literal["builtin", "function", "callback", "mcp", "dispatc
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
 
 
+class Origin(Struct, frozen=True):
+    """Where a tool comes from, for a caller who named its server: the server, and the tool's name there."""
+
+    server: str
+    tool: str
+
+
 class ToolSpec(Struct, frozen=True, omit_defaults=True):
     """A tool as the model sees it and as the loop must treat it. `parameters` is a JSON Schema without the bound ones."""
 
@@ -40,6 +47,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     native_api: str = ""  # whose dialect that is; no other wire is sent it
     approval: Approval = "auto"
     is_agent: bool = False  # a call of it is a run of its own
+    origin: Origin | None = None
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):

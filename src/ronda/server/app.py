@@ -43,10 +43,11 @@ from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import Bounds
-from ronda.wire.capabilities import Capability
+from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
+    from ronda.server.named_servers import NamedServers
     from ronda.server.web_search import WebSearch
     from ronda.tools.mcp.config import McpServer
     from ronda.tools.mcp.servers import ServersPerLoop
@@ -110,6 +111,14 @@ class Server:
             self.mcp = ServersPerLoop(
                 mcp, {*[tool.spec.name for tool in (*tools, *loaded.tools, *dispatch.own)], *callbacks}
             )
+        # For requests that name a server: one at an address that is allowed, or one of these.
+        self.named_servers: NamedServers | None = None
+        if config.mcp_allow_url or mcp:
+            from ronda.server.named_servers import NamedServers
+            from ronda.tools.mcp.servers import check_package
+
+            check_package()
+            self.named_servers = NamedServers(config.mcp_allow_url, config.fetch_allow, self.mcp)
         self.toolbox = Toolbox(
             [*tools, *loaded.tools],
             callbacks,
@@ -121,6 +130,10 @@ class Server:
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox)
             self.models.add(self.agent_files)
+
+    def other_needs(self, needs: Sequence[Need]) -> Sequence[Need]:
+        """Those that are no MCP servers which a request may name here."""
+        return needs if self.named_servers is None or not needs else self.named_servers.others(needs)
 
     def open(self) -> None:
         """Begin with what takes time: requests wait for it, the start of the server does not."""

@@ -61,6 +61,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     dispatch: Mapping[str, ToolAddress] = {}  # tools whose calls are sent to an address of their own, by their names
     mcp_config: str | None = None  # a JSON file that names MCP servers
     mcp: dict[str, Any] = {}  # more of them, by name
+    mcp_allow_url: tuple[str, ...] = ()  # addresses of MCP servers that a request may name
     max_tool_rounds: int | None = None
     max_tool_rounds_ceiling: int = SERVER_ROUNDS
     max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends

@@ -52,7 +52,7 @@ async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
     try:
         asked, served = await _read(server, request)
         turns = (await server.runs.rejoin(asked.turns, request.owner)).turns
-        tokens = await count(server, served, asked, turns)
+        tokens = await count(server, served, asked, turns, request.owner)
     except RondaError as error:
         return known.refusal(error)
     return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)

@@ -29,7 +29,7 @@ from ronda.server.file_addresses import named_files, with_files
 from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
-from ronda.server.toolbox import Offer
+from ronda.server.toolbox import NONE_NAMED, Named, Offer
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.call_ids import about_ids, all_renamed
@@ -99,7 +99,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     able = capabilities_of(served.provider)
     if not able.takes_addresses and (named := named_files(turns)):
         turns = await with_files(config, turns, named)
-    opened, offer = await open_for(server, served, asked, turns, rounds)
+    opened, offer = await open_for(server, served, asked, turns, rounds, owner)
     choice = _choice(asked, served)
     if choice is not AUTO:
         choice = renamed(choice, offer.stand_ins)
@@ -154,6 +154,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
             version=served.version,
         )
         live = server.runs.new(started, provider, offer.handlers, journal)
+        if server.named_servers is not None and asked.needs:
+            server.named_servers.remember(started.run, offer.handlers)
         if served.read_answer is not None:
             live.read_answer = served.read_answer
         if visit is not None and asked.n == 1:
@@ -163,7 +165,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
 
 
 async def open_for(
-    server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int
+    server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int, owner: str
 ) -> tuple[TargetOpening, Offer]:
     """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
     if server.mcp is not None and rounds > 0:
@@ -173,21 +175,45 @@ async def open_for(
     else:
         opened = await served.open(turns, request.inputs)
     declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
-    needs = (*served.needs, *request.needs)
+    asked = (*served.needs, *request.needs)
+    needs, tools = server.other_needs(asked), opened.tools
+    named = NONE_NAMED
+    if len(needs) != len(asked) and rounds > 0:
+        assert server.named_servers is not None
+        named = await server.named_servers.tools(owner, asked)
+        tools = (*tools, *named.tools)
     choice = _choice(request, served)
-    return opened, server.toolbox.offer(
-        declared, rounds, opened.tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
+    offer = server.toolbox.offer(
+        declared, rounds, tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
+    )
+    return opened, offer if named is NONE_NAMED else _with_named(offer, named)
+
+
+def _with_named(offer: Offer, named: Named) -> Offer:
+    """What a request names is offered as it says, also where the server offers it to everybody."""
+    handlers = {**offer.handlers, **{tool.spec.name: tool for tool in named.tools}}
+    return Offer(
+        tuple(
+            [
+                handlers[spec.name].spec if spec.name in handlers else spec
+                for spec in offer.specs
+                if spec.name not in named.hidden
+            ]
+        ),
+        handlers,
+        {**offer.stand_ins, **named.stand_ins},
+        {**offer.about, **named.about},
     )
 
 
-async def count(server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...]) -> int:
+async def count(server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str) -> int:
     """How many tokens the model would be sent first, if this were a request for an answer.
 
     No model is called: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the rest
     it is an estimate.
     """
     rounds, _ = server.config.rounds_for(request.max_tool_rounds)
-    opened, offer = await open_for(server, served, request, turns, rounds)
+    opened, offer = await open_for(server, served, request, turns, rounds, owner)
     options = served.options_under(request.options)
     heavy = is_heavy(opened.turns, offer.specs)
     repaired = await aside(repair, opened.turns) if heavy else repair(opened.turns)

@@ -148,6 +148,8 @@ async def reopen(
     """What a run is driven with, from what its first event says; `events` are all there are of it."""
     await server.toolbox.ready()
     own = server.toolbox.handlers_for(start, events)
+    if server.named_servers is not None:
+        own |= server.named_servers.of_run(start.run)
     if start.file is not None:
         files, path = server.agent_files, Path(start.file.path)
         prompty = kept_file(start.file, None if files is None else files.environment(path))

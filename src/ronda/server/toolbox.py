@@ -34,6 +34,17 @@ class Offer(msgspec.Struct, frozen=True):
     about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
 
 
+class Named(msgspec.Struct, frozen=True):
+    """The tools of MCP servers that a request names; those of the operator's servers that it does not want; what a choice may
+    call them; and what is kept with the run."""
+
+    tools: tuple[Tool, ...] = ()
+    hidden: frozenset[str] = frozenset()
+    stand_ins: Mapping[str, tuple[str, ...]] = {}
+    about: dict[str, Raw] = {}
+
+
+NONE_NAMED = Named()
 DECLARED = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ronda.core.plan import ToolChoice
 from ronda.errors import BadRequest
+from ronda.wire.mcp_servers import NamedServer
 from ronda.wire.web_search import WebTools, read_search_options
 
 Capability: TypeAlias = Literal[
@@ -40,7 +41,7 @@ OFFLINE_SEARCH: Final = Hosted(
 )
 _PYTHON: Final = Hosted("code execution", "run_python", "python")
 _SHELL: Final = Hosted("shell", "run_shell", "shell")
-_MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp")
+_MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp", flag="--mcp-allow-url")
 _COMPUTER: Final = Hosted("computer to use", "use_computer")
 _TOOL_SEARCH: Final = Hosted("search for tools", "find_tools")
 
@@ -67,7 +68,7 @@ HOSTED: Final[dict[str, Hosted]] = {
     "mcp": _MCP,
     "mcp_servers": _MCP,
     "mcp_toolset": _MCP,
-    "connector": Hosted("connectors", "", "mcp"),
+    "connector": Hosted("connectors", "", "mcp", flag="--mcp-config"),
     "computer": _COMPUTER,
     "computer_toolset": _COMPUTER,
     "computer_use": _COMPUTER,
@@ -99,6 +100,7 @@ class Need(Struct, frozen=True):
     settings: tuple[str, ...] = ()  # members that say how it should be done
     details: object = None  # what the dialect says beside a message
     web: WebTools = WebTools()  # of a search: how
+    server: NamedServer | None = None  # the MCP server that is meant
 
     @property
     def reason(self) -> str:

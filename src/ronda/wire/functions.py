@@ -93,6 +93,7 @@ class NamedTool(Struct, frozen=True):
     type: str | None = None
     name: str | None = None
     namespace: str | None = None
+    server_label: str | None = None  # of an MCP server
     function: NamedTool | None = None
 
 

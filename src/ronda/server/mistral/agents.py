@@ -159,7 +159,9 @@ async def _check(server: Server, agent: AgentBody, owner: str) -> None:
         there_is = ", ".join(f"'{name}'" for name in server.models.listed)
         refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
     declared = agent.declared()
-    server.toolbox.offer(declared.specs, 0, needs=declared.needs)  # says if a name is taken, or something is not here
+    server.toolbox.offer(
+        declared.specs, 0, needs=server.other_needs(declared.needs)
+    )  # says if a name is taken, or something is not here
 
 
 async def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:

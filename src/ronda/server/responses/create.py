@@ -76,7 +76,8 @@ async def count_input(server: Server, request: Incoming) -> ASGIApp:
     served = await server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner)
     return Json(
-        b'{"object":"response.input_tokens","input_tokens":%d}' % await count(server, served, asked, asked.turns)
+        b'{"object":"response.input_tokens","input_tokens":%d}'
+        % await count(server, served, asked, asked.turns, request.owner)
     )
 
 

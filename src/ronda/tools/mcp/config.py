@@ -86,6 +86,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
     connect_seconds: float = CONNECT_SECONDS
     max_calls: int = MAX_CALLS
     era: Era = "auto"
+    public_only: bool = False  # a stranger named it: addresses that not everybody can reach are refused …
+    exceptions: tuple[str, ...] = ()  # … but for these, which the operator has listed
 
     def __repr__(self) -> str:
         """Without its headers, environment and token: this ends up in logs and tracebacks."""

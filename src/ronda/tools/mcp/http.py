@@ -8,30 +8,37 @@ told how far it got.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
 import httpx2
 import msgspec
+from yarl import URL
 
 from ronda.providers.grants import Grant
 from ronda.providers.oauth import token_for
+from ronda.tools.fetch.addresses import AllowList
+from ronda.tools.fetch.fetcher import Fetcher, FetchFailed
 from ronda.tools.mcp.streams import MAX_MESSAGE, delivery
 
 NOT_ANSWERED: Final = 1  # outside what JSON-RPC reserves for itself and for servers
 
 
 def http_client(
-    headers: Mapping[str, str], grant: Grant | None, read_seconds: float, failed: Callable[[], None] | None = None
+    headers: Mapping[str, str],
+    grant: Grant | None,
+    read_seconds: float,
+    failed: Callable[[], None] | None = None,
+    guard: Guard | None = None,
 ) -> httpx2.AsyncClient:
     """No proxy is taken from the environment, and no redirect leaves the origin (the SDK sees to that).
 
-    `failed` is called when a message could not be brought to the server.
+    `failed` is called when a message could not be brought to the server. `guard` decides which addresses may be called.
     """
     return httpx2.AsyncClient(
         headers={"User-Agent": "ronda", **headers},
         timeout=httpx2.Timeout(30.0, read=read_seconds),
-        transport=_Transport(failed),
+        transport=_Transport(failed, guard),
         auth=None if grant is None else _Token(grant),
         trust_env=False,
     )
@@ -57,17 +64,40 @@ class _Token(httpx2.Auth):
             yield request
 
 
+class Guard:
+    """Lets requests go to addresses alone that may be called, and to no other than was looked at: a name is not asked twice."""
+
+    def __init__(self, exceptions: Sequence[str]) -> None:
+        self._fetcher = Fetcher(AllowList.parse(exceptions))
+
+    async def direct(self, request: httpx2.Request) -> None:
+        """Raises ConnectError."""
+        host = request.url.host
+        try:
+            [address, *_] = await self._fetcher.check(URL(str(request.url)))
+        except FetchFailed as error:
+            raise httpx2.ConnectError(str(error), request=request) from error
+        request.extensions = {**request.extensions, "sni_hostname": host}  # what the certificate must be for
+        request.url = request.url.copy_with(host=address)
+
+
 class _Transport(httpx2.AsyncBaseTransport):
-    def __init__(self, failed: Callable[[], None] | None) -> None:
+    def __init__(self, failed: Callable[[], None] | None, guard: Guard | None) -> None:
         self._inner = httpx2.AsyncHTTPTransport(retries=0)
         self._failed = failed
+        self._guard = guard
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        if self._guard is not None:
+            await self._guard.direct(request)
+        return await self._inner.handle_async_request(request)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":  # no message: the stream of what the server says unasked, or the end of a session
-            return await self._inner.handle_async_request(request)
+            return await self._send(request)
         note = delivery.get()
         try:
-            answer = await self._inner.handle_async_request(request)
+            answer = await self._send(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol) as error:
             if note is not None:
                 note.rounds -= 1  # nobody was there to take it

@@ -27,10 +27,11 @@ SHOWN_RESOURCES: Final = 50  # that the model is told of; it may read others tha
 class McpTool:
     """A tool of a server."""
 
-    def __init__(self, spec: ToolSpec, connection: Connection, tool: str) -> None:
+    def __init__(self, spec: ToolSpec, server: str, connection: Connection, listed: ListedTool) -> None:
         self.spec = spec
-        self.server = connection.name
-        self.tool = tool  # its name on the server
+        self.server = server
+        self.tool = listed.name  # on the server
+        self.is_read_only = listed.is_read_only
         self._connection = connection
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -43,10 +44,11 @@ class ResourceTool:
     """Reads what a server has, within the patterns of its configuration."""
 
     tool = READ_RESOURCE
+    is_read_only = True
 
-    def __init__(self, spec: ToolSpec, connection: Connection) -> None:
+    def __init__(self, spec: ToolSpec, server: str, connection: Connection) -> None:
         self.spec = spec
-        self.server = connection.name
+        self.server = server
         self._connection = connection
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -71,9 +73,9 @@ def offered_tools(servers: Iterable[tuple[McpServer, Connection]], taken: Collec
     for server, one, tool in offered:
         name = names[server.name, _name(tool)]
         if tool is None:
-            found.append(ResourceTool(_resource_spec(server, one, name), one))
+            found.append(ResourceTool(_resource_spec(server, one, name), server.name, one))
         else:
-            found.append(McpTool(_spec(server, tool, name), one, tool.name))
+            found.append(McpTool(_spec(server, tool, name), server.name, one, tool))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ronda.providers.oauth import token_for
 from ronda.tools.mcp.config import Http, McpServer, Process, Sse, WebSocket
-from ronda.tools.mcp.http import http_client
+from ronda.tools.mcp.http import Guard, http_client
 from ronda.tools.mcp.process import Complaints, process_streams
 from ronda.tools.mcp.streams import MAX_MESSAGE, WatchedReads, WatchedWrites
 from ronda.tools.mcp.websocket import websocket_streams
@@ -40,6 +40,7 @@ def _streams(
         case Sse():
             return _sse(source, server, ended)
         case WebSocket():
+            assert not server.public_only  # no request can name one
             return _websocket(source, server)
         case _:
             assert_never(source)
@@ -48,7 +49,7 @@ def _streams(
 @asynccontextmanager
 async def _http(url: str, server: McpServer) -> AsyncGenerator[TransportStreams, None]:
     async with (
-        http_client(_headers(server), server.grant, server.call_seconds + 60) as client,
+        http_client(_headers(server), server.grant, server.call_seconds + 60, guard=_guard(server)) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
@@ -60,7 +61,7 @@ async def _sse(source: Sse, server: McpServer, ended: Callable[[], None]) -> Asy
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         # The one stream may be silent for long. A message that is refused is no news to the SDK: whoever waits would wait on.
-        return http_client(headers or {}, server.grant, 3600.0, ended)
+        return http_client(headers or {}, server.grant, 3600.0, ended, _guard(server))
 
     async with sse_client(source.url, headers=_headers(server), httpx_client_factory=client) as streams:
         yield streams
@@ -73,6 +74,10 @@ async def _websocket(source: WebSocket, server: McpServer) -> AsyncGenerator[Tra
         headers["Authorization"] = f"Bearer {await token_for(server.grant)}"
     async with websocket_streams(source.url, headers) as streams:
         yield streams
+
+
+def _guard(server: McpServer) -> Guard | None:
+    return Guard(server.exceptions) if server.public_only else None
 
 
 def _headers(server: McpServer) -> dict[str, str]:

@@ -17,9 +17,11 @@ from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
+from ronda.wire.anthropic.mcp_servers import Toolset
 from ronda.wire.capabilities import Need, hosted_by
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
+from ronda.wire.mcp_servers import check_label
 from ronda.wire.web_search import WebTools, read_search_options
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -76,6 +78,7 @@ class Declared(Struct, frozen=True):
     every: tuple[ToolSpec, ...] = ()  # Anthropic's own too, in the caller's order
     needs: tuple[Need, ...] = ()  # Anthropic's own, where the model's API is another
     elsewhere: tuple[tuple[str, str], ...] = ()
+    toolsets: dict[str, tuple[str, Toolset]] = {}  # of MCP servers, by the server's name, and where they are declared
 
 
 def read_tools(raws: list[Raw]) -> Declared:
@@ -84,6 +87,7 @@ def read_tools(raws: list[Raw]) -> Declared:
     needs: list[Need] = []
     elsewhere: list[tuple[str, str]] = []
     seen: set[str] = set()
+    toolsets: dict[str, tuple[str, Toolset]] = {}
     check_count(raws, MAX_TOOLS, "tools")
     for at, raw in enumerate(raws):
         path = f"tools[{at}]"
@@ -92,6 +96,11 @@ def read_tools(raws: list[Raw]) -> Declared:
             spec = _caller_s(tool, raw, path)
             tools.append(spec)
             elsewhere += _elsewhere(tool, path)
+        elif tool.type == "mcp_toolset":
+            toolset: Toolset = decode_field(raw, Toolset, path)
+            server = check_label(toolset.mcp_server_name, f"{path}.mcp_server_name")
+            spec = ToolSpec(f"mcp_toolset.{server}", kind="caller", native=raw.copy(), native_api=API)
+            toolsets[server] = (path, toolset)
         else:
             spec = ToolSpec(_name_of(tool, path), kind="caller", native=raw.copy(), native_api=API)
             needs.append(_need(tool, spec.name, raw, path))
@@ -99,7 +108,7 @@ def read_tools(raws: list[Raw]) -> Declared:
             raise BadRequest(f"'{path}': a tool named '{spec.name}' is declared twice", param=path)
         seen.add(spec.name)
         every.append(spec)
-    return Declared(tuple(tools), tuple(every), tuple(needs), tuple(elsewhere))
+    return Declared(tuple(tools), tuple(every), tuple(needs), tuple(elsewhere), toolsets)
 
 
 def _caller_s(tool: _Tool, raw: Raw, path: str) -> ToolSpec:
@@ -143,7 +152,7 @@ def _elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
     ]
 
 
-_IDLE: Final = frozenset({"type", "name", "cache_control", "mcp_server_name"})
+_IDLE: Final = frozenset({"type", "name", "cache_control"})
 
 
 def _name_of(tool: _Tool, path: str) -> str:

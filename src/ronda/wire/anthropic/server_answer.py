@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final, assert_never
 
 from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
+from ronda.core.plan import Origin
 from ronda.core.run import Run
-from ronda.wire.anthropic import API
+from ronda.wire.anthropic import API, mcp_blocks
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
@@ -105,7 +106,18 @@ class MessageAnswer:
 
     keep_alive = PING  # sent while there is nothing else to send
 
-    __slots__ = ("_cited", "_content", "_options", "_run", "_searches", "_showing", "_started", "_turn")
+    __slots__ = (
+        "_cited",
+        "_content",
+        "_mcp_calls",
+        "_options",
+        "_origins",
+        "_run",
+        "_searches",
+        "_showing",
+        "_started",
+        "_turn",
+    )
 
     def __init__(self, runs: Sequence[Run]) -> None:
         [run] = runs
@@ -117,6 +129,8 @@ class MessageAnswer:
         self._turn = AssistantTurn(())  # the last
         self._cited: CitedPieces | None = None  # its text, where there are sources that it may cite
         self._searches: dict[str, str] = {}  # under way: the ids of their calls → those of their blocks
+        self._origins = {tool.name: tool.origin for tool in run.plan.tools if tool.origin is not None}
+        self._mcp_calls: dict[str, str] = {}  # under way: the model's id → that of the block
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -197,11 +211,17 @@ class MessageAnswer:
             case TurnBroke(turn=turn):
                 self._show_rest(turn)
             case ToolBegan(call=call):
-                self._begin_search(call)
-                self._tell(_PROGRESS, tools.progress(call.id))
+                if (origin := self._origins.get(call.name)) is None:
+                    self._begin_search(call)
+                    self._tell(_PROGRESS, tools.progress(call.id))
+                else:
+                    self._begin_mcp(call, origin)
             case ToolEnded(call=call, result=result):
-                self._tell(_PROGRESS, tools.progress(call.id, result))
-                self._end_search(call, result)
+                if (origin := self._origins.get(call.name)) is None:
+                    self._tell(_PROGRESS, tools.progress(call.id, result))
+                    self._end_search(call, result)
+                else:
+                    self._end_mcp(call, origin, result)
             case Ended():
                 self._end(shown)
             case RefusalDelta() | LogprobsDelta() | Withdrawn():
@@ -240,6 +260,17 @@ class MessageAnswer:
         if id is not None and ended is not None:
             self._content.add(Part("other", members=result_block(id, ended, result)))
             self._content.close()
+
+    def _begin_mcp(self, call: ToolCall, origin: Origin) -> str:
+        id = self._mcp_calls[call.id] = mcp_blocks.block_id(self._run.id, len(self._content.blocks))
+        self._content.add(mcp_blocks.use_part(id, call, origin))
+        self._content.close()
+        return id
+
+    def _end_mcp(self, call: ToolCall, origin: Origin, result: ToolResult) -> None:
+        id = self._mcp_calls.pop(call.id, None) or self._begin_mcp(call, origin)
+        self._content.add(mcp_blocks.result_part(id, result))
+        self._content.close()
 
     def _is_shown(self, part: Part) -> bool:
         if part.kind == "tool_use":

@@ -20,6 +20,7 @@ from ronda.wire.anthropic import OLD_VERSION, VERSION
 from ronda.wire.anthropic.blocks import Conversation, read_conversation
 from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, read_tools
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
+from ronda.wire.anthropic.mcp_servers import read_servers
 from ronda.wire.anthropic.server_answer import MessageOptions
 from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.door_request import DoorRequest
@@ -90,7 +91,11 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         effort=effort,
         elsewhere=_elsewhere(own, conversation, declared),
         needs=read_needs(fields),
-        own_needs=(*[Need(name, name, HOSTED[name]) for name in NEEDED if _is_asked(own, name)], *declared.needs),
+        own_needs=(
+            *[Need(name, name, HOSTED[name]) for name in NEEDED if name != "mcp_servers" and _is_asked(own, name)],
+            *read_servers(field(fields, "mcp_servers", list[Raw], []), declared.toolsets),
+            *declared.needs,
+        ),
         every=declared.every,
     )
 

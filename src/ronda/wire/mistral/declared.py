@@ -18,6 +18,7 @@ from ronda.wire import capabilities
 from ronda.wire.capabilities import Need, fate
 from ronda.wire.fields import MAX_TOOLS
 from ronda.wire.json import encode
+from ronda.wire.mcp_servers import MAX_LABEL, NamedServer, ToolFilter
 from ronda.wire.mistral.details import Invalid, Loc, check_count, decoder, problem, read_value, refuse
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -107,6 +108,20 @@ class FunctionTool(_Known, frozen=True):
     type: Literal["function"] | None = "function"
 
 
+class ToolConfiguration(_Known, frozen=True):
+    include: list[str] | None = None
+    exclude: list[str] | None = None
+    requires_confirmation: list[str] | None = None
+    skip_confirmation: list[str] | None = None
+
+
+class Connector(_Known, frozen=True):
+    connector_id: Annotated[str, Meta(min_length=1, max_length=MAX_LABEL)]
+    type: Literal["connector"] | None = "connector"
+    authorization: dict[str, Any] | None = None
+    tool_configuration: ToolConfiguration | None = None
+
+
 class _Typed(Struct, frozen=True):
     type: str | None = None
 
@@ -160,6 +175,8 @@ def _known_tool(raw: bytes) -> ToolSpec | None:
 
 def _read_tool(raw: Raw, loc: Loc) -> ToolSpec | Need:
     kind = read_value(raw, _Typed, loc).type or "function"
+    if kind == "connector":
+        return _connector(raw, loc)
     if kind in HOSTED:
         return _need(kind, (*loc, "type"))
     if kind != "function":
@@ -179,13 +196,29 @@ def _need(kind: str, loc: Loc) -> Need:
     return structs.replace(found, details=[problem("unavailable", loc, found.refusal, encode(kind))])
 
 
+def _connector(raw: Raw, loc: Loc) -> Need:
+    """The operator's MCP server of that name: no connector of Mistral's is to be had elsewhere."""
+    tool: Connector = read_value(raw, Connector, loc)
+    wanted = tool.tool_configuration or ToolConfiguration()
+    server = NamedServer(
+        label=tool.connector_id,
+        configured=tool.connector_id,
+        token=None if tool.authorization is None else "given",  # refused: such a server has its own
+        allowed=ToolFilter(None if wanted.include is None else tuple(wanted.include), tuple(wanted.exclude or ())),
+        always_asks=ToolFilter(tuple(wanted.requires_confirmation or ())),
+    )
+    return structs.replace(_need("connector", (*loc, "type")), server=server)
+
+
 def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
     """Tools that `read_tools` has read before. Checking their schemas again would take a hundred times as long."""
     specs: list[ToolSpec] = []
     needs: list[Need] = []
     for at, raw in enumerate(raws or ()):
         kind = _decode_type(raw).type or "function"
-        if kind in HOSTED:
+        if kind == "connector":
+            needs.append(_connector(raw, (*loc, at)))
+        elif kind in HOSTED:
             needs.append(_need(kind, (*loc, at, "type")))
         else:
             function = _decode_tool(raw).function

@@ -44,6 +44,7 @@ class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     namespaces: tuple[str, ...] = ()
     customs: tuple[str, ...] = ()  # tools whose calls are text
     waiting: tuple[str, ...] = ()  # tools whose calls are items of their own
+    servers: tuple[msgspec.Raw, ...] = ()  # MCP servers that the request names, as the answer repeats them
     sealed: bool = False  # the model's own JSON of a turn goes out with it
     obfuscated: bool = False
     shows_sources: bool = False  # a search tells where it looked
@@ -116,7 +117,7 @@ class Resource:
             "model": kept.model,
             "previous_response_id": kept.previous,
             "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
-            "tools": echo_tools(plan.tools, kept.namespaces, kept.customs),
+            "tools": echo_tools(plan.tools, kept.namespaces, kept.customs, kept.servers),
             "tool_choice": echo_choice(plan.choice, kept.customs, kept.waiting),
             "truncation": kept.truncation,
             "parallel_tool_calls": plan.parallel,

@@ -25,6 +25,7 @@ from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.logprobs import read_logprobs
+from ronda.wire.openai_responses.mcp_items import McpCall, errors_of, labels, write_listing
 from ronda.wire.openai_responses.output_items import Call, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
@@ -100,6 +101,10 @@ class ResponseAnswer:
         self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
         self._searches: dict[str, SearchItem] = {}  # under way, by the ids of their calls
         self._end: RunFinished | None = None
+        # MCP servers that the request named: their tools, and the calls under way.
+        self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if kept.servers else {}
+        self._mcp_calls: dict[str, McpCall] = {}
+        self._is_listed = not kept.servers
 
     # ---- for the door ------------------------------------------------------------------------------------------------
 
@@ -135,6 +140,8 @@ class ResponseAnswer:
 
     def _take(self, event: Event | Failure) -> None:
         showing = self._showing
+        if not self._is_listed:
+            self._list_servers()
         if type(event) is TextDelta:  # first, since it is nearly all there is
             if event.text and not showing.holds_text:
                 showing.text += len(event.text)
@@ -179,11 +186,18 @@ class ResponseAnswer:
                 self._show(unseen)
                 self._break_off()
             case ToolBegan(call=call):
+                if call.name in self._origins:
+                    self._mcp_call(call)
+                    return
                 self._begin_search(call)
                 if self._frames.writing:
                     self._tell(self._showing.tools.progress(call.id))
             case ToolEnded(call=call, result=result):
-                if self._frames.writing:
+                if call.name in self._origins:
+                    mcp = self._mcp_calls.pop(call.id, None) or self._mcp_call(call)
+                    self._mcp_calls.pop(call.id, None)
+                    self._done.append((mcp.index, mcp.close(result)))
+                elif self._frames.writing:
                     self._tell(self._showing.tools.progress(call.id, result))
                 self._end_search(call, result)
             case Ended():
@@ -225,6 +239,19 @@ class ResponseAnswer:
         if (search := self._searches.pop(call.id, None)) is not None:
             ended = call_ended(call, result, self._showing.tools.details(call.id))
             self._done.append((search.index, search.close(ended)))
+
+    def _list_servers(self) -> None:
+        self._is_listed = True
+        errors = errors_of(self._run.start)
+        for label in labels(self._kept.servers):
+            id, index = self._id("mcpl"), self._next()
+            tools = self._run.plan.tools
+            self._done.append((index, write_listing(self._frames, id, index, label, tools, errors.get(label))))
+
+    def _mcp_call(self, call: ToolCall) -> McpCall:
+        origin = self._origins[call.name]
+        made = self._mcp_calls[call.id] = McpCall(self._frames, self._id("mcp"), self._next(), origin, call.arguments)
+        return made
 
     def _open_message(self) -> Message:
         if self._message is None:
@@ -332,3 +359,6 @@ class ResponseAnswer:
         for search in self._searches.values():
             search.close(None)
         self._calls, self._searches = {}, {}
+        for mcp in self._mcp_calls.values():
+            self._done.append((mcp.index, mcp.close(None)))
+        self._mcp_calls = {}

@@ -159,6 +159,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         namespaces=tools.namespaces,
         customs=tools.customs,
         waiting=tools.waiting,
+        servers=tools.servers,
         sealed="reasoning.encrypted_content" in include,
         shows_sources="web_search_call.action.sources" in include,
         obfuscated=_read_stream_options(fields, stream),

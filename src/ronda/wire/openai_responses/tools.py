@@ -7,7 +7,7 @@ server knows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
+from ronda.wire.capabilities import HOSTED as CAPABILITIES
 from ronda.wire.capabilities import Need, fate, hosted_by, searching
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import (
@@ -27,6 +28,7 @@ from ronda.wire.functions import (
     must_be_name,
     spec_of,
 )
+from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_headers, check_label
 from ronda.wire.openai_responses import API, waiting
 
 # Hosted tools, by the type that declares them.
@@ -73,6 +75,32 @@ class _Format(Struct, frozen=True):
     definition: str = ""
 
 
+class _Filter(Struct, frozen=True):
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+
+class _Approval(Struct, frozen=True):
+    always: _Filter | None = None
+    never: _Filter | None = None
+
+
+class _Mcp(Struct, frozen=True):
+    """A server that the request names."""
+
+    server_label: str | None = None
+    server_url: str | None = None
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+    server_description: str | None = None
+    headers: dict[str, str] | None = None
+    authorization: str | None = None
+    allowed_tools: list[str] | _Filter | None = None
+    require_approval: Literal["always", "never"] | _Approval | None = None
+    defer_loading: bool | None = None
+    allowed_callers: list[str] | None = None
+
+
 class _Tool(FunctionTool, frozen=True):
     tools: list[Raw] | None = None  # of a namespace
     format: _Format | None = None  # of a custom tool
@@ -86,6 +114,7 @@ class Declared(Struct, frozen=True):
     customs: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()  # whose calls are items of their own
     needs: tuple[Need, ...] = ()
+    servers: tuple[Raw, ...] = ()  # MCP servers, as the answer repeats them: without what is secret
 
 
 def read_tools(raws: Sequence[Raw]) -> Declared:
@@ -93,6 +122,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     namespaces: list[str] = []
     customs: list[str] = []
     needs: list[Need] = []
+    servers: dict[str, Raw] = {}
 
     def take(spec: ToolSpec | Need, path: str) -> None:
         if isinstance(spec, Need):
@@ -118,6 +148,13 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
             customs.append(declared.name or "")
         elif declared.type in waiting.OFFERED and waiting.waits(raw):
             take(_waiting(declared.type, raw), path)
+        elif declared.type == "mcp":
+            server, echo = _server(raw, path)
+            if server.label in servers:
+                raise bad(f"{path}.server_label", f"names '{server.label}' a second time")
+            servers[server.label] = echo
+            called = _OF_SERVICE + "mcp"
+            needs.append(Need("mcp", f"{path}.type", CAPABILITIES["mcp"], called=called, server=server))
         else:
             take(_function(declared, raw, path, ""), path)
     if sum(need.name.startswith(_SEARCH) for need in needs) > 1:
@@ -125,7 +162,54 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
     own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
-    return Declared(tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(own), tuple(needs))
+    return Declared(
+        tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(own), tuple(needs), tuple(servers.values())
+    )
+
+
+def _server(raw: Raw, path: str) -> tuple[NamedServer, Raw]:
+    """What is meant, and what the answer says of it: neither headers nor tokens, nor an address's query."""
+    mcp: _Mcp = decode_field(raw, _Mcp, path)
+    label = check_label(mcp.server_label, f"{path}.server_label")
+    if mcp.tunnel_id is not None:
+        raise bad(f"{path}.tunnel_id", "cannot be used here: this server has no tunnels; give a 'server_url'")
+    if mcp.server_url is not None and mcp.connector_id is not None:
+        raise bad(f"{path}.connector_id", "is given beside 'server_url'; one of them says where the server is")
+    # Of the operator's own servers the operator says which tools ask.
+    approval = mcp.require_approval or ("always" if mcp.server_url is not None else "never")
+    if isinstance(approval, _Approval):
+        always, never = _filter(approval.always, NO_TOOL), _filter(approval.never, NO_TOOL)
+    else:
+        always, never = (EVERY, NO_TOOL) if approval == "always" else (NO_TOOL, EVERY)
+    allowed = mcp.allowed_tools
+    server = NamedServer(
+        label=label,
+        url=mcp.server_url or "",
+        configured=mcp.connector_id or label,
+        headers=check_headers(mcp.headers or {}, f"{path}.headers"),
+        token=mcp.authorization or None,
+        allowed=ToolFilter(tuple(allowed)) if isinstance(allowed, list) else _filter(allowed, EVERY),
+        always_asks=always,
+        never_asks=never,
+        deferred=EVERY if mcp.defer_loading else NO_TOOL,
+    )
+    echo = {
+        "type": "mcp",
+        "server_label": label,
+        "server_url": None if mcp.server_url is None else mcp.server_url.partition("?")[0].partition("#")[0],
+        "connector_id": mcp.connector_id,
+        "server_description": mcp.server_description,
+        "allowed_tools": allowed,
+        "require_approval": approval,
+        "headers": None,
+    }
+    return server, Raw(msgspec.json.encode({name: value for name, value in echo.items() if value is not None}))
+
+
+def _filter(filter: _Filter | None, otherwise: ToolFilter) -> ToolFilter:
+    if filter is None:
+        return otherwise
+    return ToolFilter(None if filter.tool_names is None else tuple(filter.tool_names), read_only=filter.read_only)
 
 
 def _waiting(type: str, raw: Raw) -> ToolSpec:
@@ -192,7 +276,8 @@ _OF_SERVICE: Final = "hosted:"  # before the type of a tool that is chosen: no f
 
 def needs_of(choice: ToolChoice) -> list[Need]:
     """What a choice names that is no tool of the caller's."""
-    found = [_need(name.removeprefix(_OF_SERVICE), "tool_choice") for name in choice.names if _OF_SERVICE in name]
+    types = [name.removeprefix(_OF_SERVICE).partition("/")[0] for name in choice.names if _OF_SERVICE in name]
+    found = [_need(type, "tool_choice") for type in types]
     return [need for need in found if need is not None]
 
 
@@ -212,6 +297,8 @@ def _chosen(tool: NamedTool) -> str:
     named = tool.function or tool
     if tool.type is not None and tool.type in waiting.OFFERED:
         return tool.type
+    if tool.type == "mcp" and tool.server_label:
+        return "/".join([_OF_SERVICE + "mcp", tool.server_label, *([tool.name] if tool.name else [])])
     if tool.type is not None and tool.type in HOSTED:
         return _OF_SERVICE + tool.type
     if not named.name:
@@ -225,10 +312,10 @@ _OF_THE_REQUEST = frozenset({"caller", "callback", "dispatch"})
 
 
 def echo_tools(
-    tools: Sequence[ToolSpec], namespaces: Sequence[str], customs: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+    tools: Sequence[ToolSpec], namespaces: Sequence[str], customs: Sequence[str] = (), servers: Sequence[Raw] = ()
+) -> list[dict[str, Any] | Raw]:
     """What the request declared; the server's own tools are nobody's business."""
-    fields: list[dict[str, Any]] = []
+    fields: list[dict[str, Any] | Raw] = [*servers]
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
         if tool.kind not in _OF_THE_REQUEST:
