@@ -393,6 +393,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--tool-dispatch-timeout", type=float, metavar="SECONDS", help="how long it may take (default 30)"
     )
     parser.add_argument(
+        "--max-offered-tools",
+        type=int,
+        metavar="N",
+        help="of more tools than this a model is shown those that it finds with the tool find_tools (default 64)",
+    )
+    parser.add_argument(
         "--max-tool-rounds", type=int, metavar="N", help="rounds a request gets unless it says (default 256)"
     )
     parser.add_argument(

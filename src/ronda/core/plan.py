@@ -48,6 +48,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     approval: Approval = "auto"
     is_agent: bool = False  # a call of it is a run of its own
     origin: Origin | None = None
+    deferred: bool = False  # the model is not shown it before it has looked for it
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):
@@ -124,6 +125,14 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     context_budget: int | None = None  # characters the model is shown at the most, as `core.context` counts them
     truncates: bool = False  # what the model says is too long for it is cut, and asked again
     guards: tuple[Literal["input", "output", "tool"], ...] = ()  # what a guardrail looks at; who asks it is elsewhere
+
+    @property
+    def shown_tools(self) -> tuple[ToolSpec, ...]:
+        """Those that the model is shown from the start."""
+        for tool in self.tools:
+            if tool.deferred:
+                return tuple([tool for tool in self.tools if not tool.deferred])
+        return self.tools
 
     @property
     def runs_tools(self) -> bool:

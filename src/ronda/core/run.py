@@ -74,6 +74,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.found import with_found
 from ronda.core.obligations import is_met
 from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
@@ -106,6 +107,8 @@ class Run(RunState):
                 if event.usage is not NO_USAGE:  # most tools use no model
                     self.usage = self.usage + event.usage
                 self.tool_calls += event.tool_calls
+                if self.shown_tools is not self.plan.tools:
+                    self.shown_tools = with_found(self.shown_tools, event, self.tools)
                 self._close_turn_when_answered()
             case ModelStarted():
                 if self.model_is_running:

@@ -50,6 +50,7 @@ class RunState:
         self.id = start.run
         self.plan: Plan = plan
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in plan.tools}
+        self.shown_tools = plan.shown_tools  # what the model has found is added behind them: caches hold
         self.runs_tools = plan.runs_tools
         self._conversation = Conversation(start.turns, plan.context_budget)
         self.turns: list[Turn] = self._conversation.turns

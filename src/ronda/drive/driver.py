@@ -242,7 +242,7 @@ class Driver:
         heavy = (new > LIGHT or len(turns) < self.turns_before) and self._is_heavy(turns, new)
         self.turns_before = len(turns)
         request = ModelRequest(
-            turns, plan.tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, heavy, self.room
+            turns, run.shown_tools, choice, plan.options, stream, run.id, round, 1, self.scratch, most, heavy, self.room
         )
         while True:  # as many tries as the plan allows, but none after something was shown
             self.shown = []

@@ -126,6 +126,7 @@ class Server:
             capabilities,
             _web_search(config, search_callback),
             self.mcp,
+            config.max_offered_tools,
         )
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox)

@@ -102,7 +102,9 @@ class NamedServers:
             if approval == "auto" and server.asks(tool.tool, is_read_only=tool.is_read_only):
                 approval = "ask"
             named = copy(tool)  # the others are as they were
-            named.spec = replace(tool.spec, approval=approval, origin=Origin(server.label, tool.tool))
+            deferred = server.deferred.fits(tool.tool, is_read_only=tool.is_read_only)
+            origin = Origin(server.label, tool.tool)
+            named.spec = replace(tool.spec, approval=approval, origin=origin, deferred=deferred)
             tools.append(named)
             for called in ("hosted:mcp", f"hosted:mcp/{server.label}", f"hosted:mcp/{server.label}/{tool.tool}"):
                 stand_ins[called] = (*stand_ins.get(called, ()), tool.spec.name)

@@ -186,7 +186,9 @@ async def open_for(
     offer = server.toolbox.offer(
         declared, rounds, tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
     )
-    return opened, offer if named is NONE_NAMED else _with_named(offer, named)
+    if named is not NONE_NAMED:
+        offer = _with_named(offer, named)
+    return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
 
 
 def _with_named(offer: Offer, named: Named) -> Offer:

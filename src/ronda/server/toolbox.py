@@ -57,6 +57,7 @@ class Toolbox:
         capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
         web: WebSearch | None = None,
         mcp: ServersPerLoop | None = None,
+        max_offered: int = 64,
     ) -> None:
         """`tools` and those of MCP servers are offered to every request, those of `capabilities` to those that ask for them."""
         self._web = web
@@ -70,6 +71,8 @@ class Toolbox:
         self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
         self._fixed = Offer(tuple([tool.spec for tool in fixed.values()]), fixed)
         self._mcp = mcp
+        self._most = max_offered
+        self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
         self._with_mcp: tuple[Sequence[Tool], Offer] = ((), self._fixed)
 
     def _own(self) -> Offer:
@@ -108,6 +111,8 @@ class Toolbox:
 
     def tools_for(self, need: Need, agents: tuple[Tool, ...] = ()) -> tuple[str, ...]:
         """The names of the tools that do what a request asks for; none where that is not to be had."""
+        if need.hosted.tool == "find_tools":  # every server has it, for tools that are deferred
+            return ("find_tools",)
         if need.hosted.capability in self._capabilities:
             return tuple([tool.spec.name for tool in self._capabilities[need.hosted.capability]])
         if self._web is not None and (names := self._web.names_for(need)):
@@ -149,7 +154,30 @@ class Toolbox:
             tool = self._runs_declared(spec) if spec.kind in DECLARED else own.get(spec.name)
             if (tool := tool or capable.get(spec.name)) is not None:
                 found[spec.name] = tool
+            elif spec.kind == "builtin" and spec.name == "find_tools":
+                from ronda.tools.find import FindTools
+
+                found[spec.name] = FindTools([one for one in start.plan.tools if one.deferred])
         return found
+
+    def with_finder(self, offer: Offer, choice: ToolChoice) -> Offer:
+        """Of many tools the model is shown those that it finds."""
+        specs = offer.specs
+        if len(specs) <= self._most and not (specs and any(spec.deferred for spec in specs)):
+            return offer
+        known, made = self._with_finder
+        if known is specs and not choice.names:  # what every request is offered
+            return made
+        from ronda.tools.find import with_finder
+
+        names = {name for called in choice.names for name in offer.stand_ins.get(called, (called,))}
+        found, finder = with_finder(specs, self._most, names)
+        if finder is None:
+            return offer
+        made = Offer(found, {**offer.handlers, finder.spec.name: finder}, offer.stand_ins, offer.about)
+        if offer is self._own() and not names:
+            self._with_finder = (specs, made)
+        return made
 
     def _runs_declared(self, spec: ToolSpec) -> Tool | None:
         """Who runs a tool that a request declares, if anybody here does."""

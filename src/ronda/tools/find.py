@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
+from ronda.core.parts import NULL
 from ronda.core.plan import ToolSpec
-from ronda.drive import ToolContext, ToolOutput
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.drive.aside import aside
 
+FIND_TOOLS: Final = "find_tools"
 FOUND: Final = 5  # tools that one search gives, unless the model asks for more
 MAX_FOUND: Final = 20
 # Robertson's usual constants; a shorter length penalty, since a tool with many parameters is not less likely the right one.
@@ -92,12 +96,13 @@ def _schema_terms(schema: Any, depth: int) -> list[str]:
 
 
 class FindTools:
-    """The tool that finds tools. Its result names them; whoever offers tools to the model then offers these, too."""
+    """The tool that finds tools. Its `details` name them: from then on the model is shown these, too (`core.found`)."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
-        self._index = ToolIndex(specs)
+        self._specs = specs
+        self._index: ToolIndex | None = None  # made by the first search: most runs need none
         self.spec = ToolSpec(
-            name="find_tools",
+            name=FIND_TOOLS,
             description=(
                 f"Find tools for a task. There are {len(specs)} tools beside those that you see: say in a few words what you "
                 "want to do, and you get the tools that fit best. You can call them from then on."
@@ -120,9 +125,39 @@ class FindTools:
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        if self._index is None:
+            self._index = await aside(ToolIndex, self._specs)
         found = self._index.search(arguments["query"], arguments.get("limit", FOUND))
         details = {"found_tools": [spec.name for spec in found]}
         if not found:
             return ToolOutput("No tool fits. Try other words.", details=details)
         lines = [f"{spec.name}: {spec.description.strip().partition(chr(10))[0][:300]}" for spec in found]
         return ToolOutput("\n".join(lines), details=details)
+
+
+def with_finder(
+    specs: Sequence[ToolSpec], most: int, needed: Collection[str] = ()
+) -> tuple[tuple[ToolSpec, ...], Tool | None]:
+    """The tools as a run is to have them, and the tool that finds those that its model is not shown.
+
+    Where there are more than `most`, the tools that run here are put back, all of them: a caller's are its own to hold back
+    (`defer_loading`). Those in `needed` are shown, since the choice names them.
+    """
+    many = len(specs) > most
+    if not many and not any(spec.deferred for spec in specs):
+        return tuple(specs), None
+    made = [_put_back(spec, many) if spec.name not in needed else replace(spec, deferred=False) for spec in specs]
+    if not (deferred := [spec for spec in made if spec.deferred]) or any(spec.name == FIND_TOOLS for spec in specs):
+        return tuple(specs), None
+    finder = FindTools(deferred)
+    return (finder.spec, *made), finder
+
+
+def _put_back(spec: ToolSpec, many: bool) -> ToolSpec:
+    if spec.deferred or (many and spec.kind in _PUT_BACK):
+        # The caller's own words would tell an upstream to hold it back, too, also when it is found.
+        return replace(spec, deferred=True, native=NULL, native_api="")
+    return spec
+
+
+_PUT_BACK: Final = ("function", "callback", "mcp", "dispatch")

@@ -43,7 +43,7 @@ _PYTHON: Final = Hosted("code execution", "run_python", "python")
 _SHELL: Final = Hosted("shell", "run_shell", "shell")
 _MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp", flag="--mcp-allow-url")
 _COMPUTER: Final = Hosted("computer to use", "use_computer")
-_TOOL_SEARCH: Final = Hosted("search for tools", "find_tools")
+_TOOL_SEARCH: Final = Hosted("search for tools", "find_tools", flag="tools that are deferred")
 
 # What asks for it: the types of tools, without their dates, and the fields of requests.
 HOSTED: Final[dict[str, Hosted]] = {

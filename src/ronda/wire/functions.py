@@ -23,6 +23,7 @@ class Function(Struct, frozen=True):
     parameters: Raw = NULL
     arguments: Raw = NULL  # another name some clients have for `parameters`
     strict: bool | None = None
+    defer_loading: bool | None = None
 
 
 class FunctionTool(Function, frozen=True):
@@ -75,6 +76,7 @@ def spec_of(tool: FunctionTool, path: str, native: Raw, api: str, namespace: str
         no_arguments_needed=needs_none,
         native=native,
         native_api=api if native != NULL else "",
+        deferred=bool(tool.defer_loading or function.defer_loading),
     )
 
 

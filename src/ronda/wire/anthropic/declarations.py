@@ -43,7 +43,7 @@ TOOL_FIELDS: Final[dict[str, str]] = {
     "cache_control": "passed on to Anthropic; elsewhere ignored: caches are the upstream's own business",
     "eager_input_streaming": "passed on to Anthropic; elsewhere ignored: arguments are streamed as they come",
     "input_examples": "passed on to Anthropic; elsewhere refused: the model would not see them",
-    "defer_loading": "passed on to Anthropic; elsewhere ignored: every tool is shown from the start",
+    "defer_loading": "passed on to Anthropic; elsewhere read: the model is shown it when find_tools has found it",
     "allowed_callers": "passed on to Anthropic; elsewhere refused: tools are called by the model alone",
 }
 CHOICE_FIELDS: Final[dict[str, str]] = {"type": "read", "name": "read", "disable_parallel_tool_use": "read"}
@@ -131,6 +131,7 @@ def _caller_s(tool: _Tool, raw: Raw, path: str) -> ToolSpec:
         no_arguments_needed=not schema.get("required"),
         native=native,
         native_api=API if native != NULL else "",
+        deferred=bool(tool.defer_loading),
     )
 
 

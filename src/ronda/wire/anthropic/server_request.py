@@ -103,7 +103,10 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
 def for_anthropic(asked: MessagesRequest) -> MessagesRequest:
     """For an upstream that speaks this dialect: its own fields, and tools that it has itself."""
     options = replace(asked.options, extra={**asked.options.extra, **asked.own}) if asked.own else asked.options
-    return replace(asked, options=options, tools=asked.every)
+    tools = tuple(
+        [replace(tool, deferred=False) if tool.deferred else tool for tool in asked.every]
+    )  # it does that itself
+    return replace(asked, options=options, tools=tools)
 
 
 def for_others(asked: MessagesRequest) -> MessagesRequest:

@@ -1,0 +1,128 @@
+"""More tools than a model should be shown: it gets the tool that finds them, and those that it found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anthropic
+import pytest
+from tests.interaction.doors import Door
+from tests.timeouts import soon
+
+from ronda import tool
+from ronda.drive import Tool
+from ronda.providers.script import Call
+from ronda.testing import ScriptedModel, calls, says
+from ronda.tools.function import as_tool
+
+
+def numbered(count: int) -> list[Tool]:
+    def make(at: int) -> Tool:
+        @tool(name=f"paint_{at}")
+        def paint(color: str) -> str:
+            """Paint a wall."""
+            return f"{color} {at}"
+
+        return as_tool(paint)
+
+    return [make(at) for at in range(count)]
+
+
+@tool
+def weather(city: str) -> str:
+    """Tell the weather of a city."""
+    return f"sun in {city}"
+
+
+def names(request: Any) -> list[str]:
+    return [spec.name for spec in request.tools]
+
+
+FINDS = calls(Call("find_tools", {"query": "weather in a city"}))
+ASKS = calls(Call("weather", {"city": "Rome"}))
+
+
+async def test_a_model_finds_a_tool_and_calls_it(door: Door, stream: bool) -> None:
+    model = ScriptedModel(FINDS, ASKS, says("sunny"))
+    async with door.serving(model, *numbered(80), weather) as served:
+        answer = await served.ask(stream=stream)
+    assert answer.content == "sunny"
+    assert names(model.requests[0]) == ["find_tools"]
+    assert names(model.requests[1])[:2] == ["find_tools", "weather"]
+    assert names(model.requests[2]) == names(model.requests[1])
+    assert answer.records[1]["result_content"] == "sun in Rome"
+
+
+async def test_few_tools_are_shown_as_they_are(door: Door) -> None:
+    model = ScriptedModel(says("hi"), says("hi"))
+    tools = numbered(3)
+    async with door.serving(model, *tools) as served:
+        await served.ask(stream=False)
+    async with door.serving(model, *tools, max_offered_tools=2) as served:
+        await served.ask(stream=False)
+    assert names(model.requests[0]) == ["paint_0", "paint_1", "paint_2"]
+    assert names(model.requests[1]) == ["find_tools"]
+
+
+async def test_what_is_found_stays_behind_what_was_shown(door: Door) -> None:
+    model = ScriptedModel(calls(Call("find_tools", {"query": "paint", "limit": 2})), FINDS, says("done"), says("again"))
+    async with door.serving(model, *numbered(80), weather) as served:
+        await served.ask(stream=False)
+        first, second, third = [names(request) for request in model.requests]
+        assert second[: len(first)] == first
+        assert third[: len(second)] == second
+        assert "weather" in third
+        await served.ask(stream=False)
+    assert names(model.requests[3]) == first  # another run begins as every run does
+
+
+async def test_a_tool_that_is_chosen_is_shown(door: Door) -> None:
+    model = ScriptedModel(ASKS, says("sunny"))
+    async with door.serving(model, *numbered(80), weather) as served:
+        choice: Any = {"type": "function", "function": {"name": "weather"}}
+        await served.ask(stream=False, tool_choice=choice)
+    assert names(model.requests[0]) == ["find_tools", "weather"]
+
+
+async def test_a_callers_tools_are_its_own_to_hold_back(door: Door) -> None:
+    model = ScriptedModel(says("hi"))
+    declared: Any = [{"type": "function", "function": {"name": f"mine_{at}"}} for at in range(80)]
+    async with door.serving(model) as served:
+        await served.ask(stream=False, tools=declared)
+    assert len(names(model.requests[0])) == 80
+
+
+DEFERRED = {"type": "function", "name": "weather", "description": "Tell the weather of a city.", "defer_loading": True}
+PLAIN = {"type": "function", "name": "plain", "description": "Paint."}
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+async def test_responses_defer_and_search(door: Door) -> None:
+    model = ScriptedModel(FINDS, ASKS)
+    tools: Any = [{**DEFERRED, "parameters": SCHEMA}, PLAIN, {"type": "tool_search"}]
+    async with door.serving(model) as served, soon():
+        response = await served.client().responses.create(model="default", input="go", tools=tools)
+    assert names(model.requests[0]) == ["find_tools", "plain"]
+    assert names(model.requests[1]) == ["find_tools", "plain", "weather"]
+    [call] = [item for item in response.output if item.type == "function_call"]
+    assert (call.name, call.arguments) == ("weather", '{"city":"Rome"}')
+
+
+@pytest.mark.parametrize("kind", ["tool_search_tool_bm25_20251119", "tool_search_tool_regex_20251119"])
+async def test_messages_defer_and_search(door: Door, kind: str) -> None:
+    model = ScriptedModel(FINDS, ASKS)
+    tools: Any = [
+        {"type": kind, "name": kind.removesuffix("_20251119")},
+        {"name": "weather", "description": "Tell the weather.", "input_schema": SCHEMA, "defer_loading": True},
+        {"name": "plain", "input_schema": {"type": "object"}},
+    ]
+    async with door.serving(model) as served, soon():
+        client = anthropic.AsyncAnthropic(base_url=served.url.removesuffix("/v1"), api_key="test", max_retries=0)
+        async with client:
+            answer = await client.beta.messages.create(
+                model="default", max_tokens=99, messages=[{"role": "user", "content": "go"}], tools=tools
+            )
+    assert names(model.requests[0]) == ["find_tools", "plain"]
+    assert names(model.requests[1]) == ["find_tools", "plain", "weather"]
+    assert answer.content[-1].type == "tool_use"
+    assert answer.content[-1].name == "weather"
