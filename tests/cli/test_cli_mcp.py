@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextContent
 from tests.cli.commands import script, shown
 from tests.cli.serving import Served, Started
 from tests.timeouts import TIMEOUT
@@ -83,6 +89,37 @@ def test_tables_of_the_settings_name_servers_beside_the_file(start: Started, con
         found = {one["name"]: one["state"] for one in get(served, "mcp")["servers"]}
     assert found.keys() == {"tiny", "other"}
     assert found["other"] == "disabled"
+
+
+def test_a_second_port_has_mcp_alone(start: Started) -> None:
+    start.script.write_text(json.dumps(["hello"]))
+    with start.serving("--model", f"script:{start.script}", "--mcp-port", "0") as served:
+        [line] = [line for line in served.startup if "an MCP server, and nothing else" in line]
+        port = int(line.split("on port ")[1].split()[0])
+        url = f"http://127.0.0.1:{port}"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/v1/models", timeout=TIMEOUT)
+        assert refused.value.code == 404
+        refused.value.close()
+        assert asyncio.run(ask_chat(streamable_http_client(f"{url}/mcp"))) == "hello"
+        assert asyncio.run(ask_chat(streamable_http_client(f"{served.url}/mcp"))) == "hello"
+        assert served.end() == (0, "")
+
+
+def test_a_program_is_an_mcp_server_over_its_pipes(start: Started) -> None:
+    start.script.write_text(json.dumps(["hello"]))
+    arguments = ["-m", "ronda", "mcp", "serve", "--model", f"script:{start.script}", "--data-dir", ":memory:"]
+    program = StdioServerParameters(command=sys.executable, args=arguments, env=start.env, cwd=start.cwd)
+    for mode in ("legacy", "auto"):
+        assert asyncio.run(ask_chat(stdio_client(program), mode)) == "hello"
+
+
+async def ask_chat(transport: Any, mode: Any = "auto") -> str:
+    async with asyncio.timeout(TIMEOUT), Client(transport, mode=mode) as client:
+        result = await client.call_tool("chat", {"messages": [{"role": "user", "content": "hi"}]})
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
 
 
 MISTAKES = [

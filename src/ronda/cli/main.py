@@ -81,6 +81,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.models import models
 
         return models(arguments)
+    if arguments.command == "mcp":
+        from ronda.cli.mcp import mcp
+
+        return mcp(arguments)
     if arguments.command == "keys":
         from ronda.cli.keys import keys
 
@@ -173,6 +177,14 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             "models", help="list local models, or fetch the default one", description="Models on this machine."
         )
     )
+    _mcp_parser(
+        commands.add_parser(
+            "mcp",
+            help="be an MCP server over standard input and output",
+            description="'serve': be an MCP server over the pipes of this program, with the settings of 'ronda serve': "
+            "each agent is a tool, and 'chat' asks the model.",
+        )
+    )
     _keys_parser(
         commands.add_parser(
             "keys",
@@ -220,6 +232,11 @@ def _sessions_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--branch", metavar="ID", help="which branch to show or export, as 'export' lists them")
     parser.add_argument("--owner", metavar="NAME", default="", help="whose sessions, where the server has keys")
     parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
+
+
+def _mcp_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["serve"], help="what to do")
+    _serve_parser(parser)
 
 
 def _keys_parser(parser: argparse.ArgumentParser) -> None:
@@ -304,6 +321,9 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         help="another name for the model, for clients that insist on theirs, or '*' for any; may be repeated",
+    )
+    parser.add_argument(
+        "--mcp-port", type=int, metavar="N", help="a second port, on which this server is an MCP server alone (at /mcp)"
     )
     parser.add_argument(
         "--mcp-allow-url",

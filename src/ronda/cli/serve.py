@@ -9,7 +9,8 @@ import gc
 import os
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +34,10 @@ _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 def serve(arguments: argparse.Namespace) -> int:
     config = read_config(arguments)
-    with _listen(config.host, config.port) as listener, asyncio.Runner(loop_factory=_loop) as runner:
-        return runner.run(_serve(config, listener))
+    with ExitStack() as open_sockets, asyncio.Runner(loop_factory=_loop) as runner:
+        ports = [config.port] if config.mcp_port is None else [config.port, config.mcp_port]
+        listeners = [open_sockets.enter_context(_listen(config.host, port)) for port in ports]
+        return runner.run(_serve(config, listeners))
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -43,17 +46,18 @@ def _loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(config: ServerConfig, listener: socket.socket) -> int:
+async def _serve(config: ServerConfig, listeners: Sequence[socket.socket]) -> int:
     from ronda.cli.process import Ended, Signals, end_all
 
     signals = Signals()
     with signals.handled(), suppress(Ended):
-        await _start(config, listener, signals)
+        await _start(config, listeners, signals)
     await end_all(signals.exit_code)
     return signals.exit_code
 
 
-async def _start(config: ServerConfig, listener: socket.socket, signals: Signals) -> None:
+async def _start(config: ServerConfig, listeners: Sequence[socket.socket], signals: Signals) -> None:
+    """`listeners`: for all doors, and the one for MCP alone where there is one."""
     from ronda.cli.process import Process
     from ronda.server.app import Server
     from ronda.server.storage import open_catalog, open_journal
@@ -63,7 +67,7 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config)
     server = Server(config, journal, catalog=catalog, mcp=read_servers(config.mcp_config, config.mcp))
-    settings = http_settings(server)
+    settings = http_settings(server, *[one.getsockname()[1] for one in listeners[1:]])
     signals.check()
     for line in await signals.loaded(server.models.load()):
         print(line, file=sys.stderr, flush=True)
@@ -73,24 +77,26 @@ async def _start(config: ServerConfig, listener: socket.socket, signals: Signals
     gc.set_threshold(20_000, 20, 20)
     signals.process = Process(
         settings,
-        up=lambda: _say_up(server, listener, has_keys),
+        up=lambda: _say_up(server, listeners, has_keys),
         before_end=partial(server.runs.stop, config.shutdown_seconds),
     )
     signals.check()
-    await signals.process.serve([listener])
+    await signals.process.serve(list(listeners))
 
 
-def http_settings(server: Server) -> uvicorn.Config:
+def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config:
     import uvicorn
 
     from ronda.cli.process import CONNECTION_SECONDS
     from ronda.server.app import create_app
     from ronda.server.heads import BoundedHeads
+    from ronda.server.mcp_door.route import McpPort
     from ronda.server.sockets import BoundedSockets
 
     config = server.config
+    app = create_app(server)
     return uvicorn.Config(
-        create_app(server),
+        app if mcp_port is None else McpPort(app, mcp_port),
         http=partial(  # type: ignore[arg-type]  # called as its class is
             BoundedHeads,
             header_seconds=config.header_seconds,
@@ -132,11 +138,13 @@ async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
     )
 
 
-def _say_up(server: Server, listener: socket.socket, has_keys: bool) -> None:
+def _say_up(server: Server, listeners: Sequence[socket.socket], has_keys: bool) -> None:
     from ronda.cli.startup import startup_lines
 
-    host, port = listener.getsockname()[:2]
+    host, port = listeners[0].getsockname()[:2]
     lines = startup_lines(server, data_folder(server.config), host, port, has_keys=has_keys)
+    for one in listeners[1:]:
+        lines.insert(0, f"an MCP server, and nothing else, is on port {one.getsockname()[1]} (/mcp)")
     print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 

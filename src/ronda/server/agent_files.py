@@ -71,6 +71,11 @@ class AgentFiles:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
         return [path.relative_to(self._folder).as_posix().removesuffix(ENDING) for path in paths]
 
+    def prompty(self, name: str) -> Prompty | None:
+        """The file as it is on disk now, if it can be used."""
+        known = self._look_at(name)
+        return None if known is None or known.served is None else known.prompty
+
     async def find(self, name: str, owner: str) -> Target | None:
         began = time.time()
         known = self._look_at(name)

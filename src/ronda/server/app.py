@@ -147,6 +147,8 @@ class Server:
             await self.mcp.here().close()
         if (shared := sys.modules.get("ronda.tools.mcp.shared")) is not None:  # servers that agents' files name
             await shared.close_shared()
+        if (door := sys.modules.get("ronda.server.mcp_door.door")) is not None:  # somebody has called it
+            await door.close_door(self)
         await self.catalog.close()
 
     def providers_for(self, served: Target, plan: Plan, n: int) -> Sequence[Provider]:

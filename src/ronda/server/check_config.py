@@ -16,6 +16,12 @@ MOST_SHUTDOWN_SECONDS = 3600
 def check_config(config: ServerConfig) -> None:
     if not 0 <= config.port <= 65535:
         raise BadConfig(f"--port is {config.port}; it can be 1 to 65535, or 0 for any that is free")
+    if config.mcp_port is not None and not 0 <= config.mcp_port <= 65535:
+        raise BadConfig(f"--mcp-port is {config.mcp_port}; it can be 1 to 65535, or 0 for any that is free")
+    if config.mcp_port and config.mcp_port == config.port:
+        raise BadConfig(f"--mcp-port and --port are both {config.port}; /mcp is there on --port anyway")
+    if config.max_offered_tools < 1:
+        raise BadConfig(f"--max-offered-tools is {config.max_offered_tools}; it must be at least 1")
     for origin in config.allow_origins:
         if origin not in ("*", "null") and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s?#@]+/?", origin):
             raise BadConfig(

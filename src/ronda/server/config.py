@@ -62,6 +62,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     mcp_config: str | None = None  # a JSON file that names MCP servers
     mcp: dict[str, Any] = {}  # more of them, by name
     mcp_allow_url: tuple[str, ...] = ()  # addresses of MCP servers that a request may name
+    mcp_port: int | None = None  # a second port, on which there is /mcp alone
     max_offered_tools: int = 64  # that a model is shown; of more it gets those that it looks for
     max_tool_rounds: int | None = None
     max_tool_rounds_ceiling: int = SERVER_ROUNDS

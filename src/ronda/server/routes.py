@@ -9,6 +9,7 @@ from typing import Final
 
 from ronda.server import listing, run_api, session_api, transcripts
 from ronda.server.chat import chat_completions, chat_error
+from ronda.server.mcp_door.route import mcp
 from ronda.server.messages import count_tokens, messages, messages_error
 from ronda.server.mistral import agents, conversations
 from ronda.server.mistral.completions import agent_completions
@@ -77,6 +78,7 @@ ROUTES: Final = Routes(
         Route("PUT", _SESSION, OWN, session_api.put_session, "write"),
         Route("PATCH", _SESSION, OWN, session_api.patch_session, "write"),
         Route("DELETE", _SESSION, OWN, session_api.delete_session, "write"),
+        *[Route(method, "/mcp", OWN, mcp, "run") for method in ("POST", "GET", "DELETE")],
         Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route("GET", "/health", OWN, listing.health, "public"),
