@@ -1,0 +1,150 @@
+"""Counts what the kernel does not count over all processes of a sandbox together, and ends a sandbox that has too much of it.
+
+Two threads for all sandboxes of a process: one looks at memory, tasks and time, five times a second while they work; one walks
+through folders. An error in looking ends the sandbox that was looked at: what is not watched does not run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from ronda.sandbox import processes
+from ronda.sandbox.folders import TooDeep
+from ronda.sandbox.limits import MB
+from ronda.sandbox.policy import Policy
+
+Excess = Literal["memory", "cpu", "processes", "disk", "watchdog"]
+
+INTERVAL = 0.2  # seconds; what can be allocated in between is bounded by RLIMIT_DATA for each process
+IDLE_INTERVAL = 1.0  # of a sandbox that used no time since the last look
+DISK_INTERVAL = 1.0
+_SECOND_LOOK = 0.02
+_MOST_EMPTY = 60  # looks that find no process
+_DISK_SHARE = 20  # a walk may take this part of the time, so that large trees are walked less often
+
+
+class Watched:
+    """One sandbox under watch. `end` is called once, from a thread, with what there was too much of."""
+
+    def __init__(
+        self,
+        root: int,
+        policy: Policy,
+        folders: tuple[str, ...],
+        scratch: tuple[str, ...],
+        end: Callable[[Excess], None],
+    ) -> None:
+        self.root = root
+        self._policy = policy
+        self._folders = folders
+        self._scratch = scratch
+        self._end = end
+        self._cpu = -1.0
+        self._empty = 0
+        self._was_over = False
+        self.due = 0.0
+        self.disk_due = 0.0
+        self.is_over = False
+
+    def look(self) -> None:
+        """Memory, tasks and time."""
+        usage = processes.usage(self.root)
+        self.due = time.monotonic() + (INTERVAL if usage.cpu != self._cpu else IDLE_INTERVAL)
+        self._cpu = usage.cpu
+        policy = self._policy
+        if usage.tasks > policy.max_procs + 2:  # bubblewrap's own, and one that is about to end
+            self.stop("processes")
+        elif usage.cpu > policy.max_cpu_secs:
+            self.stop("cpu")
+        elif not usage.pids:  # it has not begun, or has just ended; for longer nothing can be told of it
+            self._empty += 1
+            if self._empty > _MOST_EMPTY:
+                self.stop("watchdog")
+        else:
+            self._empty = 0
+            self._look_at_memory(usage)
+
+    def _look_at_memory(self, usage: processes.Usage) -> None:
+        """What is read while processes come and go can be wrong once, so a second look a moment later must say the same."""
+        most = self._policy.max_memory_mb * MB
+        scratch = processes.scratch_memory(usage.pids, self._scratch)
+        is_over = usage.memory + scratch > most
+        if is_over:
+            exact = processes.exact_memory(usage.pids)
+            is_over = (usage.memory if exact is None else exact) + scratch > most
+        if is_over and self._was_over:
+            self.stop("memory")
+        elif is_over:
+            self.due = time.monotonic() + _SECOND_LOOK
+        self._was_over = is_over
+
+    def look_at_disk(self) -> None:
+        begun = time.monotonic()
+        most = self._policy.max_disk_mb * MB
+        try:
+            used = processes.disk_usage(self._folders, most)
+        except TooDeep:
+            used = most + 1  # nobody can tell how much is down there
+        if used + processes.deleted_files(processes.tree(self.root)[1:]) > most:
+            self.stop("disk")
+        now = time.monotonic()
+        self.disk_due = now + max(DISK_INTERVAL, (now - begun) * _DISK_SHARE)
+
+    def stop(self, excess: Excess) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._end(excess)
+
+
+class Watchdog:
+    """The two threads; started with the first sandbox, and idle without one."""
+
+    def __init__(self) -> None:
+        self._watched: set[Watched] = set()
+        self._changed = threading.Condition()
+        self._pid = 0
+
+    def watch(self, watched: Watched) -> None:
+        with self._changed:
+            if self._pid != os.getpid():  # a fork has no threads
+                self._pid = os.getpid()
+                for look, due in ((Watched.look, "due"), (Watched.look_at_disk, "disk_due")):
+                    threading.Thread(
+                        target=self._run, args=(look, due), daemon=True, name="ronda-sandbox-watchdog"
+                    ).start()
+            self._watched.add(watched)
+            self._changed.notify_all()
+
+    def forget(self, watched: Watched) -> None:
+        with self._changed:
+            self._watched.discard(watched)
+
+    def hurry(self, watched: Watched) -> None:
+        """It is about to work: look at it soon, however idle it was."""
+        with self._changed:
+            watched.due = 0.0
+            self._changed.notify_all()
+
+    def _run(self, look: Callable[[Watched], None], due: str) -> None:
+        while True:
+            with self._changed:
+                while not self._watched:
+                    self._changed.wait()
+                now = time.monotonic()
+                ready = [watched for watched in self._watched if getattr(watched, due) <= now]
+                if not ready:
+                    self._changed.wait(max(0.01, min(getattr(watched, due) for watched in self._watched) - now))
+                    continue
+            for watched in ready:
+                try:
+                    look(watched)
+                except Exception:  # unwatched code must not go on, whatever the reason is
+                    watched.stop("watchdog")
+                    setattr(watched, due, time.monotonic() + IDLE_INTERVAL)
+
+
+watchdog = Watchdog()

@@ -1,0 +1,169 @@
+"""Files between the server and a sandbox: names and bytes in, names and bytes out, however the code inside arranged its folder.
+
+Whatever is in a workspace was put there by code nobody trusts: a link to a secret, a pipe nobody writes to, a file of a terabyte.
+So nothing is opened by following a link, nothing but a regular file with one name is read, and never more than was asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+import unicodedata
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ronda.errors import BadRequest, TooLarge
+from ronda.sandbox.folders import DEEPEST, TooDeep, open_beneath, open_root, walk
+from ronda.sandbox.user import User
+
+_NAME_BYTES = 255  # of most file systems
+_MOST_FILES = 100_000
+
+
+class FoundFile(Struct, frozen=True):
+    """A regular file of a workspace, as it was when the folder was looked through."""
+
+    name: str  # relative, with /
+    size: int
+    changed_ns: int
+
+
+def clean_name(name: str) -> str:
+    """The last part of a client's file name, made of letters, digits and `._-`; never empty, hidden or a folder's."""
+    last = unicodedata.normalize("NFC", name).replace("\\", "/").rstrip("/").rpartition("/")[2]
+    cleaned = re.sub(r"[^A-Za-z0-9._-]", "_", last).lstrip(".-")
+    stem, dot, extension = cleaned.rpartition(".")
+    if len(cleaned) > 200 and dot and len(extension) <= 16:
+        cleaned = stem[: 199 - len(extension)] + "." + extension
+    return cleaned[:200] or "file"
+
+
+def clean_names(names: list[str]) -> list[str]:
+    """Several at once: those that would be the same get -2, -3 … before their extension."""
+    cleaned: list[str] = []
+    for name in names:
+        first = candidate = clean_name(name)
+        stem, dot, extension = first.rpartition(".")
+        count = 2
+        while candidate.lower() in (other.lower() for other in cleaned):
+            candidate = f"{stem}-{count}.{extension}" if dot and stem else f"{first}-{count}"
+            count += 1
+        cleaned.append(candidate)
+    return cleaned
+
+
+def _checked(name: str) -> str:
+    """A relative path that stays below its folder, or BadRequest."""
+    parts = name.split("/")
+    if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise BadRequest(f"the path {name!r} must be relative to the working directory, without '..'")
+    if len(parts) > DEEPEST or any(len(part.encode(errors="surrogateescape")) > _NAME_BYTES for part in parts):
+        raise BadRequest(f"the path {name[:80]!r}… is too long")
+    return name
+
+
+def read_output(workspace: str | os.PathLike[str], name: str, most: int) -> bytes:
+    """The bytes of a file that code in the sandbox says it made. Blocks, but never for long: call it in a thread."""
+    _checked(name)
+    root = open_root(workspace)
+    try:
+        file = open_beneath(root, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise BadRequest(f"the output {name!r} cannot be read: {_reason(error)}") from error
+    finally:
+        os.close(root)
+    try:
+        data = _read_regular(file, name, most)
+    finally:
+        os.close(file)
+    if len(data) > most:  # it grew meanwhile
+        raise TooLarge(f"the output {name!r} exceeds max output size ({most} bytes)")
+    return bytes(data)
+
+
+def _read_regular(file: int, name: str, most: int) -> bytearray:
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise BadRequest(f"the output {name!r} cannot be read: it is not a regular file")
+    if found.st_nlink != 1:
+        raise BadRequest(f"the output {name!r} cannot be read: it has a second name (a hard link)")
+    if found.st_size > most:
+        raise TooLarge(f"the output {name!r} exceeds max output size ({found.st_size} bytes, and {most} are allowed)")
+    data = bytearray()
+    while len(data) <= most and (piece := os.read(file, min(1 << 20, most + 1 - len(data)))):
+        data += piece
+    return data
+
+
+def _reason(error: OSError) -> str:
+    match error.errno:
+        case errno.ELOOP:
+            return "it is a symbolic link, or in a folder that is one"
+        case errno.ENOENT:
+            return "not produced"
+        case errno.EXDEV:
+            return "it is not in the working directory"
+        case _:
+            return error.strerror or str(error)
+
+
+def write_input(workspace: str | os.PathLike[str], name: str, data: bytes, user: User, *, mode: int = 0o600) -> None:
+    """Puts a file into a workspace, in place of one of that name. Code inside sees the old one or the whole new one."""
+    _checked(name)
+    *folders, last = name.split("/")
+    at = open_root(workspace)
+    try:
+        for folder in folders:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o700, dir_fd=at)
+                _give(folder, at, user)
+            below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = below
+        _replace(at, last, data, user, mode)
+    except OSError as error:
+        raise BadRequest(f"the file {name!r} cannot be put into the working directory: {_reason(error)}") from error
+    finally:
+        os.close(at)
+
+
+def _replace(at: int, name: str, data: bytes, user: User, mode: int) -> None:
+    temporary = f".{secrets.token_hex(16)}"
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=at)
+    try:
+        with os.fdopen(file, "wb") as opened:
+            opened.write(data)
+            if user.own:
+                os.fchown(file, user.uid, user.gid)
+        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
+        raise
+
+
+def _give(name: str, at: int, user: User) -> None:
+    if user.own:
+        os.chown(name, user.uid, user.gid, dir_fd=at, follow_symlinks=False)
+
+
+def list_files(workspace: str | os.PathLike[str], skip: Callable[[str], bool] = lambda part: False) -> list[FoundFile]:
+    """The regular files of a workspace, by name. `skip` says which names to leave out, of files and of folders."""
+    found: list[FoundFile] = []
+    with contextlib.suppress(TooDeep):
+        for entry in walk(workspace):
+            if len(found) >= _MOST_FILES:
+                break
+            status = entry.status
+            if (
+                stat.S_ISREG(status.st_mode)
+                and status.st_nlink == 1
+                and not any(skip(part) for part in entry.path.split("/"))
+            ):
+                found.append(FoundFile(entry.path, status.st_size, status.st_mtime_ns))
+    return sorted(found, key=lambda file: file.name)

@@ -1,0 +1,1 @@
+"""Tools that run code in a sandbox: Python that keeps its variables, and shell commands."""
