@@ -16,6 +16,7 @@ PROMISED = [
     "Guardrails",
     "InvokerError",
     "ModelInfo",
+    "PermissionRule",
     "Prompty",
     "PromptyNotFound",
     "PromptyStream",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ronda.core.guardrails import Guardrails as Guardrails
     from ronda.core.limits import Retry as Retry
     from ronda.core.limits import Timeouts as Timeouts
+    from ronda.core.plan import PermissionRule as PermissionRule
     from ronda.core.plan import ToolChoice as ToolChoice
     from ronda.core.steering import Steering as Steering
     from ronda.drive import ToolContext as ToolContext
@@ -87,6 +88,7 @@ _HOMES = {
     "Guardrails": "ronda.core.guardrails",
     "InvokerError": "ronda.prompty",
     "ModelInfo": "ronda.prompty",
+    "PermissionRule": "ronda.core.plan",
     "Prompty": "ronda.prompty",
     "PromptyNotFound": "ronda.prompty",
     "PromptyStream": "ronda.agent.streams",

@@ -155,6 +155,7 @@ async def _run(
         "parallel_tool_calls": parent.run.plan.parallel,
         "guardrails": parent.guardrails,
         "approve": None if parent.approver is None else parent.approver.approve,
+        "permissions": parent.run.plan.permissions,
         "workspace": parent.workspace,
         "approval_timeout": parent.run.plan.limits.approval_seconds,
         "session": parent.run.start.session,

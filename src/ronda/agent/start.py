@@ -22,7 +22,7 @@ from ronda.core.guardrails import AnyGuardrails, Guardrails, guarded_stages, rea
 from ronda.core.limits import LIBRARY_ROUNDS, RETRY, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
-from ronda.core.plan import Plan
+from ronda.core.plan import PermissionRule, Plan
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.drive import Inbox, Tool, ToolContext, ToolOutput, capabilities_of
@@ -69,6 +69,7 @@ class RunOptions(TypedDict, total=False):
     compaction: AnyCompaction | None
     guardrails: AnyGuardrails | None
     approve: Approve | None  # asked about each call of a tool whose approval is "ask"
+    permissions: Sequence[PermissionRule] | None  # which calls are asked about, or refused
     approval_timeout: float | None  # seconds that a question stays open
     workspace: str | os.PathLike[str] | None  # a folder that tools find in their ToolContext
     history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
@@ -189,6 +190,7 @@ class Start:
             asks_again=file is None or not file.once,
             context_budget=read_budget(options.get("context_budget")),
             guards=guarded_stages(guardrails),
+            permissions=tuple(options.get("permissions") or ()),
         )
         able.check(plan)
         journal = options.get("journal")

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ronda.core.actions import Action, Ask, CallTool, Check, Finish
 from ronda.core.events import Answered, Asked, Checked, EndReason
 from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.permissions import approval_of
 from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
 
@@ -187,7 +188,7 @@ class OpenCalls(Struct, gc=False):
         for call in start:
             if call.id in self.asleep:
                 continue
-            if tools[call.name].approval == "auto" or call.id in self.approved:
+            if call.id in self.approved or approval_of(plan, tools[call.name], call.arguments) == "auto":
                 calls.append(CallTool(call))
             elif not self.questions or call.id not in self._in_question:
                 asks.append(Ask(call))

@@ -22,6 +22,18 @@ ToolKind: TypeAlias = Literal["builtin", "function", "callback", "mcp", "dispatc
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
 
 
+class PermissionRule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What becomes of the calls that it matches (`core.permissions`). What is left out matches everything.
+
+    `tool` is a name with `*` and `?`; `labels` are such as the tool has one of; `arguments` are patterns by JSON pointer.
+    """
+
+    mode: Approval
+    tool: str = "*"
+    labels: tuple[str, ...] = ()
+    arguments: dict[str, str] = {}
+
+
 class Origin(Struct, frozen=True):
     """Where a tool comes from, for a caller who named its server: the server, and the tool's name there."""
 
@@ -47,6 +59,8 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     native_api: str = ""  # whose dialect that is; no other wire is sent it
     approval: Approval = "auto"
     is_agent: bool = False  # a call of it is a run of its own
+    labels: tuple[str, ...] = ()  # what permission rules may call it by
+    tool_type: str = ""  # as what events tell of its calls: code_execution, shell, web_search; "" is any other tool
     origin: Origin | None = None
     deferred: bool = False  # the model is not shown it before it has looked for it
 
@@ -125,6 +139,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     context_budget: int | None = None  # characters the model is shown at the most, as `core.context` counts them
     truncates: bool = False  # what the model says is too long for it is cut, and asked again
     guards: tuple[Literal["input", "output", "tool"], ...] = ()  # what a guardrail looks at; who asks it is elsewhere
+
+    permissions: tuple[PermissionRule, ...] = ()
 
     @property
     def shown_tools(self) -> tuple[ToolSpec, ...]:

@@ -12,6 +12,7 @@ from ronda.core.events import Answered, Asked, Checked, Event, ModelFailed, Reco
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
+from ronda.core.permissions import permitted_tools
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.sizes import LARGE, start_size
 from ronda.core.stuck import StuckDetector
@@ -49,7 +50,7 @@ class RunState:
         self.start = start
         self.id = start.run
         self.plan: Plan = plan
-        self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in plan.tools}
+        self.tools: dict[str, ToolSpec] = permitted_tools(plan)
         self.shown_tools = plan.shown_tools  # what the model has found is added behind them: caches hold
         self.runs_tools = plan.runs_tools
         self._conversation = Conversation(start.turns, plan.context_budget)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ronda.core.actions import Finish
 from ronda.core.limits import LimitName
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
+from ronda.core.permissions import approval_of
 from ronda.core.plan import Plan, ToolSpec
 
 _CUT = "Error: not run: your turn was cut off before it was complete. Ask again, more briefly."
@@ -71,7 +72,7 @@ def triage(
             if plan.on_unknown_tool == "raise":
                 nobody = f"No handler registered for tool: {call.name} (kind: {spec.declared})"
                 found.end = Finish("failed", message=nobody, code="tool_missing")
-        elif spec.approval == "deny":
+        elif approval_of(plan, spec, call.arguments) == "deny":
             found.results[call.id] = ToolResult(call.id, NOT_PERMITTED.format(call.name), failed=True)
         elif room is not None and room <= 0:
             reached = f"Error: not run: the limit of {limits.tool_calls} tool calls is reached."
