@@ -170,14 +170,16 @@ class Root:
         environ = {"HOME": home, "USER": user, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", **self._environ}
         words = [f"{name}={value}" for name, value in environ.items()]
         inside = f"cd {home}/ronda 2>/dev/null || cd /; {command}"
-        enter = ["chroot", f"--userspec={user}:{user}", str(self._path), "env", "-i", *words, "sh", "-c", inside]
+        enter = ["chroot", f"--userspec={user}:{user}", "/", "env", "-i", *words, "sh", "-c", inside]
         mounts = [("/proc", ["-t", "proc", "proc"]), ("/dev", ["--rbind", "/dev"])]
         mounts += [(mount, ["--bind", "-o", "ro", mount]) for mount in self._mounts]
-        lines = ["set -e"]
+        root = shlex.quote(str(self._path))
+        lines = ["set -e", f"mount --bind {root} {root}"]
         for point, options in mounts:
             target = str(self._path / point[1:])
             lines += [shlex.join(["mkdir", "-p", target]), shlex.join(["mount", *options, target])]
-        lines.append("exec " + shlex.join(enter))
+        # Not chroot alone: who is in one may make no user namespaces, which bubblewrap needs.
+        lines += [f"cd {root}", "pivot_root . mnt", "umount -l /mnt", "exec " + shlex.join(enter)]
         apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         return [*apart, "sh", "-c", "\n".join(lines)]
 

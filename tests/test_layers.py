@@ -1,6 +1,7 @@
 """Imports point one way:
 
-cli → server → agent → host | prompty → tools → providers | trace → journal → store → drive → wire, schema → core → errors
+cli → server → agent → host | prompty → tools → providers | files | sandbox | trace
+ → journal → store → drive → wire, schema → core → errors
 """
 
 import ast
@@ -19,8 +20,10 @@ BELOW = {
     "journal": {"store"},
     "providers": {"journal"},
     "trace": {"journal"},
+    "sandbox": {"errors"},
+    "files": {"store", "sandbox"},
     "host": {"trace"},
-    "tools": {"providers", "trace"},
+    "tools": {"providers", "files", "trace"},
     "prompty": {"tools"},
     "agent": {"prompty", "host"},
     "testing": {"agent"},

@@ -25,6 +25,7 @@ class Machine:
         self.has_all_but("ensurepip", "CDLL")
         self.command("uname", "echo Linux")
         self.command("id", "echo 1000")
+        self.command("bwrap", "exit 0")
 
     def command(self, name: str, does: str) -> None:
         file = self._bin / name
@@ -36,6 +37,9 @@ class Machine:
         cases = "".join(f"*{word}*) exit 1;; " for word in imports)
         for name in ("python3", "python3.13"):
             self.command(name, f'case "$2" in {cases} esac')
+
+    def lacks(self, command: str) -> None:
+        (self._bin / command).unlink()
 
     def has_apt(self, code: int = 0) -> None:
         self.command("apt-get", f'echo "apt-get $*" >> {self._installed}; exit {code}')
@@ -162,3 +166,25 @@ def test_elsewhere_than_on_linux_the_engine_brings_its_libraries(machine: Machin
     machine.command("uname", "echo Darwin")
 
     assert machine.set_up() == (0, "", [])
+
+
+def test_bubblewrap_is_installed_with_the_rest(machine: Machine) -> None:
+    machine.has_all_but("CDLL")
+    machine.lacks("bwrap")
+    machine.has_apt()
+    machine.is_root()
+
+    assert machine.set_up()[2][-1] == "apt-get install -y libgomp1 bubblewrap"
+
+
+def test_where_only_bubblewrap_is_missing_and_may_not_be_installed_it_goes_on_without(machine: Machine) -> None:
+    machine.has_all_but()
+    machine.lacks("bwrap")
+    machine.has_apt()
+
+    assert machine.set_up() == (
+        0,
+        "ronda: this machine lacks bubblewrap; run this as root, then make again: "
+        "apt-get update && apt-get install -y bubblewrap\nronda: going on without\n",
+        [],
+    )

@@ -41,4 +41,5 @@ def test_the_settings_are_understood(page: str, text: str, tmp_path: Path) -> No
     config = read_config(argparse.Namespace(config=str(file)))
     read_settings(config.search)
     assert config.tools == ((str(tmp_path / "my_tools.py"),) if "my_tools" in text else ())
+    assert len(config.permission) == text.count("[[permission]]")
     assert [server.name for server in read_servers(config.mcp_config, config.mcp)] == list(config.mcp)

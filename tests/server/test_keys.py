@@ -17,6 +17,7 @@ from mistralai.client.errors import SDKError
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.server.messages_door import asking
 
+from ronda.files.file_store import FileFacts
 from ronda.server.auth import FRESH_FOR, KeyAuth, Unauthorized
 from ronda.server.routes import MESSAGES, MISTRAL, ROUTES
 from ronda.server.routing import WEBSOCKET, Route
@@ -32,6 +33,7 @@ BODIES: Final[dict[str, Json]] = {
     "/v1/conversations/{conversation_id}/restart": {"inputs": "mine now", "from_entry_id": "x"},
     "/v1/agents/{agent_id}": {"name": "mine now"},
     "/v1/runs/{id}/steer": {"text": "mine now"},
+    "/v1/skills/{id}": {"default_version": "1"},
     "/v1/runs/{id}/answer": {"id": "q", "decision": "approve"},
 }
 QUERIES: Final = {
@@ -85,6 +87,8 @@ class Guarded:
             await agents.aliases("ann", self.ids["agent_id"]),
             [await talks.of(owner) for owner in ("ann", "bob", "")],
             await talks.runs("ann", self.ids["conversation_id"]),
+            [await self.catalog.files.of(owner, 0.0) for owner in ("ann", "bob", "")],
+            [await self.catalog.skills.of(owner) for owner in ("ann", "bob", "")],
             await self.catalog.sessions.page("ann", 10),
             len(self.model.heard),
         )
@@ -116,6 +120,9 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         await catalog.agents.set_alias("ann", agent["id"], "live", 0, 3.0)
         ids = {"agent_id": agent["id"], "conversation_id": talk["conversation_id"], "version": "0"}
         ids |= {"responses": response["id"], "runs": response["id"].replace("resp_", "run_")}
+        file = await served.server.files.add("ann", b"x", FileFacts("a.txt"))
+        skill = await served.server.skills.create("ann", {"SKILL.md": b"---\nname: a\ndescription: b\n---\n"})
+        ids |= {"files": file.id, "skills": skill.id}
         await catalog.sessions.add("ann", "trip to Rome", NewNode(0, 0, b"[]", 0, 0), 3.0, stood_at=0)
         ids["sessions"] = "trip to Rome"
         yield Guarded(served, catalog, model, keys, ids)

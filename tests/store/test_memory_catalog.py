@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, KeysContract
+from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, FilesContract, KeysContract
 from tests.store.sessions import SessionsContract
 
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 
 
-class TestMemoryCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract, SessionsContract):
+class TestMemoryCatalog(
+    AgentsContract, ConversationsContract, FilesContract, KeysContract, ClaimsContract, SessionsContract
+):
     async def open(self) -> Catalog:
         return MemoryCatalog()

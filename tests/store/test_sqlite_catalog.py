@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, KeysContract
+from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, FilesContract, KeysContract
 from tests.store.sessions import SessionsContract
 from tests.timeouts import soon
 
@@ -24,7 +24,9 @@ from ronda.store.sessions import NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
 
 
-class TestSqliteCatalog(AgentsContract, ConversationsContract, KeysContract, ClaimsContract, SessionsContract):
+class TestSqliteCatalog(
+    AgentsContract, ConversationsContract, FilesContract, KeysContract, ClaimsContract, SessionsContract
+):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path: Path) -> None:
         self.path = tmp_path / "catalog.db"

@@ -89,6 +89,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.keys import keys
 
         return keys(arguments)
+    if arguments.command == "doctor":
+        from ronda.cli.doctor import doctor
+
+        return doctor()
     if arguments.command == "chat":
         from ronda.cli.chat import chat
 
@@ -191,6 +195,12 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             help="make, list and revoke API keys of the server",
             description="API keys of the server. As soon as there is one, the server answers nobody who has none.",
         )
+    )
+    commands.add_parser(
+        "doctor",
+        help="tell how code is isolated on this machine, and what would help",
+        description="Which layers of isolation work here, what is missing, and the command or option that helps. Ends with 1 "
+        "where Python and shell tools would be refused.",
     )
     _sessions_parser(
         commands.add_parser(
@@ -360,6 +370,58 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="N",
         help="the most seconds that a request may ask for with on_disconnect: grace:SECONDS (default 3600)",
+    )
+    parser.add_argument(
+        "--max-upload",
+        type=int,
+        metavar="BYTES",
+        help="the most bytes of a file that a client may send to /v1/files (default 512 MiB)",
+    )
+    parser.add_argument(
+        "--enable-code-execution",
+        action="store_true",
+        default=None,
+        help="lets requests ask for Python, which runs in a sandbox for each session",
+    )
+    parser.add_argument("--code-exec-python", metavar="PATH", help="the Python inside (default python3)")
+    parser.add_argument(
+        "--code-exec-timeout", type=float, metavar="N", help="seconds that a call of Python may take (default 60)"
+    )
+    parser.add_argument(
+        "--enable-shell",
+        action="store_true",
+        default=None,
+        help="lets requests ask for a shell, which runs in a sandbox for each session",
+    )
+    parser.add_argument("--shell-path", metavar="PATH", help="the shell inside (default /bin/sh)")
+    parser.add_argument(
+        "--shell-timeout", type=float, metavar="N", help="seconds that a call of the shell may take (default 600)"
+    )
+    parser.add_argument(
+        "--sandbox",
+        dest="sandbox_mode",
+        choices=("auto", "on", "off"),
+        help="whether code is isolated; where it cannot be, auto and on refuse (default auto)",
+    )
+    parser.add_argument(
+        "--sandbox-profile", choices=("restricted", "developer"), help="what code may read (default restricted)"
+    )
+    parser.add_argument(
+        "--sandbox-network", metavar="NETWORK", help="none, loopback, allow:HOST,… or full (default none)"
+    )
+    for name, default in (("memory-mb", 2048), ("cpu-secs", 600), ("procs", 64)):
+        parser.add_argument(
+            f"--sb-max-{name}",
+            dest=f"sandbox_max_{name.replace('-', '_')}",
+            type=int,
+            metavar="N",
+            help=f"the most of it for one session's code (default {default})",
+        )
+    parser.add_argument(
+        "--agent-permission",
+        "--code-exec-permission",
+        choices=("auto", "ask", "deny"),
+        help="whether tools of the server run, wait until a person has approved each call, or are refused (default auto)",
     )
     parser.add_argument(
         "--approval-timeout",

@@ -60,13 +60,16 @@ async def _start(config: ServerConfig, listeners: Sequence[socket.socket], signa
     """`listeners`: for all doors, and the one for MCP alone where there is one."""
     from ronda.cli.process import Process
     from ronda.server.app import Server
-    from ronda.server.storage import open_catalog, open_journal
+    from ronda.server.code_tools import code_opener
+    from ronda.server.storage import open_blobs, open_catalog, open_journal
 
     folder = data_folder(config)
     catalog = open_catalog(folder)
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config)
-    server = Server(config, journal, catalog=catalog, mcp=read_servers(config.mcp_config, config.mcp))
+    open_code = await asyncio.to_thread(code_opener, config, folder)
+    mcp = read_servers(config.mcp_config, config.mcp)
+    server = Server(config, journal, catalog=catalog, blobs=open_blobs(folder), open_code=open_code, mcp=mcp)
     settings = http_settings(server, *[one.getsockname()[1] for one in listeners[1:]])
     signals.check()
     for line in await signals.loaded(server.models.load()):

@@ -15,6 +15,7 @@ import msgspec
 from ronda.cli.main import DEFAULT_MODEL
 from ronda.cli.model import check_model
 from ronda.errors import BadConfig
+from ronda.sandbox.policy import read_policy
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
 
@@ -27,6 +28,12 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
     settings: dict[str, Any] = {}
     if arguments.config is not None:
         settings = _read_toml(arguments.config)
+    table, flags = settings.pop("sandbox", {}), {}
+    for name in ("mode", "profile", "network", "max_memory_mb", "max_cpu_secs", "max_procs"):
+        flags[name] = getattr(arguments, f"sandbox_{name}", None)
+    if not isinstance(table, dict):
+        raise BadConfig("the settings do not fit: sandbox must be a table, [sandbox]")
+    settings["sandbox"] = msgspec.to_builtins(read_policy(table, flags, os.environ))
     for name in _NAMES:
         value = getattr(arguments, name, None)
         if value is not None:

@@ -54,11 +54,18 @@ class Video(Struct, frozen=True, gc=False, tag="video"):
 
 
 class File(Struct, frozen=True, gc=False, tag="file", omit_defaults=True):
-    """Content as a data: URL, or a provider's id of a file it already has."""
+    """Content as a data: URL, or a provider's id of a file it already has.
+
+    Of one that a tool made, also what is known of it where its content does not travel along; `problem` says why there is none.
+    """
 
     data: str | None = None
     name: str | None = None
     id: str | None = None
+    size: int | None = None
+    format: str = ""
+    preview: str = ""
+    problem: str = ""
 
 
 class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=True):

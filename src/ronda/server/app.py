@@ -20,6 +20,9 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import RondaError
+from ronda.files.blobs import Blobs, MemoryBlobs
+from ronda.files.file_store import FileLimits, FileStore
+from ronda.files.skill_store import SkillStore
 from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan
@@ -28,6 +31,7 @@ from ronda.server.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.config import ServerConfig
 from ronda.server.dispatch import Dispatch
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
+from ronda.server.files import keep_files_tidy
 from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.models import Models, Target
@@ -47,6 +51,7 @@ from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
+    from ronda.server.code_tools import CodeTools
     from ronda.server.named_servers import NamedServers
     from ronda.server.web_search import WebSearch
     from ronda.tools.mcp.config import McpServer
@@ -75,11 +80,16 @@ class Server:
         auth: Auth | None = None,
         guardrails: AnyGuardrails | None = None,
         compaction: AnyCompaction | None = None,
+        blobs: Blobs | None = None,  # keeps the bytes of files; None forgets them with this object
+        open_code: Callable[[FileStore], CodeTools] | None = None,  # what runs code, if anything does
         mcp: Sequence[McpServer] = (),
     ) -> None:
         self.config = config
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
+        self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
+        self.skills = SkillStore(self.catalog.skills, self.files)
+        self.code = None if open_code is None else open_code(self.files)
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
         self.runs = Runs(
@@ -92,6 +102,7 @@ class Server:
             bounds=Bounds(config.session_max_days * 86400, config.session_max_count, config.session_max_bytes),
             max_queue=config.max_session_queue,
         )
+        self._upkeep: list[asyncio.Task[None]] = []
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)
         self.responses = Responses(self.catalog)
@@ -123,7 +134,7 @@ class Server:
             [*tools, *loaded.tools],
             callbacks,
             dispatch,
-            capabilities,
+            {**({} if self.code is None else self.code.capabilities), **(capabilities or {})},
             _web_search(config, search_callback),
             self.mcp,
             config.max_offered_tools,
@@ -137,12 +148,21 @@ class Server:
         return needs if self.named_servers is None or not needs else self.named_servers.others(needs)
 
     def open(self) -> None:
-        """Begin with what takes time: requests wait for it, the start of the server does not."""
+        """Begin with what takes time: requests wait for it, the start of the server does not. Runs that nobody drives go on, and
+        what is kept is tidied up, until it is closed."""
+        upkeep = [recover_runs(self), keep_files_tidy(self.files)]
+        if self.code is not None:
+            upkeep.append(self.code.keep_tidy())
+        self._upkeep = [asyncio.create_task(one) for one in upkeep]
         if self.mcp is not None:
             self.mcp.here().open()
 
     async def close(self) -> None:
+        for task in self._upkeep:
+            task.cancel()
         await self.runs.close()
+        if self.code is not None:
+            await self.code.close()
         if self.mcp is not None:
             await self.mcp.here().close()
         if (shared := sys.modules.get("ronda.tools.mcp.shared")) is not None:  # servers that agents' files name
@@ -247,11 +267,9 @@ class App:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        recovery = asyncio.create_task(recover_runs(self._server))
         self._server.open()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        recovery.cancel()
         await self._server.close()
         await send({"type": "lifespan.shutdown.complete"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from ronda.core.permissions import check_rules
 from ronda.errors import BadConfig
 from ronda.providers.http.address import Address, without_secrets
 from ronda.schema.validate import check_schema
@@ -42,12 +43,17 @@ def check_config(config: ServerConfig) -> None:
         )
     if config.max_detached < 0 or config.max_grace < 0:
         raise BadConfig("--max-detached and --max-grace cannot be negative")
+    check_rules(config.permission)
+    if config.max_upload < 1:
+        raise BadConfig(f"--max-upload is {config.max_upload}; it must be at least 1")
     if config.max_identical_calls < 1:
         raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
     for name in (
         "approval_timeout",
         "approval_days",
         "tool_dispatch_timeout",
+        "code_exec_timeout",
+        "shell_timeout",
         "max_run_seconds",
         "header_seconds",
         "body_seconds",

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ronda.core.limits import ANSWER_BYTES, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
-from ronda.core.plan import Approval
+from ronda.core.plan import Approval, PermissionRule
+from ronda.sandbox.policy import Policy
 
 MAX_BODY = 50 * 1024 * 1024
 
@@ -69,6 +70,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends
     tool_calls: Literal["all", "first"] = "all"
     max_body: int = MAX_BODY
+    max_upload: int = 512 * 1024 * 1024  # bytes of a file that a client sends to be kept
     header_seconds: float = 20.0  # until a request's head must be there
     body_seconds: float = 60.0  # in which something of its body must come
     stall_seconds: float = 60.0  # in which something of its answer must be taken
@@ -76,6 +78,15 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     shutdown_seconds: float = 3.0  # for runs that somebody waits for, when the server is to end
     max_detached: int = 100  # runs at a time that go on without their clients
     max_grace: float = 3600.0  # seconds that a request may ask for
+    enable_code_execution: bool = False
+    code_exec_python: str = "python3"
+    code_exec_timeout: float = 60.0
+    enable_shell: bool = False
+    shell_path: str = "/bin/sh"
+    shell_timeout: float = 600.0
+    sandbox: Policy = Policy()  # of both
+    agent_permission: Approval = "auto"  # of every call of a tool that runs here …
+    permission: tuple[PermissionRule, ...] = ()  # … and of some of them; a request can only be stricter
     approval_timeout: float = 600.0  # seconds that an answer waits for somebody to decide about a call
     approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
     context_budget: int | None = None  # characters of a conversation that a model is shown at the most

@@ -6,7 +6,7 @@ middleware and response objects would cost a third of a plain request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -63,6 +63,17 @@ class Incoming:
             _check_type(content_type)
         body = await self._body(limit)
         return read(body) if len(body) <= TINY else await read_body(body, read)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes in, for one who does not keep it."""
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise BadRequest("the body broke off")
+            if piece := message.get("body"):
+                yield piece
+            more = message.get("more_body", False)
 
     async def _body(self, limit: int) -> bytes:
         length = self.headers.get(b"content-length", b"")

@@ -29,12 +29,12 @@ from ronda.journal import Journal
 from ronda.server.app import App, Server, error_writer
 from ronda.server.auth import Auth
 from ronda.server.check_config import check_config
+from ronda.server.code_tools import code_opener
 from ronda.server.config import ServerConfig
 from ronda.server.failure import error_answer
 from ronda.server.mcp_settings import read_servers
 from ronda.server.pages import is_loopback, refused_socket
-from ronda.server.recovery import recover_runs
-from ronda.server.storage import open_catalog, open_journal
+from ronda.server.storage import open_blobs, open_catalog, open_journal
 from ronda.tools.function import as_tool
 from ronda.wire.failures import Failure
 
@@ -87,6 +87,7 @@ def create_app(
     if isinstance(model, str) and (key := missing_key(model, where_is(model, config.base_url))) is not None:
         raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
     folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
+    open_code = code_opener(config, folder)
     mcp = read_servers(config.mcp_config, config.mcp)
     made = [as_tool(one) for one in tools if not isinstance(one, str | os.PathLike)]
 
@@ -98,6 +99,8 @@ def create_app(
             tools=made,
             tool_callbacks=tool_callbacks,
             catalog=open_catalog(folder),
+            blobs=open_blobs(folder),
+            open_code=open_code,
             auth=auth,
             guardrails=guardrails,
             compaction=compaction,
@@ -117,7 +120,6 @@ class MountedApp:
         self._is_open = is_open
         self._server = make()  # what cannot be is said now, and not with the first request
         self._app = App(self._server)
-        self._recovery: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
         self._keeper: AsyncGenerator[None, None] | None = None  # alive as long as the loop, if nobody else ends us
         self._is_closed = False
@@ -160,14 +162,10 @@ class MountedApp:
             self._app = App(self._server)
             self._is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._recovery = asyncio.create_task(recover_runs(self._server))
         self._server.open()
 
     async def _close(self) -> None:
         server, self._is_closed, self._loop = self._server, True, None
-        if self._recovery is not None:
-            self._recovery.cancel()
-            self._recovery = None
         await server.runs.stop(server.config.shutdown_seconds)
         await server.close()
 

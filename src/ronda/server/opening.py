@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from ronda.core.events import RunStarted
 from ronda.core.known_turns import known_of
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
-from ronda.core.plan import AUTO, Plan, ToolChoice, ToolSpec
+from ronda.core.permissions import strictest
+from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair
@@ -25,6 +26,7 @@ from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
+from ronda.server.config import ServerConfig
 from ronda.server.file_addresses import named_files, with_files
 from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
@@ -121,6 +123,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         truncates=asked.truncates,
         context_budget=server.config.context_budget,
         guards=server.runs.guards,
+        permissions=_permissions(server.config, asked.permission),
     )
     able.check(plan)
     name = name or new_id("run")
@@ -229,6 +232,12 @@ async def count(server: Server, served: Target, request: DoorRequest, turns: tup
         except UpstreamError:  # it cannot say today, or its address knows no counting
             pass
     return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)
+
+
+def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, ...]:
+    """The operator's rules, and what the request adds: a rule only makes calls harder, so a wish widens nothing."""
+    mode = strictest((config.agent_permission, wish))
+    return config.permission if mode == "auto" else (*config.permission, PermissionRule(mode))
 
 
 def _choice(request: DoorRequest, served: Target) -> ToolChoice:

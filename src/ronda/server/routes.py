@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import listing, run_api, session_api, transcripts
+from ronda.server import files, listing, run_api, session_api, skills, transcripts
 from ronda.server.chat import chat_completions, chat_error
 from ronda.server.mcp_door.route import mcp
 from ronda.server.messages import count_tokens, messages, messages_error
@@ -22,11 +22,16 @@ CHAT: Final = Dialect("OpenAI Chat Completions", chat_error)
 RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error)
 MESSAGES: Final = Dialect("Anthropic Messages", messages_error)
 MISTRAL: Final = Dialect("Mistral Agents", mistral_error)
+FILES: Final = Dialect("Files", chat_error)
+SKILLS: Final = Dialect("Skills", chat_error)
 OWN: Final = Dialect("Ronda", chat_error)
 
 _RESPONSE = "/v1/responses/{id}"
 _AGENT = "/v1/agents/{agent_id}"
 _RUN = "/v1/runs/{id}"
+_FILE = "/v1/files/{id}"
+_SKILL = "/v1/skills/{id}"
+_SKILL_VERSION = _SKILL + "/versions/{version}"
 _SESSION = "/v1/sessions/{id:path}"
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 
@@ -66,6 +71,22 @@ ROUTES: Final = Routes(
         Route("POST", f"{_CONVERSATION}/restart", MISTRAL, conversations.restart, "run"),
         Route("GET", f"{_CONVERSATION}/history", MISTRAL, conversations.history, "read"),
         Route("GET", f"{_CONVERSATION}/messages", MISTRAL, conversations.messages, "read"),
+        Route("POST", "/v1/files", FILES, files.upload, "write"),
+        Route("GET", "/v1/files", FILES, files.list_files, "read"),
+        Route("GET", _FILE, FILES, files.get, "read"),
+        Route("DELETE", _FILE, FILES, files.delete, "write"),
+        Route("GET", f"{_FILE}/content", FILES, files.content, "read"),
+        Route("POST", "/v1/skills", SKILLS, skills.create, "write"),
+        Route("GET", "/v1/skills", SKILLS, skills.list_skills, "read"),
+        Route("GET", _SKILL, SKILLS, skills.get, "read"),
+        Route("POST", _SKILL, SKILLS, skills.update, "write"),
+        Route("DELETE", _SKILL, SKILLS, skills.delete, "write"),
+        Route("GET", f"{_SKILL}/content", SKILLS, skills.content, "read"),
+        Route("POST", f"{_SKILL}/versions", SKILLS, skills.create_version, "write"),
+        Route("GET", f"{_SKILL}/versions", SKILLS, skills.list_versions, "read"),
+        Route("GET", _SKILL_VERSION, SKILLS, skills.get_version, "read"),
+        Route("DELETE", _SKILL_VERSION, SKILLS, skills.delete_version, "write"),
+        Route("GET", f"{_SKILL_VERSION}/content", SKILLS, skills.version_content, "read"),
         Route("GET", "/v1/runs", OWN, run_api.list_runs, "read"),
         Route("GET", _RUN, OWN, run_api.get_run, "read"),
         Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read"),

@@ -13,6 +13,7 @@ from ronda.core.calls import HANDED_OVER
 from ronda.core.events import Event, Preview, RunFinished, RunStarted
 from ronda.core.guardrails import Guardrails, guarded_stages
 from ronda.core.parts import Turn
+from ronda.core.permissions import may_ask
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Summarize, Tool
 from ronda.host.history import is_in_session
@@ -100,7 +101,7 @@ class Runs:
         live.guardrails = self._guardrails
         live.summarize = self._summarize
         if run.plan.tools:
-            if any(tool.approval == "ask" or tool.is_agent for tool in run.plan.tools):
+            if may_ask(run.plan, run.tools) or any(tool.is_agent for tool in run.plan.tools):
                 live.approver = RemoteApprover(run, live.inbox, self.left_waiting)
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of

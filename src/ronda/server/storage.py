@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ronda.errors import BadConfig
+from ronda.files.blobs import Blobs
 from ronda.journal import Journal
 from ronda.server.config import ServerConfig
 from ronda.store import StoreError
@@ -44,3 +45,10 @@ def open_catalog(folder: Path | None) -> Catalog:
     from ronda.store.sqlite_catalog import SqliteCatalog
 
     return SqliteCatalog(str(folder / "catalog.db"))
+
+
+def open_blobs(folder: Path | None) -> Blobs | None:
+    """Keeps the bytes of files: next to the journal, or nowhere."""
+    from ronda.files.blobs import FolderBlobs
+
+    return None if folder is None else FolderBlobs(folder / "files")

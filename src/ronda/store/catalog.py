@@ -7,8 +7,10 @@ from typing import Protocol
 from ronda.store.agents import Agents
 from ronda.store.claims import Claims
 from ronda.store.conversations import Conversations
+from ronda.store.files import Files
 from ronda.store.keys import Keys
 from ronda.store.sessions import Sessions
+from ronda.store.skills import Skills
 
 
 class Catalog(Protocol):
@@ -20,6 +22,12 @@ class Catalog(Protocol):
 
     @property
     def keys(self) -> Keys: ...
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def skills(self) -> Skills: ...
 
     @property
     def sessions(self) -> Sessions: ...

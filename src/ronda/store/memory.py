@@ -13,7 +13,9 @@ from ronda.store.agents import AgentRow, AliasRow, number_in
 from ronda.store.claims import MemoryClaims
 from ronda.store.conversations import ConversationRow, RunRow, went_on
 from ronda.store.keys import KeyRow
+from ronda.store.memory_files import MemoryFiles
 from ronda.store.memory_sessions import MemorySessions
+from ronda.store.memory_skills import MemorySkills
 
 
 class _Agent:
@@ -156,6 +158,8 @@ class MemoryCatalog:
         self.agents = MemoryAgents()
         self.conversations = MemoryConversations()
         self.keys = MemoryKeys()
+        self.files = MemoryFiles()
+        self.skills = MemorySkills()
         self.sessions = MemorySessions()
         self.claims = MemoryClaims()
         self._secrets: dict[str, bytes] = {}

@@ -18,8 +18,10 @@ from ronda.store.claims import FileClaims
 from ronda.store.sqlite import explain, open_database, transaction
 from ronda.store.sqlite_agents import SqliteAgents
 from ronda.store.sqlite_conversations import SqliteConversations
+from ronda.store.sqlite_files import SqliteFiles
 from ronda.store.sqlite_keys import SqliteKeys
 from ronda.store.sqlite_sessions import SESSION_TABLES, SqliteSessions
+from ronda.store.sqlite_skills import SqliteSkills
 
 _T = TypeVar("_T")
 
@@ -54,6 +56,21 @@ _MIGRATIONS: Final = (
         "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     ),
     SESSION_TABLES,
+    (
+        """CREATE TABLE file (
+            id TEXT PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL, hash TEXT NOT NULL, size INTEGER NOT NULL,
+            created REAL NOT NULL, expires REAL, body BLOB NOT NULL
+        )""",
+        "CREATE INDEX file_owner ON file (owner, session, created)",
+        "CREATE INDEX file_hash ON file (hash)",
+        "CREATE INDEX file_expires ON file (expires) WHERE expires IS NOT NULL",
+    ),
+    (
+        """CREATE TABLE skill (
+            id TEXT PRIMARY KEY, owner TEXT NOT NULL, created REAL NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL
+        )""",
+        "CREATE INDEX skill_owner ON skill (owner, created)",
+    ),
 )
 
 
@@ -68,6 +85,8 @@ class SqliteCatalog:
         self.agents = SqliteAgents(self)
         self.conversations = SqliteConversations(self)
         self.keys = SqliteKeys(self)
+        self.files = SqliteFiles(self)
+        self.skills = SqliteSkills(self)
         self.sessions = SqliteSessions(self)
         self.claims = FileClaims(f"{path}-claims")
 

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
 from ronda.core.parts import Turn
-from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.core.plan import AUTO, NO_OPTIONS, Approval, Options, ToolChoice, ToolSpec
 from ronda.core.splice import SessionMode
 from ronda.wire.capabilities import Need
 from ronda.wire.json import encode
@@ -70,6 +70,7 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     parent: tuple[str, int] | None = None  # the run this one goes on from, where the dialect names it
     keep: Literal["stored", "memory"] = "stored"
     lingers: float = 0.0  # seconds that its runs go on when the client is gone; math.inf: until they are over
+    permission: Approval = "auto"  # of every call of a tool that runs here: what the server says, or stricter
     inputs: dict[str, Any] = {}  # for an agent that has some
     ids: dict[str, str] = {}  # what the caller calls some of the calls → what the model called them
     needs: tuple[Need, ...] = ()  # what the server must have for it

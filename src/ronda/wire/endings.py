@@ -23,6 +23,8 @@ def extensions(
         more["session_id"] = session
     if with_records and (records := [record for one in choices for record in one.tools.records]):
         more["agentic_tool_calls"] = records
+    if with_records and (files := [file for one in choices for file in one.tools.files]):
+        more["files"] = files
     for one in choices:
         if one.run.ended is not None and one.run.ended.limit is not None:
             more["limit"] = one.run.ended.limit

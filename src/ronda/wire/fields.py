@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import NULL
+from ronda.core.plan import Approval
 from ronda.errors import BadRequest
 from ronda.schema.validate import check_schema
 from ronda.wire.json import check_utf8
@@ -24,9 +25,13 @@ T = TypeVar("T")
 # Fields that ask for something of the server, in whatever dialect, and it is not here: passing them on would promise it.
 NOT_HERE: Final[dict[str, str]] = {
     "tool_dispatch_url": "it is the operator's to set, with --tool-dispatch-url",
-    "agent_permission": "which calls need an approval is for the operator to say",
-    "code_execution_permission": "which calls need an approval is for the operator to say",
 }
+
+# Under either name: whether the server's tools run, wait for a person, or are refused.
+PERMISSION: Final = ("agent_permission", "code_execution_permission")
+PERMISSION_FATES: Final = dict.fromkeys(
+    PERMISSION, "read: auto, ask or deny; it can only be stricter than the server's own"
+)
 
 _MOST: Final = 2**63
 
@@ -64,6 +69,14 @@ def field(fields: Mapping[str, Raw], name: str, kind: Any, default: T) -> T:
     if raw is None:
         return default
     return decode_field(raw, kind, name)  # type: ignore[no-any-return]  # `kind` says which type it is
+
+
+def read_permission(fields: Mapping[str, Raw]) -> Approval:
+    """The first of the two counts, as with mistral.rs."""
+    for name in PERMISSION:
+        if name in fields:
+            return field(fields, name, Approval, "auto")
+    return "auto"
 
 
 def bounded(fields: Mapping[str, Raw], name: str, least: int, most: int | None = None) -> int | None:

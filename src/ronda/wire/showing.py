@@ -15,7 +15,7 @@ The run is read when it has ended, and at no other moment: a log written again i
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 from msgspec import Raw, Struct
 
@@ -92,9 +92,12 @@ class ToolBegan(Struct, frozen=True, gc=False):
 
 
 class ToolEnded(Struct, frozen=True, gc=False):
+    """`files` are those that it made, as `wire.made_files` writes them."""
+
     call: ToolCall
     result: ToolResult
     at: float
+    files: Sequence[dict[str, Any]] = ()
 
 
 class Withdrawn(Struct, frozen=True, gc=False):
@@ -169,6 +172,7 @@ class Showing:
         self._without = without
         self._gives_ids = self._id_prefix is not None and run.plan.has_callers and are_ours(run.start)
         self._broken = None
+        self.tools.begin_run(run.tools, run.start)
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
         self._clear(None)
 
@@ -236,7 +240,7 @@ class Showing:
             if type(event) is ModelFinished:
                 folded.append(self._close(event))
             elif type(event) is ToolFinished:
-                self.tools.record(event.result, event.details, event.files)
+                self.tools.record(event.result, event.details, event.files, event.at)
             elif type(event) is ModelStarted:
                 folded.append(self._begin(event))
             elif type(event) not in _UNSEEN and (shown := self.take(event)) is not None:
@@ -261,8 +265,8 @@ class Showing:
             case ToolStarted(call_id=id, at=at):
                 return None if id in self._slept else ToolBegan(self.tools.calls[id], at)
             case ToolFinished(result=result, at=at):
-                self.tools.record(result, event.details, event.files)
-                return ToolEnded(self.tools.calls[result.call_id], result, at)
+                files = self.tools.record(result, event.details, event.files, at)
+                return ToolEnded(self.tools.calls[result.call_id], result, at, files)
             case RunFinished():
                 return self._ended(event)
             case TextDelta(text=text):

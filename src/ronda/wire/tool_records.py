@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult
+from ronda.core.events import RunStarted
+from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult, UserTurn
+from ronda.core.plan import ToolSpec
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.made_files import file_object
 from ronda.wire.web_search import WEB_TOOLS, calling, found
+
+# What of a call's arguments is told when a tool of this type begins.
+_TOLD: Final[dict[str, tuple[str, ...]]] = {
+    "code_execution": ("code",),
+    "shell": ("commands",),
+}
+_MOST_FILES: Final = 64  # in an answer in one piece
 
 
 class ToolRecords:
     """Those of one choice. `choice` is which of several it is."""
 
-    __slots__ = ("_choice", "_details", "_first_round", "_records", "calls", "round", "sources")
+    __slots__ = (
+        "_choice",
+        "_details",
+        "_files",
+        "_first_round",
+        "_records",
+        "_specs",
+        "_start",
+        "calls",
+        "round",
+        "sources",
+    )
 
     def __init__(self, choice: int = 0) -> None:
+        self._specs: Mapping[str, ToolSpec] = {}
+        self._start: RunStarted | None = None
+        self._files: list[tuple[int, int, dict[str, Any]]] = []
         self.calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
         self._choice = choice
         self.round = 0
@@ -27,6 +51,10 @@ class ToolRecords:
         self._records: list[tuple[int, int, dict[str, Any]]] = []
         self._details: dict[str, Raw] = {}  # what tools of the last turn said of themselves
         self.sources: tuple[Source, ...] = ()  # that the model was shown, by number
+
+    def begin_run(self, specs: Mapping[str, ToolSpec], start: RunStarted) -> None:
+        self._specs = specs
+        self._start = start
 
     def begin_round(self, round: int) -> None:
         self.round = self._first_round + round
@@ -43,8 +71,27 @@ class ToolRecords:
         if self._details:
             self._details = {}
 
-    def record(self, result: ToolResult, details: Raw = NULL, files: Sequence[File] = ()) -> None:
+    @property
+    def _turn(self) -> int:
+        """Which message of the user's is being answered, counted from 0."""
+        turns = () if self._start is None else self._start.turns
+        return max(0, sum(type(turn) is UserTurn for turn in turns) - 1)
+
+    def tool_type(self, call: ToolCall) -> str:
+        """As what its tool is told of; "" is any other tool."""
+        spec = self._specs.get(call.name)
+        return "" if spec is None else spec.tool_type
+
+    def members(self, call_id: str) -> dict[str, Any]:
+        """What the tool said of a call of the last turn."""
+        return _object(self._details.get(call_id)) or {}
+
+    def record(
+        self, result: ToolResult, details: Raw = NULL, files: Sequence[File] = (), at: float = 0.0
+    ) -> list[dict[str, Any]]:
+        """The files that the call made, as they are told of."""
         call = self.calls[result.call_id]
+        place = list(self.calls).index(call.id)
         record: dict[str, Any] = {
             "round": self.round,
             "tool_call_id": call.id,
@@ -61,12 +108,19 @@ class ToolRecords:
             if call.name in WEB_TOOLS:
                 record["result_content"] = found(_object(details) or {})
                 self._show_sources(sources_of(details))
+            elif self.tool_type(call) and (members := _object(details)) is not None:
+                record["result_content"] = _summary(members) or result.content
         if result.failed:
             record["failed"] = True
         if self._choice:
             record["choice"] = self._choice
         # Beside the model's own order: tools finish in any.
-        self._records.append((self.round, list(self.calls).index(call.id), record))
+        self._records.append((self.round, place, record))
+        if not files:
+            return []
+        made = [file_object(file, call.name, self.round, self._turn, at) for file in files]
+        self._files += [(self.round, place, file) for file in made]
+        return made
 
     def _show_sources(self, sources: Sequence[Source]) -> None:
         numbers = {source.number for source in self.sources}
@@ -80,15 +134,23 @@ class ToolRecords:
         """In the model's order."""
         return [record for _, _, record in sorted(self._records, key=lambda one: one[:2])]
 
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Those that were made, in the model's order; of several under one name the last."""
+        last = {file["name"]: file for _, _, file in sorted(self._files, key=lambda one: one[:2])}
+        return list(last.values())[:_MOST_FILES]
+
     def progress(self, call_id: str, result: ToolResult | None = None) -> dict[str, Any]:
         """What is said when a tool begins, and with its result when it is done: what it says of itself, if it does."""
         call = self.calls[call_id]
-        data: dict[str, Any] = {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
+        data = self._arguments(call)
         if result is None and call.name in WEB_TOOLS:
             data = calling(call.arguments)
         if result is not None:
             if (details := _object(self._details.get(call_id))) is not None:
                 data = details if "tool_type" in details else {**data, **details}
+            elif result.failed:  # it did not run, or broke down: where such a tool tells what went wrong
+                data |= _NOT_RUN.get(data["tool_type"], {}) | {_WRONG.get(data["tool_type"], "content"): result.content}
             if data.get("tool_type") == "custom":
                 data["content"] = result.content
             if result.failed:
@@ -101,6 +163,29 @@ class ToolRecords:
             "data": data,
         }
 
+    def _arguments(self, call: ToolCall) -> dict[str, Any]:
+        if not (type := self.tool_type(call)):
+            return {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
+        members = _object(Raw(call.arguments.encode())) or {}
+        return {"tool_type": type, **{name: members[name] for name in _TOLD.get(type, ()) if name in members}}
+
+
+_WRONG: Final = {"code_execution": "exception", "shell": "stderr"}
+_NOT_RUN: Final[dict[str, dict[str, Any]]] = {"shell": {"status": "error", "timed_out": False}}
+
+
+def _summary(details: Mapping[str, Any]) -> str:
+    """A result in the words of a record, by the type of its tool; "" for what the model read."""
+    match details.get("tool_type"):
+        case "code_execution":
+            lines = [f"{name}: {details[name]}" for name in ("stdout", "stderr", "exception") if details.get(name)]
+            return "\n".join(lines)
+        case "shell":
+            names = ("stdout", "stderr", "exit_code", "status", "working_directory", "timed_out")
+            return encode({name: details[name] for name in names if details.get(name) is not None}).decode()
+        case _:
+            return ""
+
 
 def _base64(attachment: object) -> str | None:
     if isinstance(attachment, Image) and attachment.url.startswith("data:"):
@@ -112,7 +197,7 @@ def _object(details: Raw | None) -> dict[str, Any] | None:
     """Its members, each as it was written."""
     try:
         return None if details is None else msgspec.json.decode(details, type=dict[str, Any])
-    except msgspec.ValidationError:  # an old journal, or one of another program: no object
+    except UNREADABLE:  # an old journal, or one of another program: no object
         return None
 
 

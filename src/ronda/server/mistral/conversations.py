@@ -187,6 +187,7 @@ async def _job(
         max_tool_rounds=wish.max_tool_rounds,
         truncates=wish.truncates,
         lingers=wish.lingers,
+        permission=wish.permission,
         conversation=id,
         parent=parent,
         keep="memory" if keep is None else "stored",

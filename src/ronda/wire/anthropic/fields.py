@@ -10,7 +10,7 @@ from typing import Final
 
 from ronda.wire import session_fields
 from ronda.wire.capabilities import FATES, HOSTED, lack
-from ronda.wire.fields import NOT_HERE
+from ronda.wire.fields import NOT_HERE, PERMISSION_FATES
 
 _CACHES: Final = "ignored: caches are the upstream's own business"
 
@@ -41,7 +41,7 @@ PASSED_ON: Final = (
 READ: Final = (
     "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
     "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "inputs", "on_disconnect",
-    "truncate_sequence", *session_fields.FIELDS,
+    "truncate_sequence", *session_fields.FIELDS, *PERMISSION_FATES,
 )  # fmt: skip
 
 IGNORED: Final[dict[str, str]] = {
@@ -71,5 +71,6 @@ FIELDS: Final[dict[str, str]] = {
     **{name: f"ignored: {why}" for name, why in IGNORED.items()},
     **{name: f"refused: {why}" for name, why in REFUSED.items()},
     **FATES,
+    **PERMISSION_FATES,
     **session_fields.FIELDS,
 }

@@ -170,8 +170,12 @@ class MessageAnswer:
     def body(self) -> bytes:
         content = [block.json for block in self._content.blocks]
         message = {**self._head, "content": content, **self._delta, "usage": self._usage, **self._extensions}
-        records = self._showing.tools.records
-        return encode({**message, "agentic_tool_calls": records} if records else message)
+        tools = self._showing.tools
+        if records := tools.records:
+            message["agentic_tool_calls"] = records
+        if files := tools.files:
+            message["files"] = files
+        return encode(message)
 
     # ---- both --------------------------------------------------------------------------------------------------------
 
@@ -216,7 +220,9 @@ class MessageAnswer:
                     self._tell(_PROGRESS, tools.progress(call.id))
                 else:
                     self._begin_mcp(call, origin)
-            case ToolEnded(call=call, result=result):
+            case ToolEnded(call=call, result=result, files=files):
+                for file in files:
+                    self._tell(b"file_produced", file)
                 if (origin := self._origins.get(call.name)) is None:
                     self._tell(_PROGRESS, tools.progress(call.id, result))
                     self._end_search(call, result)

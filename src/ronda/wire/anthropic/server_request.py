@@ -31,6 +31,7 @@ from ronda.wire.fields import (
     field,
     read_disconnect,
     read_fields,
+    read_permission,
     sane,
     whole,
 )
@@ -85,6 +86,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         truncates=field(fields, "truncate_sequence", bool, False),
         session=read_session(fields),
         lingers=read_disconnect(fields),
+        permission=read_permission(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
         about={"metadata": own["metadata"]} if "metadata" in own else {},
         own=own,

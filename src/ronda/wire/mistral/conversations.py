@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct, structs
 
+from ronda.core.plan import Approval
 from ronda.errors import BadRequest
-from ronda.wire.fields import DISCONNECT, seconds_without_client
+from ronda.wire.fields import DISCONNECT, PERMISSION_FATES, seconds_without_client
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral.agents import AgentBody, checked, when
 from ronda.wire.mistral.declared import CompletionArgs, Disconnect, Guardrail
@@ -32,6 +33,7 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_tool_rounds: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # ours
     truncate_sequence: bool | None = None  # ours
     on_disconnect: Disconnect | None = None  # ours
+    agent_permission: Approval | None = None  # ours
 
 
 class Start(_Body, frozen=True, kw_only=True):
@@ -83,6 +85,7 @@ START_FIELDS: Final[dict[str, str]] = {
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
+    "agent_permission": PERMISSION_FATES["agent_permission"],
 }
 APPEND_FIELDS: Final[dict[str, str]] = {
     "inputs": "read",
@@ -94,6 +97,7 @@ APPEND_FIELDS: Final[dict[str, str]] = {
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
+    "agent_permission": PERMISSION_FATES["agent_permission"],
 }
 RESTART_FIELDS: Final[dict[str, str]] = {
     "from_entry_id": "read: the last entry that the new conversation has from the old one",
@@ -108,6 +112,7 @@ RESTART_FIELDS: Final[dict[str, str]] = {
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
+    "agent_permission": PERMISSION_FATES["agent_permission"],
 }
 
 
@@ -134,6 +139,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     max_tool_rounds: int | None = None
     truncates: bool = False
     lingers: float = 0.0
+    permission: Approval = "auto"
 
 
 def _wish(body: Start | Append | Restart) -> Wish:
@@ -147,6 +153,7 @@ def _wish(body: Start | Append | Restart) -> Wish:
         max_tool_rounds=body.max_tool_rounds,
         truncates=bool(body.truncate_sequence),
         lingers=seconds_without_client(body.on_disconnect or "cancel") or 0.0,
+        permission=body.agent_permission or "auto",
     )
 
 

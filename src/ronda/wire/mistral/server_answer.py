@@ -199,7 +199,10 @@ class CompletionAnswer:
                 out += [self._piece(choice, piece) for piece in pieces]
             case ToolBegan(call=call):
                 out.append(self._progress(choice, call.id))
-            case ToolEnded(call=call, result=result):
+            case ToolEnded(call=call, result=result, files=files):
+                out += [
+                    self._chunk(choice.index, _NO_TEXT, top=b',"file_produced":%b' % encode(file)) for file in files
+                ]
                 out.append(self._progress(choice, call.id, result))
             case Ended():
                 self._end(choice, shown, out)

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
-from ronda.core.plan import Options
+from ronda.core.plan import Approval, Options
 from ronda.core.splice import SessionMode
 from ronda.wire import session_fields
 from ronda.wire.door_request import DoorRequest, OnBusy, SessionWish
-from ronda.wire.fields import DISCONNECT, MAX_MESSAGES, seconds_without_client
+from ronda.wire.fields import DISCONNECT, MAX_MESSAGES, PERMISSION_FATES, seconds_without_client
 from ronda.wire.json import text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
@@ -109,6 +109,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     inputs: dict[str, Any] | None = None
     truncate_sequence: bool | None = None
     on_disconnect: Disconnect | None = None
+    agent_permission: Approval | None = None
     grammar: Raw = NULL
     min_p: float | None = None
     typical_p: float | None = None
@@ -159,6 +160,7 @@ FIELDS: Final[dict[str, str]] = {
     "inputs": "read (ours): of an agent that has some",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
+    "agent_permission": PERMISSION_FATES["agent_permission"],
     "grammar": "passed on (ours)",
     **dict.fromkeys(
         ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls"),
@@ -243,6 +245,7 @@ def read_completion(body: bytes) -> CompletionRequest:
         max_tool_rounds=body_fields.max_tool_rounds,
         session=_read_session(body_fields),
         lingers=seconds_without_client(body_fields.on_disconnect or "cancel") or 0.0,
+        permission=body_fields.agent_permission or "auto",
         inputs=body_fields.inputs or {},
         truncates=bool(body_fields.truncate_sequence),
         about=about,

@@ -134,7 +134,8 @@ class ChatAnswer:
                 self._close_turn(choice, shown, out)
             case ToolBegan(call=call):
                 out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
-            case ToolEnded(call=call, result=result):
+            case ToolEnded(call=call, result=result, files=files):
+                out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, choice.showing.tools.progress(call.id, result)))
             case TurnBegan(broken=broken):
                 if broken is not None:
@@ -203,10 +204,14 @@ class ChatAnswer:
         event = {
             "type": "agentic_tool_call_progress",
             **fields,
-            # The official SDK hands a named event out as a chunk, and naive code reads chunk.choices[0].
-            "choices": [{"index": choice.index, "delta": {"content": ""}, "finish_reason": None}],
+            "choices": _nothing_said(choice),
         }
         return b"event: agentic_tool_call_progress\ndata: {%b,%b\n\n" % (self._head, encode(event)[1:])
+
+    def _file(self, choice: Choice, file: dict[str, Any]) -> bytes:
+        """It has an id of its own, so it is no chunk of this answer."""
+        event = {"type": "file_produced", **file, "choices": _nothing_said(choice)}
+        return b"event: file_produced\ndata: %b\n\n" % encode(event)
 
     def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
         if ended.text:
@@ -303,6 +308,11 @@ def _is_mistrals(user_agent: str) -> bool:
     """Mistral's clients come to this address too. A call is whole in each chunk of theirs, by their types or their code, and
     an answer that is nothing but calls has an empty text. Not all of them say who they are."""
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
+
+
+def _nothing_said(choice: Choice) -> list[dict[str, Any]]:
+    """The official SDK hands a named event out as a chunk, and naive code reads chunk.choices[0]."""
+    return [{"index": choice.index, "delta": {"content": ""}, "finish_reason": None}]
 
 
 def _call(id: str, name: str, arguments: str) -> dict[str, Any]:

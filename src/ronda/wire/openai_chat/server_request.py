@@ -14,7 +14,18 @@ from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire import capabilities, session_fields
 from ronda.wire.door_request import DoorRequest
-from ronda.wire.fields import DISCONNECT, NOT_HERE, bounded, field, read_disconnect, read_fields, whole
+from ronda.wire.fields import (
+    DISCONNECT,
+    NOT_HERE,
+    PERMISSION,
+    PERMISSION_FATES,
+    bounded,
+    field,
+    read_disconnect,
+    read_fields,
+    read_permission,
+    whole,
+)
 from ronda.wire.formats import read_response_format
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
@@ -52,6 +63,7 @@ _READ = frozenset(
         "on_disconnect",
         "truncate_sequence",
         *capabilities.FIELDS,
+        *PERMISSION,
     ]
 )
 
@@ -80,6 +92,7 @@ FIELDS: Final[dict[str, str]] = {
     "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
     **capabilities.FATES,
+    **PERMISSION_FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
     "modalities": 'refused: only ["text"]; this server answers with text',
     "safe_prompt": "passed on, where it is true",
@@ -122,6 +135,7 @@ def read_request(body: bytes) -> ChatRequest:
         truncates=field(fields, "truncate_sequence", bool, False),
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
+        permission=read_permission(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
     )
 

@@ -48,6 +48,9 @@ class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     sealed: bool = False  # the model's own JSON of a turn goes out with it
     obfuscated: bool = False
     shows_sources: bool = False  # a search tells where it looked
+    code_outputs: bool = False  # what code printed and drew is in its item
+    hosted: tuple[msgspec.Raw, ...] = ()  # tools of the service's own, as they were declared
+    forced: str = ""  # the type of the one that was chosen
 
 
 def fields_with(run: Run) -> Kept | None:
@@ -117,8 +120,10 @@ class Resource:
             "model": kept.model,
             "previous_response_id": kept.previous,
             "instructions": instructions.text if isinstance(instructions, SystemTurn) else None,
-            "tools": echo_tools(plan.tools, kept.namespaces, kept.customs, kept.servers),
-            "tool_choice": echo_choice(plan.choice, kept.customs, kept.waiting),
+            "tools": [*kept.hosted, *echo_tools(plan.tools, kept.namespaces, kept.customs, kept.servers)],
+            "tool_choice": {"type": kept.forced}
+            if kept.forced
+            else echo_choice(plan.choice, kept.customs, kept.waiting),
             "truncation": kept.truncation,
             "parallel_tool_calls": plan.parallel,
             "text": _text(options.response_format, kept.verbosity),

@@ -2,8 +2,9 @@
 
 All are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. A turn comes
 to items: what the model thought, what it said, the calls it makes of the caller's tools. Thoughts go out as a summary, which
-is the one form that OpenAI's clients and Open Responses both know. Tools that run here are no items: clients would try to run
-them again; their progress is told by events of our own. A search is an item, since the API has one that no client runs.
+is the one form that OpenAI's clients and Open Responses both know. Of tools that run here, those that the API has itself (code,
+commands, searches) are its items; others are none: clients would try to run them again. The progress of all of them is told by
+events of our own.
 
 What is shown when is decided in `wire.showing`.
 
@@ -21,9 +22,11 @@ from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta,
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.run import Run
+from ronda.wire.containers import container_id
 from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
+from ronda.wire.openai_responses.hosted_items import HostedCall, begin_hosted
 from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.mcp_items import McpCall, errors_of, labels, write_listing
 from ronda.wire.openai_responses.output_items import Call, Frames, ItemCall, Message, Thoughts
@@ -85,9 +88,7 @@ class ResponseAnswer:
         self._kept = kept
         self._sealer = sealer if kept.sealed else None
         self._resource = Resource(run, kept)
-        self._frames = Frames(
-            sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated
-        )
+        self.frames = Frames(sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated)
         self._hex = run.id.removeprefix("run_")
         self._showing = Showing(run, id_prefix="call_")
         self._begun = False
@@ -100,6 +101,7 @@ class ResponseAnswer:
         self._thoughts: Thoughts | None = None
         self._calls: dict[int, Call | ItemCall] = {}  # of the turn under way, by their place in it
         self._searches: dict[str, SearchItem] = {}  # under way, by the ids of their calls
+        self._hosted: dict[str, HostedCall] = {}  # under way, by their calls' ids
         self._end: RunFinished | None = None
         # MCP servers that the request named: their tools, and the calls under way.
         self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if kept.servers else {}
@@ -110,7 +112,7 @@ class ResponseAnswer:
 
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         """Bytes for one batch of events; one ASGI message per upstream read."""
-        frames = self._frames
+        frames = self.frames
         frames.writing = True
         if not self._begun:
             self._begun = True
@@ -190,15 +192,21 @@ class ResponseAnswer:
                     self._mcp_call(call)
                     return
                 self._begin_search(call)
-                if self._frames.writing:
-                    self._tell(self._showing.tools.progress(call.id))
-            case ToolEnded(call=call, result=result):
+                self._begin_hosted(call)
+                if self.frames.writing:
+                    self._tell(PROGRESS, self._showing.tools.progress(call.id))
+            case ToolEnded(call=call, result=result, files=files):
+                if self.frames.writing:
+                    for file in files:
+                        self._tell(b"file_produced", file)
                 if call.name in self._origins:
                     mcp = self._mcp_calls.pop(call.id, None) or self._mcp_call(call)
                     self._mcp_calls.pop(call.id, None)
                     self._done.append((mcp.index, mcp.close(result)))
-                elif self._frames.writing:
-                    self._tell(self._showing.tools.progress(call.id, result))
+                elif self.frames.writing:
+                    self._tell(PROGRESS, self._showing.tools.progress(call.id, result))
+                if (hosted := self._hosted.pop(call.id, None)) is not None:
+                    hosted.end(result, self._showing.tools.members(call.id))
                 self._end_search(call, result)
             case Ended():
                 self._finish(shown)
@@ -223,16 +231,18 @@ class ResponseAnswer:
     def _think(self, text: str) -> None:
         self._close_message(b"completed", "commentary")
         if self._thoughts is None:
-            self._thoughts = Thoughts(self._frames, self._id("rs"), self._next())
+            self._thoughts = Thoughts(self.frames, self._id("rs"), self._next())
         self._thoughts.add(text)
 
-    def _tell(self, progress: dict[str, Any]) -> None:
-        self._frames.put(self._progress_type, encode(progress)[1:-1], PROGRESS)
+    def _tell(self, name: bytes, fields: dict[str, Any]) -> None:
+        """An event of our own."""
+        type = name if self._progress_type == PROGRESS else self._progress_type
+        self.frames.put(type, encode(fields)[1:-1], name)
 
     def _begin_search(self, call: ToolCall) -> None:
         if (begun := call_begun(call)) is not None:
             id, index = own_id("ws", f"{self._hex}_{self._index}"), self._next()
-            self._searches[call.id] = SearchItem(self._frames, id, index, begun, shows_sources=self._kept.shows_sources)
+            self._searches[call.id] = SearchItem(self.frames, id, index, begun, shows_sources=self._kept.shows_sources)
 
     def _end_search(self, call: ToolCall, result: ToolResult) -> None:
         """One that was answered without being run, as a call that people deny, is no search."""
@@ -246,17 +256,17 @@ class ResponseAnswer:
         for label in labels(self._kept.servers):
             id, index = self._id("mcpl"), self._next()
             tools = self._run.plan.tools
-            self._done.append((index, write_listing(self._frames, id, index, label, tools, errors.get(label))))
+            self._done.append((index, write_listing(self.frames, id, index, label, tools, errors.get(label))))
 
     def _mcp_call(self, call: ToolCall) -> McpCall:
         origin = self._origins[call.name]
-        made = self._mcp_calls[call.id] = McpCall(self._frames, self._id("mcp"), self._next(), origin, call.arguments)
+        made = self._mcp_calls[call.id] = McpCall(self.frames, self._id("mcp"), self._next(), origin, call.arguments)
         return made
 
     def _open_message(self) -> Message:
         if self._message is None:
             self._close_thoughts()
-            self._message = Message(self._frames, self._id("msg"), self._next(), self._showing.sources)
+            self._message = Message(self.frames, self._id("msg"), self._next(), self._showing.sources)
         return self._message
 
     def _grow(self, piece: Piece) -> None:
@@ -270,12 +280,12 @@ class ResponseAnswer:
         self._close_thoughts()
         self._close_message(b"completed", "commentary")
         if name in self._kept.waiting:
-            waiting = ItemCall(self._frames, self._id("call"), self._next(), id, name)
+            waiting = ItemCall(self.frames, self._id("call"), self._next(), id, name)
             waiting.add(arguments)
             return waiting
         is_custom = name in self._kept.customs
         split = split_name(name, self._kept.namespaces)
-        call = Call(self._frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *split, is_custom)
+        call = Call(self.frames, self._id("ctc" if is_custom else "fc"), self._next(), id, *split, is_custom)
         if arguments:
             call.add(arguments)
         return call
@@ -306,7 +316,7 @@ class ResponseAnswer:
         if self._sealer is None or turn.native is None or self._showing.holds_text:
             return
         if all(call.name in tools and tools[call.name].kind == "caller" for call in turn.calls):
-            thoughts = Thoughts(self._frames, self._id("rs"), self._next())
+            thoughts = Thoughts(self.frames, self._id("rs"), self._next())
             ids = [self._showing.shown_id(call.id) for call in turn.calls]
             self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn, ids))))
 
@@ -314,7 +324,7 @@ class ResponseAnswer:
         if self._end is not None:  # it broke down behind its end
             return
         if ended.failure is not None and ended.failure.code in RUN_GOES_ON:
-            self._frames.fail(ended.failure)
+            self.frames.fail(ended.failure)
             return
         end = self._end = ended.end
         self._break_off()
@@ -325,10 +335,24 @@ class ResponseAnswer:
         for call in ended.late:
             handed = self._announce(call.id, call.name, call.arguments)
             self._close_call(handed, call, b"completed" if end.reason == "tool_calls" else b"incomplete")
-        if self._frames.writing:
-            self._frames.end(event_of_end(end), b'"response":%b' % self.body())
+        if self.frames.writing:
+            self.frames.end(event_of_end(end), b'"response":%b' % self.body())
+
+    def _begin_hosted(self, call: ToolCall) -> None:
+        tool_type = self._showing.tools.tool_type(call)
+        if tool_type:
+            container = container_id(self._run.start.session)
+            begun = begin_hosted(self, tool_type, call, container, with_outputs=self._kept.code_outputs)
+            if begun is not None:
+                self._hosted[call.id] = begun
 
     # ---- items -------------------------------------------------------------------------------------------------------
+
+    def next_item(self, kind: str) -> tuple[str, int]:
+        return self._id(kind).decode(), self._next()
+
+    def finish_item(self, index: int, item: bytes) -> None:
+        self._done.append((index, item))
 
     def _id(self, kind: str) -> bytes:
         return f"{kind}_{self._hex}_{self._index}".encode()

@@ -21,12 +21,14 @@ from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
     DISCONNECT,
     NOT_HERE,
+    PERMISSION_FATES,
     bad,
     bounded,
     decode_field,
     field,
     read_disconnect,
     read_fields,
+    read_permission,
     whole,
 )
 from ronda.wire.formats import JsonSchema
@@ -34,7 +36,7 @@ from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.input import Input, read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.sealed import Sealer
-from ronda.wire.openai_responses.tools import needs_of, read_choice, read_tools
+from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
 
 _MORE: Final = "passed on: to an upstream of this API; others have no word for it"
 _SAME: Final = "passed on"
@@ -49,8 +51,8 @@ FIELDS: Final[dict[str, str]] = {
     "store": "read",
     "stream": "read",
     "stream_options": "read: include_obfuscation; usage always comes",
-    "include": "read: reasoning.encrypted_content, message.output_text.logprobs and web_search_call.action.sources; "
-    "the rest is of tools this server lacks",
+    "include": "read: reasoning.encrypted_content, message.output_text.logprobs, web_search_call.action.sources and "
+    "code_interpreter_call.outputs; the rest is of tools this server lacks",
     "tools": "read",
     "tool_choice": "read",
     "parallel_tool_calls": "read",
@@ -96,6 +98,7 @@ FIELDS: Final[dict[str, str]] = {
     "n": "refused: only 1; Chat Completions has several choices",
     **{name: f"refused: {why}" for name, why in NOT_HERE.items()},
     **capabilities.FATES,
+    **PERMISSION_FATES,
 }
 _READ = frozenset([name for name, fate in FIELDS.items() if fate.startswith("read")])
 _REFUSED = {
@@ -144,6 +147,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
     tools = read_tools(field(fields, "tools", list[Raw], []))
     options, verbosity, summary = _read_options(fields, include)
     previous: str | None = field(fields, "previous_response_id", str, None)
+    choice = read_choice(fields["tool_choice"], tools.waiting) if "tool_choice" in fields else ToolChoice()
     kept = Kept(
         previous=previous,
         truncation=field(fields, "truncation", Literal["auto", "disabled"], "disabled"),
@@ -163,8 +167,10 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         sealed="reasoning.encrypted_content" in include,
         shows_sources="web_search_call.action.sources" in include,
         obfuscated=_read_stream_options(fields, stream),
+        code_outputs="code_interpreter_call.outputs" in include,
+        hosted=tools.hosted,
+        forced=forced_type(choice),
     )
-    choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()
     read_input = _read_input(fields, sealer, may_be_empty=previous is not None)
     return ResponseRequest(
         model=field(fields, "model", str, "default"),
@@ -182,6 +188,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         truncates=kept.truncation == "auto" or field(fields, "truncate_sequence", bool, False),
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
+        permission=read_permission(fields),
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
         answer=kept,

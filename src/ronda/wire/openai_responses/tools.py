@@ -6,7 +6,8 @@ server knows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -115,6 +116,7 @@ class Declared(Struct, frozen=True):
     waiting: tuple[str, ...] = ()  # whose calls are items of their own
     needs: tuple[Need, ...] = ()
     servers: tuple[Raw, ...] = ()  # MCP servers, as the answer repeats them: without what is secret
+    hosted: tuple[Raw, ...] = ()  # the declarations of those
 
 
 def read_tools(raws: Sequence[Raw]) -> Declared:
@@ -122,11 +124,13 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     namespaces: list[str] = []
     customs: list[str] = []
     needs: list[Need] = []
+    hosted: list[Raw] = []
     servers: dict[str, Raw] = {}
 
-    def take(spec: ToolSpec | Need, path: str) -> None:
+    def take(spec: ToolSpec | Need, path: str, raw: Raw = NULL) -> None:
         if isinstance(spec, Need):
             needs.append(spec)
+            hosted.append(raw.copy())
             return
         if spec.name in tools:
             raise bad(path, f"declares a second tool named '{spec.name}'")
@@ -142,7 +146,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
             check_count(declared.tools or (), MAX_TOOLS, f"{path}.tools")
             for inner, one in enumerate(declared.tools or []):
                 within = f"{path}.tools[{inner}]"
-                take(_function(decode_field(one, _Tool, within), one, within, name), within)
+                take(_function(decode_field(one, _Tool, within), one, within, name), within, one)
         elif declared.type == "custom":
             take(_custom(declared, path), path)
             customs.append(declared.name or "")
@@ -156,14 +160,20 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
             called = _OF_SERVICE + "mcp"
             needs.append(Need("mcp", f"{path}.type", CAPABILITIES["mcp"], called=called, server=server))
         else:
-            take(_function(declared, raw, path, ""), path)
+            take(_function(declared, raw, path, ""), path, raw)
     if sum(need.name.startswith(_SEARCH) for need in needs) > 1:
         raise BadRequest("Only one web search configuration may be provided.", param="tools")
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
     own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
     return Declared(
-        tuple(tools.values()), tuple(namespaces), tuple(customs), tuple(own), tuple(needs), tuple(servers.values())
+        tuple(tools.values()),
+        tuple(namespaces),
+        tuple(customs),
+        tuple(own),
+        tuple(needs),
+        tuple(servers.values()),
+        tuple(hosted),
     )
 
 
@@ -281,21 +291,37 @@ def needs_of(choice: ToolChoice) -> list[Need]:
     return [need for need in found if need is not None]
 
 
-def read_choice(raw: Raw) -> ToolChoice:
-    """All forms in use: a word, a named function flat or nested, and `allowed_tools` flat or nested."""
+def forced_type(choice: ToolChoice) -> str:
+    """Of the one tool of the service's own that must be called; "" where none must."""
+    [*names] = choice.names
+    is_one = choice.named and len(names) == 1 and names[0].startswith(_OF_SERVICE)
+    type = names[0].removeprefix(_OF_SERVICE) if is_one else ""
+    return type if type in HOSTED and type != "mcp" else ""  # a server's is told with its label
+
+
+def read_choice(raw: Raw, waiting_tools: Collection[str] = ()) -> ToolChoice:
+    """All forms in use: a word, a named function flat or nested, and `allowed_tools` flat or nested.
+
+    `waiting_tools`: those that the request declares as the client's. A shell may be one, or the service's own.
+    """
     choice = decode_choice(raw)
     if isinstance(choice, ToolChoice):
         return choice
+    name_of = partial(_chosen, waiting_tools=waiting_tools)
     if choice.type in ("function", "custom", *waiting.OFFERED, *HOSTED):
-        return ToolChoice("required", (_chosen(choice),), named=True)
+        return ToolChoice("required", (name_of(choice),), named=True)
     if choice.type == "allowed_tools":
-        return allowed_tools(choice, _chosen)
+        return allowed_tools(choice, name_of)
     raise bad("tool_choice.type", f'is {choice.type[:60]!r}; it can be "function" or "allowed_tools"')
 
 
-def _chosen(tool: NamedTool) -> str:
+def _chosen(tool: NamedTool, waiting_tools: Collection[str] = ()) -> str:
     named = tool.function or tool
-    if tool.type is not None and tool.type in waiting.OFFERED:
+    if (
+        tool.type is not None
+        and tool.type in waiting.OFFERED
+        and (tool.type in waiting_tools or tool.type not in HOSTED)
+    ):
         return tool.type
     if tool.type == "mcp" and tool.server_label:
         return "/".join([_OF_SERVICE + "mcp", tool.server_label, *([tool.name] if tool.name else [])])

@@ -1,0 +1,156 @@
+"""The folders that sessions work in: one for each owner and session, under one root, until nobody has used it for long.
+
+    ROOT/<owner and session, hashed>/used      touched by every use
+                                    /inputs    which of the owner's files were put into the folder, and under what names
+                                    /files     the folder itself: all that code inside a sandbox gets to see
+
+A name that a client chose is never part of a path. Code may arrange its folder as it likes: what goes in and what is removed is
+done with the functions of `ronda.sandbox`, which follow no link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.files import StoredFile
+from ronda.errors import TooLarge
+from ronda.files.file_store import FileStore
+from ronda.sandbox.folders import remove_tree
+from ronda.sandbox.user import User, server_user
+from ronda.sandbox.workspace import clean_names, write_input
+from ronda.store import StoreError
+
+_REMOVED: Final = ".removed-"
+_RESERVED: Final = ("skills",)  # folders that the server puts there itself
+
+
+class WorkspaceLimits(Struct, frozen=True):
+    """`seconds` without use end a workspace; it may be given so many files of a client's, of so many bytes together."""
+
+    seconds: float = 30 * 86400.0
+    inputs: int = 256
+    input_size: int = 256 * 1024 * 1024
+
+
+class PlacedInput(Struct, frozen=True):
+    """A file of a client's that stands in a workspace under `name`."""
+
+    id: str
+    name: str
+    size: int
+
+
+class Workspaces:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        limits: WorkspaceLimits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.limits = limits or WorkspaceLimits()
+        self._root = Path(root)
+        self._clock = clock
+
+    def folder(self, owner: str, session: str) -> Path:
+        """The folder of a session, made if it is not there. It counts as used now."""
+        place = self._place(owner, session)
+        try:
+            # A sandbox that has a uid of its own passes through these two, and may not look around in them.
+            for outer in (self._root, place):
+                outer.mkdir(mode=0o711, parents=True, exist_ok=True)
+            (place / "files").mkdir(mode=0o700, exist_ok=True)
+            now = self._clock()
+            (place / "used").touch(mode=0o600)
+            os.utime(place / "used", (now, now))
+        except OSError as error:
+            raise StoreError(str(self._root), f"no folder can be made in it: {error.strerror}") from error
+        return place / "files"
+
+    async def put(
+        self, owner: str, session: str, store: FileStore, files: Sequence[StoredFile], user: User | None = None
+    ) -> list[PlacedInput]:
+        """Puts a client's files into the folder, each once: what code has made of one since is not undone.
+
+        Gives all that were put there so far. `user` is whose the files should be inside.
+        """
+        folder = await asyncio.to_thread(self.folder, owner, session)
+        placed = await asyncio.to_thread(_read_inputs, folder.parent)
+        there = {one.id for one in placed}
+        new = [file for file in dict.fromkeys(files) if file.id not in there]
+        self._check(placed, new)
+        taken = [*_RESERVED, *[one.name for one in placed]]
+        names = clean_names([*taken, *[file.name for file in new]])[len(taken) :]
+        for file, name in zip(new, names, strict=True):
+            data = await store.read(file)
+            await asyncio.to_thread(write_input, folder, name, data, user or server_user())
+            placed.append(PlacedInput(file.id, name, file.size))
+            await asyncio.to_thread(_write_inputs, folder.parent, placed)
+        return placed
+
+    def _check(self, placed: Sequence[PlacedInput], new: Sequence[StoredFile]) -> None:
+        count = len(placed) + len(new)
+        size = sum(one.size for one in placed) + sum(file.size for file in new)
+        if count > self.limits.inputs or size > self.limits.input_size:
+            raise TooLarge(
+                f"a session takes at most {self.limits.inputs} files of {self.limits.input_size} bytes together; "
+                f"with these it would have {count} of {size}"
+            )
+
+    async def delete(self, owner: str, session: str) -> None:
+        """Removes a session's folder, if there is one. None of its programs may run any more."""
+        await asyncio.to_thread(self._remove, self._place(owner, session))
+
+    async def sweep(self) -> None:
+        """Removes the folders that nobody has used for long, and what is left of removals that were cut off."""
+        await asyncio.to_thread(self._sweep)
+
+    def _sweep(self) -> None:
+        over = self._clock() - self.limits.seconds
+        with contextlib.suppress(FileNotFoundError):
+            for place in list(self._root.iterdir()):
+                if place.name.startswith(_REMOVED):
+                    remove_tree(place)
+                elif _last_use(place) <= over:
+                    self._remove(place)
+
+    def _remove(self, place: Path) -> None:
+        """Under another name first: whoever comes for the session meanwhile begins with a new folder, not with half of one."""
+        removed = self._root / f"{_REMOVED}{secrets.token_hex(8)}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(place, removed)
+            remove_tree(removed)
+
+    def _place(self, owner: str, session: str) -> Path:
+        text = f"{len(owner)}:{owner}{session}".encode("utf-8", "surrogatepass")
+        return self._root / blake2b(text, digest_size=16, person=b"workspace").hexdigest()
+
+
+def _last_use(place: Path) -> float:
+    try:
+        return (place / "used").stat().st_mtime
+    except FileNotFoundError:
+        return place.stat().st_mtime  # it has just been made, or its maker was killed
+
+
+def _read_inputs(place: Path) -> list[PlacedInput]:
+    try:
+        return msgspec.json.decode((place / "inputs").read_bytes(), type=list[PlacedInput])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return []
+
+
+def _write_inputs(place: Path, placed: Sequence[PlacedInput]) -> None:
+    new = place / f"inputs-{secrets.token_hex(8)}"
+    new.write_bytes(msgspec.json.encode(placed))
+    os.replace(new, place / "inputs")

@@ -1,0 +1,102 @@
+"""Files in a table of a catalog."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ronda.core.files import StoredFile
+from ronda.store.files import Drop, FileQuota, Place, check_quota, file_taken
+
+if TYPE_CHECKING:
+    from ronda.store.sqlite_catalog import SqliteCatalog
+
+_THERE = "(expires IS NULL OR expires > ?)"
+
+
+class SqliteFiles:
+    def __init__(self, catalog: SqliteCatalog) -> None:
+        self._catalog = catalog
+
+    async def add(self, owner: str, file: StoredFile, quota: FileQuota, now: float, place: Place) -> None:
+        def add(db: sqlite3.Connection) -> None:
+            kept = f"SELECT count(*), coalesce(sum(size), 0) FROM file WHERE owner = ? AND {_THERE}"
+            files, size = db.execute(kept, (owner, now)).fetchone()
+            check_quota(quota, files, size, file.size)
+            row = (
+                file.id,
+                owner,
+                file.session,
+                file.hash,
+                file.size,
+                file.created,
+                file.expires,
+                msgspec.json.encode(file),
+            )
+            db.execute("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            place()
+
+        try:
+            await self._catalog.write(add)
+        except sqlite3.IntegrityError as error:
+            raise file_taken(file.id) from error
+
+    async def find(self, owner: str, id: str, now: float) -> StoredFile | None:
+        found = await self._select("owner = ? AND id = ?", (owner, id), now)
+        return found[0] if found else None
+
+    async def of(self, owner: str, now: float, session: str | None = None) -> list[StoredFile]:
+        if session is None:
+            return await self._select("owner = ?", (owner,), now)
+        return await self._select("owner = ? AND session = ?", (owner, session), now)
+
+    async def _select(self, condition: str, values: tuple[str, ...], now: float) -> list[StoredFile]:
+        def select(db: sqlite3.Connection) -> list[StoredFile]:
+            question = f"SELECT body, expires FROM file WHERE {condition} AND {_THERE} ORDER BY created, rowid"
+            return [_read(body, expires) for body, expires in db.execute(question, (*values, now)).fetchall()]
+
+        return await self._catalog.read(select) if self._catalog.is_there else []
+
+    async def prolong(self, owner: str, session: str, until: float) -> None:
+        def prolong(db: sqlite3.Connection) -> None:
+            statement = (
+                "UPDATE file SET expires = max(expires, ?) WHERE owner = ? AND session = ? AND expires IS NOT NULL"
+            )
+            db.execute(statement, (until, owner, session))
+
+        if self._catalog.is_there:
+            await self._catalog.write(prolong)
+
+    async def remove(self, owner: str, id: str, drop: Drop) -> bool:
+        return await self._remove("owner = ? AND id = ?", (owner, id), drop) > 0
+
+    async def remove_session(self, owner: str, session: str, drop: Drop) -> int:
+        return await self._remove("owner = ? AND session = ?", (owner, session), drop)
+
+    async def remove_expired(self, now: float, drop: Drop) -> int:
+        return await self._remove("expires <= ?", (now,), drop)
+
+    async def _remove(self, condition: str, values: Sequence[Any], drop: Drop) -> int:
+        def remove(db: sqlite3.Connection) -> int:
+            gone = db.execute(f"DELETE FROM file WHERE {condition} RETURNING hash", values).fetchall()
+            _drop_unknown(db, [hash for (hash,) in gone], drop)
+            return len(gone)
+
+        return await self._catalog.write(remove) if self._catalog.is_there else 0
+
+    async def drop_unknown(self, hashes: list[str], drop: Drop) -> None:
+        await self._catalog.write(lambda db: _drop_unknown(db, hashes, drop))
+
+
+def _drop_unknown(db: sqlite3.Connection, hashes: list[str], drop: Drop) -> None:
+    for hash in dict.fromkeys(hashes):
+        if db.execute("SELECT 1 FROM file WHERE hash = ? LIMIT 1", (hash,)).fetchone() is None:
+            drop(hash)
+
+
+def _read(body: bytes, expires: float | None) -> StoredFile:
+    return replace(msgspec.json.decode(body, type=StoredFile), expires=expires)

@@ -1,0 +1,122 @@
+"""`mistralrs_execute_python` and `mistralrs_reset_python_session`: code of the model's, in its session's own Python."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.parts import Image
+from ronda.core.plan import ToolSpec
+from ronda.drive import ToolContext, ToolOutput
+from ronda.tools.code.outputs import output_names, snapshot
+from ronda.tools.code.workbench import Execution, Workbench
+
+PYTHON = "mistralrs_execute_python"
+RESET = "mistralrs_reset_python_session"
+EXCLUSIVE = "code"  # Python and shell of one session share a folder
+
+OUTPUTS = {
+    "type": "array",
+    "description": "Files that the code makes and that the user should get.",
+    "items": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "format": {"type": "string"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+}
+_PYTHON_PARAMETERS = {
+    "type": "object",
+    "properties": {"code": {"type": "string", "description": "Python code."}, "outputs": OUTPUTS},
+    "required": ["code"],
+    "additionalProperties": False,
+}
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class PythonTool:
+    """Runs code where variables and imports of earlier calls are still there."""
+
+    def __init__(self, workbench: Workbench, *, timeout: float = 60.0) -> None:
+        self._workbench = workbench
+        self._timeout = timeout
+        self.spec = ToolSpec(
+            PYTHON,
+            "Run Python code. Variables and imports stay until the session is reset. Files that the code writes into its working "
+            "directory are given to the user. There is no input(), and by default no network.",
+            Raw(msgspec.json.encode(_PYTHON_PARAMETERS)),
+            strict=True,
+            exclusive=EXCLUSIVE,
+            labels=("code",),
+            tool_type="code_execution",
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        session = await self._workbench.session(context)
+        workspace, code = session.sandbox.workspace, arguments["code"]
+        before = await asyncio.to_thread(snapshot, workspace)
+        execution = await session.execute(code, timeout=self._timeout, show=context.progress)
+        made = await self._workbench.collector(session, PYTHON, context).collect(before, output_names(arguments))
+        result = self._result(execution, session.sandbox.workdir)
+        images = execution.executed.images if execution.executed is not None else ()
+        details = {"tool_type": "code_execution", "code": code} | {
+            name: result[name]
+            for name in ("stdout", "stderr", "exception", "working_directory", "execution_time_ms")
+            if name in result
+        }
+        if images:
+            details["images_base64"] = list(images)
+        return ToolOutput(
+            msgspec.json.encode(result).decode() + made.section(),
+            tuple(Image(f"data:image/png;base64,{image}") for image in images),
+            failed=result["status"] != "success",
+            details=details,
+            files=made.files,
+        )
+
+    def _result(self, execution: Execution, workdir: str) -> dict[str, Any]:
+        """What the model reads; what is empty is left out."""
+        executed = execution.executed
+        said = {"stdout": execution.stdout.text(), "stderr": execution.stderr.text()}
+        result: dict[str, Any] = {"status": "success", "working_directory": workdir}
+        if execution.interrupted:
+            killed = executed is None
+            result["status"] = "timeout"
+            result["timeout_info"] = {"timeout_secs": self._timeout, "interrupted": not killed, "killed": killed}
+        elif executed is None:
+            result["status"] = "error"
+            said["exception"] = f"Python subprocess error: {execution.problem}"
+        if executed is not None:
+            result["execution_time_ms"] = executed.execution_time_ms
+            said["exception"] = executed.exception or ""
+            said["result"] = executed.result or ""
+            said["result_type"] = executed.result_type or ""
+            if executed.exception and not execution.interrupted:
+                result["status"] = "error"
+            if executed.images:
+                result["images_generated"] = len(executed.images)
+        return result | {name: text for name, text in said.items() if text}
+
+
+class ResetTool:
+    """Forgets the session's variables; its files stay."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self.spec = ToolSpec(
+            RESET,
+            "Begin with a new Python: variables and imports are gone, files stay.",
+            Raw(msgspec.json.encode(_NO_PARAMETERS)),
+            exclusive=EXCLUSIVE,
+            labels=("code",),
+            tool_type="code_execution",
+            no_arguments_needed=True,
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        session = await self._workbench.session(context)
+        await session.reset()
+        return ToolOutput('{"status":"success"}', details={"tool_type": "code_execution"})

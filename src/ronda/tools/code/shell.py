@@ -1,0 +1,210 @@
+"""`mistralrs_shell` and `mistralrs_surface_outputs`: commands of the model's in its session's folder.
+
+One call is one shell. Each command is run and reported by itself: its output, and how it ended. Its folder and exported variables
+carry over to the next command of the call; processes in the background end with the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.plan import ToolSpec
+from ronda.drive import ToolContext, ToolOutput
+from ronda.errors import ToolFailed
+from ronda.sandbox.box import Sandbox
+from ronda.sandbox.process import Capture, Process, Stream, tell
+from ronda.tools.code.outputs import output_names, snapshot
+from ronda.tools.code.python import EXCLUSIVE, OUTPUTS
+from ronda.tools.code.workbench import Workbench
+
+SHELL = "mistralrs_shell"
+SURFACE = "mistralrs_surface_outputs"
+MAX_OUTPUT = 4096  # characters of each stream, unless the call says otherwise
+MOST_COMMANDS = 100
+
+_SHELL_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "commands": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_COMMANDS},
+        "outputs": OUTPUTS,
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "For all commands together; it can only be lowered.",
+        },
+        "max_output_length": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Characters of each stream of each command.",
+        },
+    },
+    "required": ["commands"],
+    "additionalProperties": False,
+}
+_SURFACE_PARAMETERS = {
+    "type": "object",
+    "properties": {"outputs": {**OUTPUTS, "minItems": 1}},
+    "required": ["outputs"],
+    "additionalProperties": False,
+}
+
+
+class ShellTool:
+    """Runs commands one after another; a failing one does not stop the next."""
+
+    def __init__(self, workbench: Workbench, *, shell: str = "/bin/sh", timeout: float = 600.0) -> None:
+        self._workbench = workbench
+        self._shell = shell
+        self._timeout = timeout
+        self.spec = ToolSpec(
+            SHELL,
+            "Run shell commands in the session's working directory, one after another. Files stay for later calls; background "
+            "processes end with the call. There is nobody to type input, and by default no network.",
+            Raw(msgspec.json.encode(_SHELL_PARAMETERS)),
+            strict=True,
+            exclusive=EXCLUSIVE,
+            labels=("code",),
+            tool_type="shell",
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        commands = [str(command) for command in arguments.get("commands") or []]
+        if not commands:
+            raise ToolFailed("Missing shell commands")
+        if any("\0" in command for command in commands):
+            raise ToolFailed("a command has a NUL character in it")
+        timeout = min(self._timeout, (arguments.get("timeout_ms") or self._timeout * 1000) / 1000)
+        most = arguments.get("max_output_length") or MAX_OUTPUT
+        session = await self._workbench.session(context)
+        sandbox = session.sandbox
+        before = await asyncio.to_thread(snapshot, sandbox.workspace)
+        call = _Call(sandbox, self._shell, most, context.progress)
+        outputs = await call.run(commands, timeout)
+        made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
+        result = _result(commands, outputs, sandbox.workdir)
+        return ToolOutput(
+            msgspec.json.encode(result).decode() + made.section(),
+            failed=result["status"] != "success",
+            details={"tool_type": "shell", **result, "outputs": outputs, "max_output_length": most},
+            files=made.files,
+        )
+
+
+def _result(commands: list[str], outputs: list[dict[str, Any]], workdir: str) -> dict[str, Any]:
+    """The call as one, as the model reads it; `outputs` tells each command's own."""
+    last = outputs[-1]["outcome"]
+    timed_out = last["type"] == "timeout"
+    exit_code = last.get("exit_code")
+    return {
+        "status": "timeout" if timed_out else "success" if exit_code == 0 else "error",
+        "commands": commands,
+        "working_directory": workdir,
+        "stdout": "".join(output["stdout"] for output in outputs),
+        "stderr": "".join(output["stderr"] for output in outputs),
+        "exit_code": exit_code,
+        "timed_out": timed_out,
+    }
+
+
+class _Call:
+    """One shell that is handed one command after another, and says on a channel of its own how each ended."""
+
+    def __init__(self, sandbox: Sandbox, shell: str, most: int, show: Callable[[str], None]) -> None:
+        self._sandbox = sandbox
+        self._shell = shell
+        self._most = most
+        self._show = show
+        self._captures = self._fresh()
+
+    def _fresh(self) -> dict[Stream, Capture]:
+        return {"stdout": Capture(self._most), "stderr": Capture(self._most)}
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        self._captures[stream].add(data)
+        if self._captures[stream].total <= self._most:
+            self._show(data.decode(errors="replace"))
+
+    async def run(self, commands: list[str], timeout: float) -> list[dict[str, Any]]:
+        outputs: list[dict[str, Any]] = []
+        process = await self._sandbox.start([self._shell, "-c", _script(commands)], on_output=self._take, channel=True)
+        try:
+            async with asyncio.timeout(timeout):
+                while len(outputs) < len(commands):
+                    outputs += [await self._next(process)]
+        except TimeoutError:
+            process.kill("timeout")
+            await process.wait()
+            outputs.append(self._output({"type": "timeout"}))
+        except ToolFailed:  # the shell is gone: `exit`, or it was ended
+            ended = await process.wait()
+            if ended.why != "exited":
+                self._captures["stderr"].add(f"\n{tell(ended)}\n".encode())
+            outputs.append(self._output({"type": "exit", "exit_code": ended.code}))
+        finally:
+            process.kill()
+        await process.wait()
+        return outputs
+
+    async def _next(self, process: Process) -> dict[str, Any]:
+        code = await process.receive(most=16)
+        process.drain()
+        output = self._output({"type": "exit", "exit_code": _exit_code(code)})
+        await process.send(b"\n")  # what comes from here on is the next command's
+        return output
+
+    def _output(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        captures, self._captures = self._captures, self._fresh()
+        return {"stdout": captures["stdout"].text(), "stderr": captures["stderr"].text(), "outcome": outcome}
+
+
+def _script(commands: list[str]) -> str:
+    """Each command in the same shell, by `eval`, so that its folder and variables stay; then a frame with its code on the
+    channel, and a line from there before the next.
+
+    A frame is four bytes of length and the code in three digits. Commands can forge one, and only lie about themselves.
+    """
+    report = "__ronda_" + secrets.token_hex(4)
+    lines = [f"{report}() {{ printf '\\000\\000\\000\\003%03d' \"$1\" >&3; read -r {report} <&3; }}"]
+    for command in commands:
+        lines += [f"eval {_quote(command)}", f"{report} $?"]
+    return "\n".join(lines)
+
+
+def _exit_code(frame: bytes) -> int:
+    try:
+        return int(frame)
+    except ValueError:
+        raise ToolFailed("a command has sent something that is no exit code") from None
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+class SurfaceTool:
+    """Hands files of the session's folder to the user."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self.spec = ToolSpec(
+            SURFACE,
+            "Give files of the working directory to the user.",
+            Raw(msgspec.json.encode(_SURFACE_PARAMETERS)),
+            strict=True,
+            exclusive=EXCLUSIVE,
+            labels=("code",),
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        session = await self._workbench.session(context)
+        workspace, names = session.sandbox.workspace, output_names(arguments)
+        everything = await asyncio.to_thread(snapshot, workspace)
+        made = await self._workbench.collector(session, SURFACE, context).collect(everything, names)
+        status = "error" if made.problems else "success"
+        return ToolOutput(f'{{"status":"{status}"}}' + made.section(), failed=not made.files, files=made.files)

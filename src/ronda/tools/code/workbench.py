@@ -1,0 +1,187 @@
+"""A sandbox for each session, and in it a Python that stays: what the Python and shell tools of one server share.
+
+Calls of one session never overlap: their tools are exclusive. A session that nobody used for an hour loses its processes; its
+folder stays, and belongs to whoever made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ronda.drive import ToolContext
+from ronda.errors import ToolFailed
+from ronda.files.file_store import FileStore
+from ronda.sandbox.box import Sandbox, open_sandbox
+from ronda.sandbox.layers import Layers
+from ronda.sandbox.policy import Policy
+from ronda.sandbox.process import Capture, Process, Stream
+from ronda.tools.code.outputs import Collector
+
+IDLE_SECONDS = 3600.0
+_START_SECONDS = 30.0
+_GRACE = 3.0  # seconds for code that was interrupted to end
+_MOST_OUTPUT = 64 * 1024  # bytes of each stream that are kept of a call: its beginning and its end
+_LONGEST_ANSWER = 64 * 1024 * 1024
+
+FindFolder = Callable[[ToolContext], Path]
+
+
+class Executed(Struct, frozen=True):
+    """What came of one call of Python. Everything in it was said by the code."""
+
+    exception: str | None = None
+    result: str | None = None
+    result_type: str | None = None
+    images: tuple[str, ...] = ()  # PNG, in base64
+    execution_time_ms: int = 0
+
+
+class Execution(Struct, frozen=True):
+    """One call of Python: `executed` is None when it had to be ended; `interrupted` when its time was up."""
+
+    stdout: Capture
+    stderr: Capture
+    executed: Executed | None
+    interrupted: bool = False
+    problem: str | None = None  # why there is no answer
+
+
+class Session:
+    """One sandbox, and the Python in it."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.used = time.monotonic()
+        self._process: Process | None = None
+        self._take: Callable[[Stream, bytes], None] = lambda stream, data: None
+
+    async def execute(self, code: str, *, timeout: float, show: Callable[[str], None]) -> Execution:
+        captures: dict[Stream, Capture] = {"stdout": Capture(_MOST_OUTPUT), "stderr": Capture(_MOST_OUTPUT)}
+
+        def take(stream: Stream, data: bytes) -> None:
+            captures[stream].add(data)
+            if captures[stream].total <= _MOST_OUTPUT:  # nobody wants to watch a flood
+                show(data.decode(errors="replace"))
+
+        self._take = take
+        self.used = time.monotonic()
+        executed, interrupted, problem = None, False, None
+        try:
+            process = await self._python()
+            await process.send(msgspec.json.encode({"code": code}))
+            waiting = asyncio.ensure_future(process.receive(_LONGEST_ANSWER))
+            try:
+                done, _ = await asyncio.wait([waiting], timeout=timeout)
+                if not done:
+                    interrupted = True
+                    process.interrupt()
+                    done, _ = await asyncio.wait([waiting], timeout=_GRACE)
+                if not done:
+                    process.kill("timeout")
+                answer = await waiting
+            except asyncio.CancelledError:
+                process.kill()
+                waiting.cancel()
+                raise
+            process.drain()
+            executed = _read_answer(answer)
+        except ToolFailed as error:
+            problem = str(error)
+        finally:
+            self._take = lambda stream, data: None
+            self.used = time.monotonic()
+        return Execution(captures["stdout"], captures["stderr"], executed, interrupted, problem)
+
+    async def reset(self) -> None:
+        """The next call begins with a new Python."""
+        if self._process is not None:
+            await self._process.end()
+
+    async def _python(self) -> Process:
+        if self._process is None or not self._process.is_running:
+            self._process = None
+            process = await self.sandbox.start_python(
+                _worker(), channel=True, on_output=lambda stream, data: self._take(stream, data)
+            )
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    await process.receive(most=0)
+            except TimeoutError:
+                process.kill()
+                raise ToolFailed("Python did not start in time") from None
+            except BaseException:
+                process.kill()
+                raise
+            self._process = process
+        return self._process
+
+
+def _read_answer(answer: bytes) -> Executed:
+    try:
+        return msgspec.json.decode(answer, type=Executed)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        raise ToolFailed("the code has sent something that is no result") from None
+
+
+@cache
+def _worker() -> str:
+    return Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+
+
+class Workbench:
+    """The sessions of one server, by owner and session."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        find_folder: FindFolder,
+        *,
+        outside: Mapping[str, str],
+        python: str = "python3",
+        layers: Layers | None = None,
+        files: FileStore | None = None,  # keeps what code makes
+    ) -> None:
+        self._policy = policy
+        self._find_folder = find_folder
+        self._outside = outside
+        self._python = python
+        self._layers = layers
+        self._files = files
+        self._sessions: dict[tuple[str, str], asyncio.Task[Session]] = {}
+
+    async def session(self, context: ToolContext) -> Session:
+        """The session of this call, opened if it is not; BadConfig where code cannot be isolated."""
+        key = (context.owner, context.session)
+        folder = self._find_folder(context)  # every time: the folder counts as used
+        task = self._sessions.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._sessions[key] = asyncio.ensure_future(self._open(folder))
+        return await asyncio.shield(task)
+
+    def collector(self, session: Session, tool: str, context: ToolContext) -> Collector:
+        return Collector(session.sandbox.workspace, tool, context, self._files)
+
+    async def _open(self, folder: Path) -> Session:
+        sandbox = await open_sandbox(
+            self._policy, folder, outside=self._outside, python=self._python, layers=self._layers
+        )
+        return Session(sandbox)
+
+    async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
+        """Ends the processes of sessions that nobody has used for so long."""
+        for key, task in list(self._sessions.items()):
+            if task.done() and not task.exception() and time.monotonic() - task.result().used >= seconds:
+                del self._sessions[key]
+                await task.result().sandbox.close()
+
+    async def close(self) -> None:
+        sessions, self._sessions = self._sessions, {}
+        opened = await asyncio.gather(*sessions.values(), return_exceptions=True)
+        await asyncio.gather(*(session.sandbox.close() for session in opened if isinstance(session, Session)))

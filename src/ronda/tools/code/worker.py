@@ -1,0 +1,150 @@
+"""The Python inside a sandbox that keeps its variables from call to call: frames of code in, frames of what came of it out.
+
+Run as a text by whatever Python is inside (3.8 or newer), so it imports nothing of ours. What the code prints goes straight to
+its stdout and stderr; only results travel in frames. The code shares the process and can forge them: the server trusts none.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import builtins
+import io
+import json
+import linecache
+import os
+import signal
+import struct
+import sys
+import time
+import traceback
+import types
+from typing import Any
+
+_LONGEST_TEXT = 64 * 1024  # of a result or a traceback
+_MOST_PICTURES = 32
+
+
+def main() -> None:
+    channel = int(os.environ.pop("RONDA_CHANNEL"))
+    os.set_inheritable(channel, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    builtins.input = _no_input
+    sys.path.insert(0, os.getcwd())
+    module = _new_module()
+    _write(channel, struct.pack("!I", 0))  # from here on it can be interrupted
+    count = 0
+    while True:
+        request = json.loads(_exactly(channel, struct.unpack("!I", _exactly(channel, 4))[0]))
+        count += 1
+        frame = json.dumps(_execute(request["code"], "<call " + str(count) + ">", module)).encode()
+        _write(channel, struct.pack("!I", len(frame)) + frame)
+
+
+def _exactly(channel: int, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        piece = os.read(channel, count - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data
+
+
+def _write(channel: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(channel, view) :]
+
+
+def _no_input(prompt: object = "") -> str:
+    raise RuntimeError("nobody can type an answer here: input() is not available")
+
+
+def _new_module() -> types.ModuleType:
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = module
+    return module
+
+
+def _execute(code: str, name: str, module: types.ModuleType) -> dict[str, Any]:
+    begun = time.monotonic()
+    pictures: list[str] = []
+    answer: dict[str, Any] = {"exception": None, "result": None, "result_type": None}
+    try:
+        value = _run(code, name, module)
+        if value is not None:
+            module.__dict__["_"] = value
+            picture = _as_picture(value)
+            if picture is not None:
+                pictures.append(picture)
+            answer["result"] = repr(value)[:_LONGEST_TEXT]
+            answer["result_type"] = type(value).__name__
+    except SystemExit as error:
+        answer["exception"] = "SystemExit: Code called sys.exit(" + repr(error.code) + ")."
+    except KeyboardInterrupt:
+        answer["exception"] = "KeyboardInterrupt: Execution was interrupted."
+    except BaseException as error:
+        answer["exception"] = _tell(error)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pictures += _open_figures()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except BaseException as error:
+        answer["exception"] = answer["exception"] or _tell(error)
+    answer["images"] = pictures[:_MOST_PICTURES]
+    answer["execution_time_ms"] = int((time.monotonic() - begun) * 1000)
+    return answer
+
+
+def _run(code: str, name: str, module: types.ModuleType) -> Any:
+    linecache.cache[name] = (len(code), None, code.splitlines(True), name)  # so that a traceback shows its lines
+    tree = ast.parse(code, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    first = compile(tree, name, "exec")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    exec(first, module.__dict__)
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), name, "eval"), module.__dict__)
+
+
+def _tell(error: BaseException) -> str:
+    """The traceback without the frames of this file."""
+    told = traceback.TracebackException(type(error), error, error.__traceback__)
+    at = next((at for at, frame in enumerate(told.stack) if frame.filename.startswith("<call ")), len(told.stack))
+    told.stack = traceback.StackSummary.from_list(list(told.stack)[at:])
+    text = "".join(told.format())
+    if len(text) > _LONGEST_TEXT:
+        text = text[: _LONGEST_TEXT // 2] + "\n…\n" + text[-_LONGEST_TEXT // 2 :]
+    return text.rstrip("\n")
+
+
+def _open_figures() -> list[str]:
+    """matplotlib's figures that the code has left open; closed, so that the next call begins without them."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return []
+    pictures = []
+    for number in pyplot.get_fignums()[:_MOST_PICTURES]:
+        file = io.BytesIO()
+        pyplot.figure(number).savefig(file, format="png", dpi=150, bbox_inches="tight")
+        pictures.append(base64.b64encode(file.getvalue()).decode())
+    pyplot.close("all")
+    return pictures
+
+
+def _as_picture(value: Any) -> str | None:
+    image = sys.modules.get("PIL.Image")
+    if image is None or not isinstance(value, image.Image):
+        return None
+    file = io.BytesIO()
+    value.save(file, format="PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+if __name__ == "__main__":
+    main()

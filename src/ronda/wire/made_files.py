@@ -1,0 +1,42 @@
+"""Files that tools made → the `File` objects that a loop's answers and streams have beside the dialect's own words."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from ronda.core.files import TEXT_FORMATS
+from ronda.core.parts import File
+
+
+def file_object(file: File, tool: str, round: int, turn: int, at: float) -> dict[str, Any]:
+    """Exactly one of text, `data_base64` and `code` with `message` says what is in it. A content that was too long to travel
+    along is fetched by the file's id."""
+    head, _, body = (file.data or "").partition(",")
+    mime_type = head.removeprefix("data:").partition(";")[0]
+    written: dict[str, Any] = {
+        "id": file.id,
+        "name": file.name,
+        "format": file.format,
+        "mime_type": mime_type or None,
+        "bytes": file.size or 0,
+        "created_at": int(at),
+        "purpose": "agent_output",
+        "source": {"tool": tool, "round": round, "turn": turn},
+    }
+    if file.problem:
+        return {**written, "code": "not_produced", "message": file.problem}
+    if file.format not in TEXT_FORMATS:
+        return {**written, "data_base64": body} if file.data else written
+    text = _decoded(body) if file.data else None
+    if text is not None:
+        written["text"] = text
+    return {**written, "preview": file.preview} if file.preview else written
+
+
+def _decoded(body: str) -> str | None:
+    try:
+        return base64.b64decode(body, validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,145 @@
+"""Calls of tools that ran here, as the items that OpenAI's clients know them by: code, commands and their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ronda.core.parts import ToolCall, ToolResult
+from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.openai_responses.output_items import Frames
+
+
+class Items(Protocol):
+    """Where items get their place in the output: the next id of a kind, and the next index."""
+
+    frames: Frames
+
+    def next_item(self, kind: str) -> tuple[str, int]: ...
+
+    def finish_item(self, index: int, item: bytes) -> None: ...
+
+
+class HostedCall(Protocol):
+    """A call that is under way; it began when it was made."""
+
+    def end(self, result: ToolResult, details: Mapping[str, Any]) -> None: ...
+
+
+def begin_hosted(
+    items: Items, tool_type: str, call: ToolCall, container: str, *, with_outputs: bool
+) -> HostedCall | None:
+    """None where the API has no item for such a tool, or the call is none that it knows."""
+    arguments = _arguments(call)
+    if tool_type == "code_execution" and isinstance(code := arguments.get("code"), str):
+        return CodeCall(items, code, container, with_outputs)
+    if tool_type == "shell" and isinstance(arguments.get("commands"), list):
+        return ShellCall(items, call.id, arguments, container)
+    return None
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(call.arguments, type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+
+
+def _put_item(frames: Frames, event: str, index: int, item: Mapping[str, Any]) -> bytes:
+    written = encode(item)
+    if frames.writing:
+        frames.put(f"response.output_item.{event}".encode(), b'"output_index":%d,"item":%b' % (index, written))
+    return written
+
+
+class CodeCall:
+    """`code_interpreter_call`. What came out of it is in it for those who asked for that (`include`)."""
+
+    def __init__(self, items: Items, code: str, container: str, with_outputs: bool) -> None:
+        self._items = items
+        self._with_outputs = with_outputs
+        id, self._index = items.next_item("ci")
+        self._item = {"type": "code_interpreter_call", "id": id, "container_id": container}
+        self._code = code
+        frames = items.frames
+        _put_item(frames, "added", self._index, self._as("in_progress", code=""))
+        self._place = b'"item_id":%b,"output_index":%d' % (encode(id), self._index)
+        if frames.writing:
+            frames.put(b"response.code_interpreter_call.in_progress", self._place)
+            frames.delta(b"response.code_interpreter_call_code.delta", self._place, code)
+            frames.put(b"response.code_interpreter_call_code.done", b'%b,"code":%b' % (self._place, encode(code)))
+            frames.put(b"response.code_interpreter_call.interpreting", self._place)
+
+    def _as(self, status: str, **more: Any) -> dict[str, Any]:
+        return {**self._item, "status": status, "code": self._code, "outputs": None, **more}
+
+    def end(self, result: ToolResult, details: Mapping[str, Any]) -> None:
+        outputs = _outputs(result, details) if self._with_outputs else None
+        frames = self._items.frames
+        if frames.writing:
+            frames.put(b"response.code_interpreter_call.completed", self._place)
+        item = self._as("failed" if result.failed else "completed", outputs=outputs)
+        self._items.finish_item(self._index, _put_item(frames, "done", self._index, item))
+
+
+def _outputs(result: ToolResult, details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    logs = "".join([str(details[name]) for name in ("stdout", "stderr", "result", "exception") if details.get(name)])
+    if not logs and not details:
+        logs = result.content
+    outputs: list[dict[str, Any]] = [{"type": "logs", "logs": logs}] if logs else []
+    images = details.get("images_base64") or ()
+    return outputs + [{"type": "image", "url": f"data:image/png;base64,{image}"} for image in images]
+
+
+class ShellCall:
+    """`shell_call`, which is whole at once, and `shell_call_output`: a record for each command."""
+
+    def __init__(self, items: Items, call_id: str, arguments: Mapping[str, Any], container: str) -> None:
+        self._items = items
+        self._call_id = call_id
+        id, index = items.next_item("sh")
+        commands = [str(command) for command in arguments["commands"]]
+        limits = {name: arguments.get(name) for name in ("timeout_ms", "max_output_length")}
+        item: dict[str, Any] = {
+            "type": "shell_call",
+            "id": id,
+            "call_id": call_id,
+            "status": "in_progress",
+            "action": {"commands": [], **limits},
+            "environment": {"type": "container_reference", "container_id": container},
+        }
+        frames = items.frames
+        _put_item(frames, "added", index, item)
+        if frames.writing:
+            for at, command in enumerate(commands):
+                place, text = b'"output_index":%d,"command_index":%d' % (index, at), encode(command)
+                frames.put(b"response.shell_call_command.added", b'%b,"command":""' % place)
+                frames.delta(b"response.shell_call_command.delta", place, command)
+                frames.put(b"response.shell_call_command.done", b'%b,"command":%b' % (place, text))
+        item |= {"status": "completed", "action": {"commands": commands, **limits}}
+        items.finish_item(index, _put_item(frames, "done", index, item))
+
+    def end(self, result: ToolResult, details: Mapping[str, Any]) -> None:
+        id, index = self._items.next_item("sho")
+        not_run = {"stdout": "", "stderr": result.content, "outcome": {"type": "exit", "exit_code": 1}}
+        outputs = details.get("outputs") or [not_run]
+        item: dict[str, Any] = {
+            "type": "shell_call_output",
+            "id": id,
+            "call_id": self._call_id,
+            "status": "in_progress",
+            "output": [],
+            "max_output_length": details.get("max_output_length"),
+        }
+        frames = self._items.frames
+        _put_item(frames, "added", index, item)
+        if frames.writing:
+            for at, output in enumerate(outputs):
+                place = b'"item_id":%b,"output_index":%d,"command_index":%d' % (encode(id), index, at)
+                delta = encode({"stdout": output["stdout"], "stderr": output["stderr"]})
+                frames.put(b"response.shell_call_output_content.delta", b'%b,"delta":%b' % (place, delta))
+                frames.put(b"response.shell_call_output_content.done", b'%b,"output":%b' % (place, encode([output])))
+        item |= {"status": "completed", "output": outputs}
+        self._items.finish_item(index, _put_item(frames, "done", index, item))

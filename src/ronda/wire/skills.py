@@ -1,0 +1,132 @@
+"""Skills as clients of OpenAI and Anthropic know them: objects and pages out, in the shape of either API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from ronda.core.skills import SkillVersion, StoredSkill
+from ronda.errors import BadRequest
+from ronda.wire.files import Query, when
+from ronda.wire.json import encode
+
+# "anthropic" is the API of the version below and later, "anthropic-beta" what was before it.
+SkillShape: TypeAlias = Literal["openai", "anthropic", "anthropic-beta"]
+
+_NEWER: Final = "2026-10-21"
+_PAGE: Final = "page_"
+
+T = TypeVar("T", SkillVersion, StoredSkill)
+
+
+def shape_of(headers: Mapping[str, str], query: Query) -> SkillShape:
+    if "anthropic-version" in headers:
+        return "anthropic" if headers["anthropic-version"] >= _NEWER else "anthropic-beta"
+    return "anthropic-beta" if "anthropic-beta" in headers or "source" in query else "openai"
+
+
+def skill_object(skill: StoredSkill, shape: SkillShape) -> dict[str, Any]:
+    if shape == "openai":
+        current = skill.current
+        return {
+            "id": skill.id,
+            "object": "skill",
+            "created_at": int(skill.created),
+            "name": current.name,
+            "description": current.description,
+            "default_version": str(skill.default),
+            "latest_version": str(skill.latest.number),
+        }
+    return {
+        "id": skill.id,
+        "type": "skill",
+        "display_name": skill.title,
+        "display_title": skill.title,
+        "latest_version": str(skill.latest.number),
+        "latest_version_id": skill.latest.id,
+        "source": {"type": "custom"} if shape == "anthropic" else "custom",
+        "created_at": when(skill.created),
+        "updated_at": when(skill.updated),
+    }
+
+
+def version_object(skill: str, version: SkillVersion, shape: SkillShape) -> dict[str, Any]:
+    written = {
+        "id": version.id,
+        "skill_id": skill,
+        "name": version.name,
+        "description": version.description,
+        "version": str(version.number),
+    }
+    if shape == "openai":
+        return {**written, "object": "skill.version", "created_at": int(version.created)}
+    return {
+        **written,
+        "type": "skill_version",
+        "directory": version.directory,
+        "created_at": when(version.created),
+    }
+
+
+def write_skill(skill: StoredSkill, shape: SkillShape) -> bytes:
+    return encode(skill_object(skill, shape))
+
+
+def write_version(skill: str, version: SkillVersion, shape: SkillShape) -> bytes:
+    return encode(version_object(skill, version, shape))
+
+
+def write_deleted(id: str, shape: SkillShape) -> bytes:
+    if shape == "openai":
+        return encode({"id": id, "object": "skill.deleted", "deleted": True})
+    return encode({"id": id, "type": "skill_deleted"})
+
+
+def write_version_deleted(version: SkillVersion, shape: SkillShape) -> bytes:
+    if shape == "openai":
+        number = str(version.number)
+        return encode({"id": version.id, "object": "skill.version.deleted", "deleted": True, "version": number})
+    return encode({"id": version.id, "type": "skill_version_deleted"})
+
+
+def write_skills(skills: Sequence[StoredSkill], query: Query, shape: SkillShape) -> bytes:
+    if shape != "openai" and _last(query, "source", "custom") != "custom":
+        skills = []  # whoever else makes some, none of theirs are here
+    page, has_more = _page(skills, query, shape)
+    return encode(_list([skill_object(skill, shape) for skill in page], has_more, shape))
+
+
+def write_versions(skill: StoredSkill, query: Query, shape: SkillShape) -> bytes:
+    page, has_more = _page(skill.versions, query, shape)
+    return encode(_list([version_object(skill.id, version, shape) for version in page], has_more, shape))
+
+
+def _list(data: list[dict[str, Any]], has_more: bool, shape: SkillShape) -> dict[str, Any]:
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    if shape == "openai":
+        return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more}
+    return {"data": data, "has_more": has_more, "next_page": f"{_PAGE}{last}" if has_more else None}
+
+
+def _page(all: Sequence[T], query: Query, shape: SkillShape) -> tuple[list[T], bool]:
+    order = _last(query, "order", "asc")
+    if order not in ("asc", "desc"):
+        raise BadRequest(f"'order' must be 'asc' or 'desc', not {order[:50]!r}", param="order")
+    text = _last(query, "limit", "20")
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= 1000):
+        raise BadRequest(f"'limit' must be a whole number from 1 to 1000, not {text[:50]!r}", param="limit")
+    listed = list(all) if order == "asc" else list(all)[::-1]
+    name = "after" if shape == "openai" else "page"
+    after = _last(query, name, "")
+    start = 0
+    if after:
+        id = after.removeprefix(_PAGE) if shape != "openai" else after
+        start = next((at + 1 for at, one in enumerate(listed) if one.id == id), 0)
+        if not start:
+            raise BadRequest(f"'{name}' names nothing that is there: {after[:200]!r}", param=name)
+    return listed[start : start + int(text)], len(listed) > start + int(text)
+
+
+def _last(query: Query, name: str, default: str) -> str:
+    values = query.get(name)
+    return values[-1] if values else default

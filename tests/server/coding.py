@@ -1,0 +1,76 @@
+"""A server whose tools run code, each session's in a sandbox of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
+
+from ronda.files.workspaces import Workspaces
+from ronda.sandbox.policy import Policy
+from ronda.server.app import Server, create_app
+from ronda.server.code_tools import CodeTools
+from ronda.server.config import ServerConfig
+from ronda.testing import ScriptedModel
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="ronda-test-"))  # pytest's own is closed for other users
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@contextlib.asynccontextmanager
+async def serving(door: Door, model: ScriptedModel, root: Path, **settings: Any) -> AsyncIterator[Server]:
+    config = ServerConfig(
+        **{
+            "model": "script:test",
+            "retry": QUICK,
+            "enable_code_execution": True,
+            "enable_shell": True,
+            "sandbox": Policy(max_memory_mb=512),
+            **settings,
+        }
+    )
+    server = Server(
+        config,
+        Remembering(),
+        provider=model,
+        open_code=lambda files: CodeTools(config, files, Workspaces(root / "work"), os.environ),
+    )
+    door._app = create_app(server)
+    try:
+        yield server
+    finally:
+        door._app = None
+        async with soon():
+            await server.runs.close()
+            if server.code is not None:
+                await server.code.close()
+
+
+async def post(door: Door, path: str, body: Json) -> tuple[int, Json]:
+    async with door.http.post(f"{door.url}/{path}", json=body) as answer:
+        return answer.status, await answer.json()
+
+
+async def stream(door: Door, path: str, body: Json) -> list[tuple[str, Json]]:
+    """The events of a stream: their names ("" for those that have none) and what they say."""
+    events: list[tuple[str, Json]] = []
+    async with door.http.post(f"{door.url}/{path}", json={**body, "stream": True}) as answer:
+        assert answer.status == 200, await answer.text()
+        for frame in (await answer.text()).split("\n\n"):
+            lines = dict(line.split(": ", 1) for line in frame.splitlines() if not line.startswith(":"))
+            if lines.get("data", "[DONE]") != "[DONE]":
+                events.append((lines.get("event", ""), json.loads(lines["data"])))
+    return events
