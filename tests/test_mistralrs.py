@@ -265,3 +265,26 @@ def test_a_search_that_fails_is_news_for_the_model(tmp_path: Path) -> None:
     [record] = answer.agentic_tool_calls
     assert record.failed
     assert answer.choices[0].message.content == "I could not."
+
+
+def test_sessions_are_there_under_the_originals_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text('[["One."], ["Two."]]')
+    runner = Runner(which=Which.Plain(model_id=f"script:{script}"))
+    for text in ("First?", "Second?"):
+        request = ChatCompletionRequest(
+            model="default", messages=[{"role": "user", "content": text}], session_id="user-42"
+        )
+        answer = runner.send_chat_completion_request(request)
+    assert (answer.choices[0].message.content, answer.session_id) == ("Two.", "user-42")
+    assert runner.list_session_ids() == ["user-42"]
+    document = runner.export_session("user-42", model_id=None)
+    assert document is not None
+    runner.import_session("copy", document)
+    runner.fork_session("copy", "short", 1)
+    assert [len(json.loads(runner.export_session(name) or "")["messages"]) for name in ("copy", "short")] == [4, 2]
+    assert (runner.delete_session("copy"), runner.delete_session("copy"), runner.export_session("copy")) == (
+        True,
+        False,
+        None,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,8 @@ from tests.interaction.doors import Door, Json, Upstream, soon
 from tests.interaction.doors import Exchange as Call
 from tests.server.session_doors import looks, told, weather
 
+from ronda.store.memory import MemoryCatalog
+from ronda.store.sessions import NewNode
 from ronda.testing import ScriptedModel
 
 
@@ -310,3 +313,24 @@ async def test_the_session_of_an_answer_that_named_none_is_there_too(door: Door)
         _, answer = await api("POST", "chat/completions", {"messages": "Hello"})
         status, session = await api("GET", f"sessions/{answer['session_id']}")
     assert (status, [one["content"] for one in session["messages"]]) == (200, ["Hello", "Hi."])
+
+
+async def test_sessions_are_kept_within_what_the_operator_says(door: Door) -> None:
+    """Those that were unused for the longest time go first."""
+    catalog = MemoryCatalog()
+    for at in range(5):
+        await catalog.sessions.add("ann", f"old-{at}", NewNode(0, 0, b"[]", 0, 0), time.time() - 90 + at, stood_at=0)
+    await catalog.sessions.add("ann", "ancient", NewNode(0, 0, b"[]", 0, 0), time.time() - 3 * 86400, stood_at=0)
+    async with door.serving(ScriptedModel("Hi."), catalog=catalog, session_max_count=3, session_max_days=2):
+        answer = await door.http.post(f"{door.url}/chat/completions", json={"messages": "Hello", "session_id": "new"})
+        assert answer.status == 200
+    rows = [*(await catalog.sessions.page("ann", 10)).sessions, *(await catalog.sessions.page("", 10)).sessions]
+    assert [row.name for row in rows] == ["old-4", "old-3", "new"]
+
+
+async def test_a_compacted_conversation_is_no_part_of_a_session(door: Door) -> None:
+    async with api_of(door, ScriptedModel("Hi.", "A summary.")) as api:
+        await api.ask("Hello")
+        status, _ = await api("POST", "responses/compact", {"model": "default", "input": "x", "session_id": "s"})
+        _, session = await api("GET", "sessions/s")
+    assert [one["content"] for one in session["messages"]] == ["Hello", "Hi."], status

@@ -194,6 +194,16 @@ class SessionsContract(Contract):
             await sessions.release("ann", "s", first)
             assert await sessions.lease("ann", "s", Lease("p2", "run_2", 30.0), 12.0) == LeaseAnswer(True)
 
+    async def test_a_lease_ends_with_what_its_run_added(self) -> None:
+        async with self.opened() as catalog:
+            sessions = catalog.sessions
+            first, second = Lease("p1", "run_1", 20.0), Lease("p2", "run_2", 20.0)
+            await sessions.lease("ann", "s", first, 10.0)
+            await sessions.add("ann", "s", node(ROOT, 0), 11.0, stood_at=ROOT, release=second)  # which has none
+            assert not (await sessions.lease("ann", "s", second, 11.0)).is_ours
+            await sessions.add("ann", "s", node(1, 2), 12.0, stood_at=1, release=first)
+            assert (await sessions.lease("ann", "s", second, 12.0)).is_ours
+
     async def test_of_many_who_want_a_lease_at_once_one_gets_it(self) -> None:
         async with self.opened() as catalog:
             wanted = [catalog.sessions.lease("ann", "s", Lease("p", f"run_{at}", 20.0), 10.0) for at in range(20)]

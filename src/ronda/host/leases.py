@@ -53,9 +53,15 @@ class Hold:
 
     async def release(self) -> None:
         if not self.is_over:
+            self.ended()
+            await self._leases.release(self)
+
+    def ended(self) -> None:
+        """Others may have it now, or in a moment."""
+        if not self.is_over:
             self.is_over = True
             self._timer.cancel()
-            await self._leases.released(self)
+            self._leases.forget(self)
 
     def _renew(self) -> None:
         self._timer = self.loop.call_later(RENEW_SECONDS, self._renew)
@@ -175,11 +181,17 @@ class Leases:
         self._claims.release("", name)
         return True
 
-    async def released(self, hold: Hold) -> None:
+    async def release(self, hold: Hold) -> None:
+        await self._store.release(*hold.key, hold.lease)
+        self._wake_first(hold.key)
+
+    def forget(self, hold: Hold) -> None:
         if self._holds.get(hold.key) is hold:
             del self._holds[hold.key]
-        await self._store.release(*hold.key, hold.lease)
-        if line := self.lines.get(hold.key):
+        self._wake_first(hold.key)
+
+    def _wake_first(self, key: Key) -> None:
+        if line := self.lines.get(key):
             line[0].wake()
 
     # ---- while it lasts ----------------------------------------------------------------------------------------------

@@ -273,7 +273,12 @@ class SessionHost:
         node = new_node(*made) if run.size <= LIGHT_BYTES else await aside(new_node, *made)
         key, now = (run.start.owner if owner is None else owner, place.name), self._clock()
         stood_at = place.stood_at if run.start.sibling == 0 else None
-        number, is_head = await self.store.add(*key, node, now, stood_at=stood_at)
+        visit = self._visits.get(run.id)
+        hold = visit.hold if visit is not None and visit.hold.under_way == {run.id} else None
+        lease = None if hold is None else hold.lease
+        number, is_head = await self.store.add(*key, node, now, stood_at=stood_at, release=lease)
+        if hold is not None:  # it ends with what its last run added
+            hold.ended()
         known = self._known.get(key)
         if is_head and known is not None and known.is_before(place):
             history = known.history.extended(number, place.upto, (*asked, *generated), len(asked))

@@ -77,9 +77,18 @@ class MemorySessions:
         return None if found is None else _node_of(found, run)
 
     async def add(
-        self, owner: str, name: str, node: NewNode, now: float, *, stood_at: int | None = None
+        self,
+        owner: str,
+        name: str,
+        node: NewNode,
+        now: float,
+        *,
+        stood_at: int | None = None,
+        release: Lease | None = None,
     ) -> tuple[int, bool]:
         with self._lock:
+            if release is not None:
+                self._release((owner, name), release)
             session = self._sessions.get((owner, name))
             if session is None:
                 session = self._sessions[owner, name] = _Session(SessionRow(name, now, now, ROOT, 0, 0))
@@ -161,10 +170,13 @@ class MemorySessions:
 
     async def release(self, owner: str, name: str, lease: Lease) -> None:
         with self._lock:
-            held = self.leases.get((owner, name))
-            if held is not None and (held.holder, held.run) == (lease.holder, lease.run):
-                del self.leases[owner, name]
-                self._interrupted.discard((owner, name))
+            self._release((owner, name), lease)
+
+    def _release(self, key: tuple[str, str], lease: Lease) -> None:
+        held = self.leases.get(key)
+        if held is not None and (held.holder, held.run) == (lease.holder, lease.run):
+            del self.leases[key]
+            self._interrupted.discard(key)
 
 
 def _last_use(row: SessionRow) -> Cursor:

@@ -101,10 +101,17 @@ class Sessions(Protocol):
     async def node_of(self, owner: str, name: str, run: str) -> int | None: ...
 
     async def add(
-        self, owner: str, name: str, node: NewNode, now: float, *, stood_at: int | None = None
+        self,
+        owner: str,
+        name: str,
+        node: NewNode,
+        now: float,
+        *,
+        stood_at: int | None = None,
+        release: Lease | None = None,
     ) -> tuple[int, bool]:
         """The number of a new node, and whether it is the head now: it is if the session still stands `stood_at`. A session that
-        is not there begins with it. A run adds one node, however often it says so."""
+        is not there begins with it. A run adds one node, however often it says so. With it, the lease to `release` ends."""
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
         """The session is this node alone."""

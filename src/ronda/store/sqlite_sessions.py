@@ -102,9 +102,18 @@ class SqliteSessions:
         return await self._catalog.read(lambda db: _node_of(db, _key(db, owner, name), run))
 
     async def add(
-        self, owner: str, name: str, node: NewNode, now: float, *, stood_at: int | None = None
+        self,
+        owner: str,
+        name: str,
+        node: NewNode,
+        now: float,
+        *,
+        stood_at: int | None = None,
+        release: Lease | None = None,
     ) -> tuple[int, bool]:
         def add(db: sqlite3.Connection) -> tuple[int, bool]:
+            if release is not None:
+                _release(db, owner, name, release)
             found = db.execute("SELECT id, head FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
             session, head = (_begin(db, owner, name, NO_LABELS, now), ROOT) if found is None else found
             if node.run and (known := _node_of(db, session, node.run)) is not None:
@@ -197,13 +206,12 @@ class SqliteSessions:
         await self._catalog.write(interrupt)
 
     async def release(self, owner: str, name: str, lease: Lease) -> None:
-        def release(db: sqlite3.Connection) -> None:
-            db.execute(
-                "DELETE FROM session_lease WHERE owner = ? AND name = ? AND holder = ? AND run = ?",
-                (owner, name, lease.holder, lease.run),
-            )
+        await self._catalog.write(lambda db: _release(db, owner, name, lease))
 
-        await self._catalog.write(release)
+
+def _release(db: sqlite3.Connection, owner: str, name: str, lease: Lease) -> None:
+    statement = "DELETE FROM session_lease WHERE owner = ? AND name = ? AND holder = ? AND run = ?"
+    db.execute(statement, (owner, name, lease.holder, lease.run))
 
 
 def _row(row: tuple[str, float, float, int, int, int, bytes]) -> SessionRow:

@@ -59,9 +59,19 @@ def write_document(turns: Sequence[Turn], head: Mapping[str, Any]) -> bytes:
     """`head` is what is said of the session before all."""
     messages = write_messages(turns)
     fields: dict[str, Any] = {**head, "messages": Raw(messages), "images": [], "videos": [], "files": []}
-    if turns and (messages == b"[]" or read_messages({"messages": Raw(messages)}) != tuple(turns)):
+    if not _say_all(messages, turns):
         fields["turns"] = turns
     return encode(fields)
+
+
+def _say_all(messages: bytes, turns: Sequence[Turn]) -> bool:
+    """Whether messages are read as these very turns."""
+    if not turns:
+        return True
+    try:
+        return read_messages({"messages": Raw(messages)}) == tuple(turns)
+    except BadRequest:  # more of them than a request may bring, say
+        return False
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------------
