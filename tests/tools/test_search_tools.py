@@ -26,7 +26,7 @@ from ronda.tools.search.history import SearchHistory
 from ronda.tools.search.searcher import Searcher
 from ronda.tools.search.searxng import Searxng
 from ronda.tools.search.tool import ExtractTool, SearchTool, search_tools
-from ronda.wire.citations import cite, sources_in, sources_of
+from ronda.wire.citations import cite, sources_of
 from ronda.wire.web_search import ANY_WEB, EXTRACT, SEARCH, Location, SearchOptions, WebTools
 
 CONTEXT = ToolContext("run_1", "", 0, "call_1")
@@ -299,8 +299,10 @@ async def test_a_model_searches_reads_and_cites(site: Site) -> None:
     given = await invoke_agent_async(Agent(model, tools=tools), "What is bread made of?", on_event=events.append)
 
     assert given == answer
-    assert [event.result.failed for event in events if isinstance(event, ToolFinished)] == [False, False]
-    assert [(one.source.number, answer[one.start : one.end]) for one in cite(answer, sources_in(events))] == [
+    finished = [event for event in events if isinstance(event, ToolFinished)]
+    assert [event.result.failed for event in finished] == [False, False]
+    sources = [source for event in finished for source in sources_of(event.details)]
+    assert [(one.source.number, answer[one.start : one.end]) for one in cite(answer, sources)] == [
         (1, "[1]"),
         (2, salt),
         (2, "[2]"),

@@ -8,16 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from ronda.core.events import ToolFinished
-from ronda.core.parts import ToolResult
 from ronda.wire.citations import (
-    Citation,
     CitedPieces,
     CitedText,
     Source,
     cite,
     cited_stretches,
-    sources_in,
     sources_of,
 )
 
@@ -152,17 +148,11 @@ def test_an_answer_is_cut_where_its_citations_end() -> None:
     assert cited_stretches("", SOURCES) == []
 
 
-def test_sources_are_found_in_the_log() -> None:
-    def finished(details: object) -> ToolFinished:
-        return ToolFinished(ToolResult("c", "…"), details=Raw(msgspec.json.encode(details)))
+def test_sources_are_found_in_what_a_search_says_of_itself() -> None:
+    def details(value: object) -> Raw:
+        return Raw(msgspec.json.encode(value))
 
-    events = [
-        finished({"tool_type": "web_search", "results": [SALT, BREAD]}),
-        finished({"tool_type": "custom", "results": [DEEP]}),
-        finished({"tool_type": "web_search", "results": [Source(1, "https://later.example/"), DEEP]}),
-        finished({"tool_type": "web_search", "results": "nonsense"}),
-    ]
-
-    assert sources_in(events) == [BREAD, SALT, DEEP]
+    assert sources_of(details({"tool_type": "web_search", "results": [SALT, BREAD]})) == [SALT, BREAD]
+    assert sources_of(details({"tool_type": "custom", "results": [DEEP], "why": "web_search"})) == ()
+    assert sources_of(details({"tool_type": "web_search", "results": "nonsense"})) == ()
     assert sources_of(Raw(b"null")) == ()
-    assert cite("[3]", sources_in(events)) == [Citation(DEEP, 0, 3)]

@@ -11,10 +11,10 @@ from ronda.errors import BadRequest
 from ronda.wire.web_search import (
     Location,
     SearchOptions,
-    calling,
+    begin_data,
     domains_of,
-    found,
     read_search_options,
+    record_text,
 )
 
 
@@ -102,8 +102,8 @@ def test_a_filter_holds_however_a_name_is_written(domain: str, url: str) -> None
 
 
 def test_what_is_told_of_a_call() -> None:
-    assert calling('{"query": "bread"}') == {"tool_type": "web_search", "query": "bread"}
-    assert calling('{"url": "https://a.test"}') == {"tool_type": "web_search"}
-    assert found({"results_count": 2, "sources": ["a.test", "b.test"]}) == "2 results\nsources: a.test, b.test"
-    assert found({"results_count": 0, "sources": []}) == "0 results"
+    assert begin_data('{"query": "bread"}') == {"tool_type": "web_search", "query": "bread"}
+    assert begin_data('{"url": "https://a.test"}') == {"tool_type": "web_search"}
+    assert record_text({"results_count": 2, "sources": ["a.test", "b.test"]}) == "2 results\nsources: a.test, b.test"
+    assert record_text({"results_count": 0, "sources": []}) == "0 results"
     assert domains_of(["https://www.a.test/x", "https://a.test/y", "file", "https://b.test"]) == ["a.test", "b.test"]

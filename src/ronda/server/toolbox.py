@@ -147,7 +147,7 @@ class Toolbox:
         """Who runs the tools of a run that was begun before, as far as they are this server's."""
         capable = {tool.spec.name: tool for tools in self._capabilities.values() for tool in tools}
         if self._web is not None:
-            capable |= {tool.spec.name: tool for tool in self._web.reopened(start, events)}
+            capable |= {tool.spec.name: tool for tool in self._web.reopen(start, events)}
         found: dict[str, Tool] = {}
         own = self._own().handlers
         for spec in start.plan.tools:
@@ -205,7 +205,7 @@ class Toolbox:
         asked_for = self._meet(needs, agents) if needs else {}
         about: dict[str, Raw] = {}
         if self._web is not None and rounds and choice.mode != "none":
-            web = self._web.offered(needs, unasked=not exclusive)
+            web = self._web.choose(needs, unasked=not exclusive)
             if web is not None:
                 asked_for |= {tool.spec.name: tool for tool in self._web.tools(web, turns)}
                 about = self._web.about(web)

@@ -66,7 +66,7 @@ class WebSearch:
         web = ANY_WEB if need.web == _NOTHING else need.web
         return tuple([name for name, how in ((SEARCH, web.search), (EXTRACT, web.fetch)) if how is not None])
 
-    def offered(self, needs: Sequence[Need], *, unasked: bool) -> WebTools | None:
+    def choose(self, needs: Sequence[Need], *, unasked: bool) -> WebTools | None:
         """`unasked`: whether this request may be offered what it does not ask for. What one asks for is all that it gets."""
         asked = [need for need in needs if need.hosted.capability in self.capabilities]
         if described := [need.web for need in asked if need.web != _NOTHING]:
@@ -84,7 +84,7 @@ class WebSearch:
     def about(self, web: WebTools) -> dict[str, Raw]:
         return {_ABOUT: Raw(encode(web))}
 
-    def reopened(self, start: RunStarted, events: Sequence[Event]) -> list[Tool]:
+    def reopen(self, start: RunStarted, events: Sequence[Event]) -> list[Tool]:
         """What a run was offered when it began: its sources are numbered on, and its uses counted on."""
         if _ABOUT not in start.about:
             return []

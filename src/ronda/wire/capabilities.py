@@ -144,10 +144,10 @@ def read_needs(fields: Mapping[str, Raw]) -> tuple[Need, ...]:
 
 def _need(name: str, raw: Raw) -> Need:
     need = Need(name, name, HOSTED[name])
-    return need if HOSTED[name] is not _SEARCH else searching(need, raw, name)
+    return need if HOSTED[name] is not _SEARCH else with_search_options(need, raw, name)
 
 
-def searching(need: Need, raw: Raw, path: str) -> Need:
+def with_search_options(need: Need, raw: Raw, path: str) -> Need:
     """With what a declaration says of the search. One that may not touch the web needs something else to search in."""
     options = read_search_options(raw, path)
     if not options.external_web_access:

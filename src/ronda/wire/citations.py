@@ -18,7 +18,6 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.events import Event, ToolFinished
 from ronda.wire.json import UNREADABLE
 
 EXCERPT: Final = 150  # characters of a source that are quoted beside a citation, as in the Messages API
@@ -53,16 +52,6 @@ class _Details(Struct):
 
 _DETAILS: Final = msgspec.json.Decoder(_Details)
 _WEB_SEARCH: Final = b"web_search"
-
-
-def sources_in(events: Iterable[Event]) -> list[Source]:
-    """What the searches among these events have shown, by number; the first source of a number is the one that has it."""
-    found: dict[int, Source] = {}
-    for event in events:
-        if isinstance(event, ToolFinished):
-            for source in sources_of(event.details):
-                found.setdefault(source.number, source)
-    return [found[number] for number in sorted(found)]
 
 
 def sources_of(details: Raw) -> Sequence[Source]:

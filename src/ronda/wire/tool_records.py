@@ -14,7 +14,7 @@ from ronda.core.plan import ToolSpec
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.made_files import file_object
-from ronda.wire.web_search import WEB_TOOLS, calling, found
+from ronda.wire.web_search import WEB_TOOLS, begin_data, record_text
 
 # What of a call's arguments is told when a tool of this type begins.
 _TOLD: Final[dict[str, tuple[str, ...]]] = {
@@ -106,7 +106,7 @@ class ToolRecords:
         if details != NULL:
             record["data"] = self._details[call.id] = details
             if call.name in WEB_TOOLS:
-                record["result_content"] = found(_object(details) or {})
+                record["result_content"] = record_text(_object(details) or {})
                 self._show_sources(sources_of(details))
             elif self.tool_type(call) and (members := _object(details)) is not None:
                 record["result_content"] = _summary(members) or result.content
@@ -145,7 +145,7 @@ class ToolRecords:
         call = self.calls[call_id]
         data = self._arguments(call)
         if result is None and call.name in WEB_TOOLS:
-            data = calling(call.arguments)
+            data = begin_data(call.arguments)
         if result is not None:
             if (details := _object(self._details.get(call_id))) is not None:
                 data = details if "tool_type" in details else {**data, **details}

@@ -22,12 +22,12 @@ from ronda.wire.web_search import EXTRACT, WEB_TOOLS
 _OWN: Final = "_ronda_"
 
 
-def own_id(kind: str, rest: str) -> str:
+def ronda_id(kind: str, rest: str) -> str:
     """The id of an item that stands for something that was done here."""
     return f"{kind}{_OWN}{rest}"
 
 
-def is_own(id: str) -> bool:
+def is_ronda_id(id: str) -> bool:
     return _OWN in id
 
 
@@ -47,7 +47,7 @@ class WebCall(Struct, frozen=True):
 _decode = msgspec.json.Decoder(WebCall).decode
 
 
-def call_begun(call: ToolCall) -> WebCall | None:
+def read_call(call: ToolCall) -> WebCall | None:
     """None for a call of another tool."""
     if call.name not in WEB_TOOLS:
         return None
@@ -58,9 +58,9 @@ def call_begun(call: ToolCall) -> WebCall | None:
     return WebCall(url=read.url or "") if call.name == EXTRACT else WebCall(query=read.query or "")
 
 
-def call_ended(call: ToolCall, result: ToolResult, details: Raw | None) -> WebCall | None:
+def read_outcome(call: ToolCall, result: ToolResult, details: Raw | None) -> WebCall | None:
     """None for a call of another tool. One that was never run has no details."""
-    begun = call_begun(call)
+    begun = read_call(call)
     if begun is None:
         return None
     try:
@@ -92,7 +92,7 @@ _BEFORE: Final = '"content": "'
 _BEHIND: Final = '"}'
 
 
-def shown_texts(result: ToolResult) -> list[str]:
+def texts_of(result: ToolResult) -> list[str]:
     """The text of each source that a call has shown the model, in the order of its results."""
     try:
         output = _decode_found(result.content).output
@@ -125,6 +125,6 @@ def _sources_in(result: ToolResult) -> list[Source]:
     return [] if read is None else [Source(int(read[1]), read[2])]
 
 
-def sealed(text: str) -> str:
+def seal(text: str) -> str:
     """For the members that a client has to send back as they are."""
     return base64.b64encode(text.encode("utf-8", "replace")).decode()

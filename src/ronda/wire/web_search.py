@@ -207,7 +207,7 @@ class _Arguments(Struct):
 _decode_arguments = msgspec.json.Decoder(_Arguments).decode
 
 
-def calling(arguments: str) -> dict[str, Any]:
+def begin_data(arguments: str) -> dict[str, Any]:
     """`data` of the progress event when a call of ours begins; when it ends, that is the details of the call."""
     try:
         query = _decode_arguments(arguments).query
@@ -216,7 +216,7 @@ def calling(arguments: str) -> dict[str, Any]:
     return {"tool_type": "web_search", **({} if query is None else {"query": query})}
 
 
-def found(details: Mapping[str, Any]) -> str:
+def record_text(details: Mapping[str, Any]) -> str:
     """`result_content` of a record: what was found, in two lines."""
     lines = [f"{details.get('results_count', 0)} results"]
     if sources := details.get("sources"):

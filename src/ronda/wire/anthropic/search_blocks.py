@@ -15,11 +15,11 @@ from msgspec import Raw, Struct
 from ronda.core.parts import ToolResult
 from ronda.wire.citations import CitedText, Source
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.web_calls import WebCall, is_own, own_id, sealed, shown_texts
+from ronda.wire.web_calls import WebCall, is_ronda_id, ronda_id, seal, texts_of
 
 
 def block_id(run: str, place: int) -> str:
-    return own_id("srvtoolu", f"{run.removeprefix('run_')}_{place}")
+    return ronda_id("srvtoolu", f"{run.removeprefix('run_')}_{place}")
 
 
 def use_block(id: str, call: WebCall) -> tuple[dict[str, Raw], str]:
@@ -34,10 +34,10 @@ def result_block(id: str, call: WebCall, result: ToolResult) -> dict[str, Raw]:
     if call.error_code:
         content = {"type": f"{kind}_error", "error_code": call.error_code}
     elif call.query is not None:
-        texts = shown_texts(result)
+        texts = texts_of(result)
         content = [_found(source, text) for source, text in zip(call.results, texts, strict=False)]
     else:
-        content = _page(call, "".join(shown_texts(result)))
+        content = _page(call, "".join(texts_of(result)))
     return _members({"type": kind, "tool_use_id": id, "content": content})
 
 
@@ -50,7 +50,7 @@ def _found(source: Source, text: str) -> dict[str, Any]:
         "type": "web_search_result",
         "url": source.url,
         "title": source.title,
-        "encrypted_content": sealed(text),
+        "encrypted_content": seal(text),
         "page_age": None,
     }
 
@@ -79,7 +79,7 @@ def _location(source: Source) -> dict[str, Any]:
         "url": source.url,
         "title": source.title or None,
         "cited_text": source.excerpt,
-        "encrypted_index": own_id("index", str(source.number)),
+        "encrypted_index": ronda_id("index", str(source.number)),
     }
 
 
@@ -97,10 +97,10 @@ def without_ours(members: dict[str, Raw]) -> dict[str, Raw] | None:
     """A block of an assistant's as Anthropic would have made it; None for one that is ours alone."""
     try:
         if "citations" in members and any(
-            is_own(one.encrypted_index) for one in _decode_cited(members["citations"]) or ()
+            is_ronda_id(one.encrypted_index) for one in _decode_cited(members["citations"]) or ()
         ):
             return {name: value for name, value in members.items() if name != "citations"}
         ids = [msgspec.json.decode(members[name], type=str) for name in ("id", "tool_use_id") if name in members]
     except UNREADABLE:  # which whoever reads the block says better
         return members
-    return None if any(map(is_own, ids)) else members
+    return None if any(map(is_ronda_id, ids)) else members

@@ -38,7 +38,7 @@ from ronda.wire.showing import (
     TurnClosed,
     Withdrawn,
 )
-from ronda.wire.web_calls import call_begun, call_ended
+from ronda.wire.web_calls import read_call, read_outcome
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _PROGRESS: Final = b"agentic_tool_call_progress"
@@ -254,7 +254,7 @@ class MessageAnswer:
         self._content.show(parts if self._cited is None else cited_parts(parts, self._showing.sources))
 
     def _begin_search(self, call: ToolCall) -> None:
-        if (begun := call_begun(call)) is not None:
+        if (begun := read_call(call)) is not None:
             id = self._searches[call.id] = block_id(self._run.id, len(self._content.blocks))
             members, input = use_block(id, begun)
             self._content.add(Part("other", input, members=members))
@@ -262,7 +262,7 @@ class MessageAnswer:
 
     def _end_search(self, call: ToolCall, result: ToolResult) -> None:
         id = self._searches.pop(call.id, None)
-        ended = call_ended(call, result, self._showing.tools.details(call.id))
+        ended = read_outcome(call, result, self._showing.tools.details(call.id))
         if id is not None and ended is not None:
             self._content.add(Part("other", members=result_block(id, ended, result)))
             self._content.close()

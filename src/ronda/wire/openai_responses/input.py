@@ -35,7 +35,7 @@ from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
 from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
-from ronda.wire.web_calls import is_own
+from ronda.wire.web_calls import is_ronda_id
 
 # What services other than this one did by themselves, and what was told them.
 HOSTED_ITEMS: Final = frozenset(
@@ -342,7 +342,7 @@ class _Turns:
 
     def _hosted(self, raw: Raw, path: str) -> None:
         kind: Kind = decode_field(raw, Kind, path)
-        if is_own(kind.id or ""):  # what came of it stands in the message behind it
+        if is_ronda_id(kind.id or ""):  # what came of it stands in the message behind it
             return
         self._end_results()
         text = bytes(raw).decode("utf-8", "replace")

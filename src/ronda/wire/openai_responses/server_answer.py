@@ -47,7 +47,7 @@ from ronda.wire.showing import (
     TurnClosed,
     Withdrawn,
 )
-from ronda.wire.web_calls import call_begun, call_ended, own_id
+from ronda.wire.web_calls import read_call, read_outcome, ronda_id
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
@@ -240,14 +240,14 @@ class ResponseAnswer:
         self.frames.put(type, encode(fields)[1:-1], name)
 
     def _begin_search(self, call: ToolCall) -> None:
-        if (begun := call_begun(call)) is not None:
-            id, index = own_id("ws", f"{self._hex}_{self._index}"), self._next()
+        if (begun := read_call(call)) is not None:
+            id, index = ronda_id("ws", f"{self._hex}_{self._index}"), self._next()
             self._searches[call.id] = SearchItem(self.frames, id, index, begun, shows_sources=self._kept.shows_sources)
 
     def _end_search(self, call: ToolCall, result: ToolResult) -> None:
         """One that was answered without being run, as a call that people deny, is no search."""
         if (search := self._searches.pop(call.id, None)) is not None:
-            ended = call_ended(call, result, self._showing.tools.details(call.id))
+            ended = read_outcome(call, result, self._showing.tools.details(call.id))
             self._done.append((search.index, search.close(ended)))
 
     def _list_servers(self) -> None:

@@ -18,7 +18,7 @@ from ronda.core.parts import NULL
 from ronda.core.plan import ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.capabilities import HOSTED as CAPABILITIES
-from ronda.wire.capabilities import Need, fate, hosted_by, searching
+from ronda.wire.capabilities import Need, fate, hosted_by, with_search_options
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field
 from ronda.wire.functions import (
     FunctionTool,
@@ -275,7 +275,7 @@ def _search(need: Need, raw: Raw, path: str) -> Need:
                     f'tools[].type="{_PREVIEW}" {name} {"are" if name == "filters" else "is"} not supported.',
                     param=f"{path}.{name}",
                 )
-    return searching(need, raw, path)
+    return with_search_options(need, raw, path)
 
 
 # ---- tool_choice ------------------------------------------------------------------------------------------------------
