@@ -64,6 +64,31 @@ async def test_chat_annotates_exactly_what_cites(door: Door, site: Site) -> None
     assert [delta["annotations"] for delta in deltas if "annotations" in delta] == [message["annotations"]]
 
 
+async def test_openais_own_helpers_add_streams_up(door: Door, site: Site) -> None:
+    async with door.serving(searching(site), **site.config) as served, soon():
+        client: Any = served.client()
+        async with client.chat.completions.stream(
+            model="default", messages=[{"role": "user", "content": "go"}]
+        ) as stream:
+            async for _ in stream:
+                pass
+            message = (await stream.get_final_completion()).choices[0].message
+    async with (
+        door.serving(searching(site), **site.config),
+        soon(),
+        client.responses.stream(model="default", input="go", tools=[{"type": "web_search"}]) as stream,
+    ):
+        kinds = [event.type async for event in stream]
+        response = await stream.get_final_response()
+
+    annotations = [one.url_citation.to_dict() for one in message.annotations]
+    assert cited(message.content, annotations) == expected(site)
+    assert kinds.count("response.output_text.annotation.added") == 5
+    assert [item.type for item in response.output] == ["web_search_call", "message"]
+    part = response.output[1].content[0]
+    assert cited(part.text, [one.to_dict() for one in part.annotations]) == expected(site)
+
+
 async def test_an_answer_without_a_search_has_no_annotations(door: Door, site: Site) -> None:
     async with door.serving(ScriptedModel(says("See [1].")), **site.config):
         _, answer = await post(door, body("chat/completions"))
