@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.server.responses_door import function
+from tests.server.web_site import web_site
 
 from ronda import tool
 from ronda.core.events import ModelFinished
@@ -20,6 +21,7 @@ from ronda.core.plan import ToolChoice
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.script import Call, ScriptedModel, calls, says
+from ronda.wire.web_search import SEARCH
 
 FOLDER = Path(__file__).parents[1] / "node"
 NODE = shutil.which("node")
@@ -125,3 +127,13 @@ async def test_the_progress_of_a_server_tool_does_not_disturb_the_accumulator(do
 
     seen = {"phases": [["lookup", "calling"], ["lookup", "complete"]], "text": "It is a."}
     assert printed == [seen, seen]
+
+
+async def test_searches_and_citations_pass_its_accumulator(door: Door) -> None:
+    text = "Twice a day [1]."
+    model = ScriptedModel(calls(SEARCH, query="tides"), says(text))
+
+    async with web_site() as site, door.serving(model, **site.config) as served:
+        live, again = json.loads(await node(served, "progress.mjs"))
+
+    assert live == again == {"phases": [[SEARCH, "calling"], [SEARCH, "complete"]], "text": text}
