@@ -163,6 +163,22 @@ async def test_an_agents_server_without_a_search_answers_that_there_is_none(door
     assert result(model)["error"].startswith("no search is configured here")
 
 
+async def test_a_stored_agent_that_has_the_tool_searches(door: Door, site: Site) -> None:
+    model = ScriptedModel(asks(SEARCH, query="tides"), says("Twice a day [1]."))
+    agent = {"model": "default", "name": "Tide", "tools": [{"type": "web_search"}]}
+
+    async with door.serving(ScriptedModel()):
+        refused, why = await post(door, ("agents", agent))
+    async with door.serving(model, **site.config, search_mode="on-request"):
+        _, made = await post(door, ("agents", agent))
+        status, answer = await post(door, ("conversations", {"agent_id": made["id"], "inputs": "When?"}))
+
+    assert (refused, "--enable-search switches it on" in str(why)) == (422, True)
+    assert status == 200, answer
+    assert offered(model) == [SEARCH, EXTRACT]
+    assert [entry["type"] for entry in answer["outputs"]] == ["tool.execution", "message.output"]
+
+
 # ---- how it is asked for ----------------------------------------------------------------------------------------------
 
 
