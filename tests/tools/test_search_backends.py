@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -341,6 +343,17 @@ async def test_a_link_does_not_lead_out_of_the_folder(folder: Path, tmp_path_fac
 
     assert await urls(backend, "swordfish") == []
     backend.close()
+
+
+async def test_an_index_that_nobody_closes_is_closed_with_the_last_who_knows_it(folder: Path) -> None:
+    backend = FolderBackend(folder)
+    database = backend._database
+
+    del backend
+    gc.collect()
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")
 
 
 async def test_ten_thousand_documents_are_searched(tmp_path: Path) -> None:

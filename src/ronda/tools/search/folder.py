@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -63,6 +64,9 @@ class FolderBackend:
         self._looked: float | None = None
         self._lock = threading.Lock()
         self._database = _open(index)
+        self._close = weakref.finalize(
+            self, self._database.close
+        )  # a program's own tools are never told that they are done
 
     async def search(self, query: Query) -> list[Result]:
         try:
@@ -73,7 +77,7 @@ class FolderBackend:
 
     def close(self) -> None:
         with self._lock:
-            self._database.close()
+            self._close()
 
     def _search(self, query: Query) -> list[Result]:
         wanted = list(dict.fromkeys(words(query.text)))[:MAX_WORDS]
