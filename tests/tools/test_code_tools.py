@@ -141,6 +141,7 @@ async def test_everything_it_says_is_told_and_shown_while_it_runs(sessions: Sess
         "code": code,
         "stdout": "out\nchild\nraw\n",
         "stderr": "err\n",
+        "result": "4",
         "working_directory": json.loads(output.content)["working_directory"],
         "execution_time_ms": 0,
     }

@@ -130,7 +130,12 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     session = asked.conversation or (
         f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
     )
-    warnings = asked.answer.warnings if warning is None else (*asked.answer.warnings, warning)
+    left_out = [
+        f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
+        for need in asked.needs
+        if need.is_optional and not server.toolbox.tools_for(need, served.tools)
+    ]
+    warnings = (*asked.answer.warnings, *left_out, *(() if warning is None else (warning,)))
     answer = replace(asked.answer, model=served.name, warnings=warnings)
     about = job.about(turns, opened.turns, answer)
     if ids or asked.about or offer.about:

@@ -113,8 +113,8 @@ class Toolbox:
         """The names of the tools that do what a request asks for; none where that is not to be had."""
         if need.hosted.tool == "find_tools":  # every server has it, for tools that are deferred
             return ("find_tools",)
-        if need.hosted.capability in self._capabilities:
-            return tuple([tool.spec.name for tool in self._capabilities[need.hosted.capability]])
+        if capable := self._capable(need):
+            return tuple(capable)
         if self._web is not None and (names := self._web.names_for(need)):
             return names
         own = {*self.names, *[tool.spec.name for tool in agents]}
@@ -125,6 +125,10 @@ class Toolbox:
                 f"'{field}' cannot be kept to: '{found}' of this server runs in the place of {need.name}", param=field
             )
         return () if found is None else (found,)
+
+    def _capable(self, need: Need) -> dict[str, Tool]:
+        tools = [tool for name in need.capabilities for tool in self._capabilities.get(name, ())]
+        return {tool.spec.name: tool for tool in tools}
 
     def check_capability(self, name: Capability) -> None:
         if name not in self._capabilities:
@@ -139,8 +143,7 @@ class Toolbox:
         for need in needs:
             if not self.tools_for(need, agents) and not need.is_optional:
                 raise NotHere(need)
-            if need.hosted.capability is not None:
-                found |= {tool.spec.name: tool for tool in self._capabilities.get(need.hosted.capability, ())}
+            found |= self._capable(need)
         return found
 
     def handlers_for(self, start: RunStarted, events: Sequence[Event]) -> dict[str, Tool]:

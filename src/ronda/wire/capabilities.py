@@ -39,8 +39,8 @@ _SEARCH: Final = Hosted("web search", "search_the_web", "search", "--enable-sear
 OFFLINE_SEARCH: Final = Hosted(
     "search that does without the web", "", "offline_search", "a folder in [search], with --enable-search,"
 )
-_PYTHON: Final = Hosted("code execution", "run_python", "python")
-_SHELL: Final = Hosted("shell", "run_shell", "shell")
+_PYTHON: Final = Hosted("code execution", "run_python", "python", "--enable-code-execution")
+SHELL: Final = Hosted("shell", "run_shell", "shell", "--enable-shell")
 _MCP: Final = Hosted("MCP servers that a request may name", "call_mcp", "mcp", flag="--mcp-allow-url")
 _COMPUTER: Final = Hosted("computer to use", "use_computer")
 _TOOL_SEARCH: Final = Hosted("search for tools", "find_tools", flag="tools that are deferred")
@@ -55,9 +55,9 @@ HOSTED: Final[dict[str, Hosted]] = {
     "code_interpreter": _PYTHON,
     "code_execution": _PYTHON,
     "enable_code_execution": _PYTHON,
-    "shell": _SHELL,
-    "bash": _SHELL,
-    "enable_shell": _SHELL,
+    "shell": SHELL,
+    "bash": SHELL,
+    "enable_shell": SHELL,
     "file_search": Hosted("file search", "search_files", "files"),
     "document_library": Hosted("document libraries", "search_files", "files"),
     "files": Hosted("capture of files", "", "files"),
@@ -101,6 +101,13 @@ class Need(Struct, frozen=True):
     details: object = None  # what the dialect says beside a message
     web: WebTools = WebTools()  # of a search: how
     server: NamedServer | None = None  # the MCP server that is meant
+    also: tuple[
+        Hosted, ...
+    ] = ()  # what does part of it: one of all these is enough, and those that are had are offered
+
+    @property
+    def capabilities(self) -> list[Capability]:
+        return [hosted.capability for hosted in (self.hosted, *self.also) if hosted.capability is not None]
 
     @property
     def reason(self) -> str:
@@ -132,7 +139,12 @@ class NotHere(BadRequest):
 
 # Fields that every dialect may have, beside its own.
 FIELDS: Final = ("web_search_options", "files", "enable_code_execution", "enable_shell")
-FATES: Final[dict[str, str]] = {name: fate(HOSTED[name]) for name in FIELDS}
+# On a server that cannot do it these are a wish, and the answer has a warning. A tool that is declared would be an error.
+WISHES: Final = ("enable_code_execution", "enable_shell")
+FATES: Final[dict[str, str]] = {
+    name: fate(HOSTED[name]) if name not in WISHES else f"read: on a server with {HOSTED[name].flag}; else a warning"
+    for name in FIELDS
+}
 _NOTHING: Final = (b"false", b"[]")
 
 
@@ -143,7 +155,7 @@ def read_needs(fields: Mapping[str, Raw]) -> tuple[Need, ...]:
 
 
 def _need(name: str, raw: Raw) -> Need:
-    need = Need(name, name, HOSTED[name])
+    need = Need(name, name, HOSTED[name], is_optional=name in WISHES)
     return need if HOSTED[name] is not _SEARCH else with_search_options(need, raw, name)
 
 

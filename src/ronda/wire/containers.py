@@ -7,6 +7,7 @@ import binascii
 import re
 from typing import Final
 
+SESSION_SECONDS: Final = 30 * 86400  # that a session's folder stays after its last use
 PREFIX: Final = "cntr_"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 

@@ -50,12 +50,7 @@ async def joined(
         turns = _continued(before, all_renamed(turns, given))
         ids = {**{caller: model for model, caller in caller_ids(before.start).items()}, **ids, **given}
     lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
-    left_out = [
-        f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
-        for need in server.toolbox.lacks(asked.needs, served.tools)
-        if need.is_optional
-    ]
-    answer = replace(asked.answer, instructed=bool(lead), warnings=tuple(left_out))
+    answer = replace(asked.answer, instructed=bool(lead))
     return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids)
 
 

@@ -64,9 +64,11 @@ class PythonTool:
         images = execution.executed.images if execution.executed is not None else ()
         details = {"tool_type": "code_execution", "code": code} | {
             name: result[name]
-            for name in ("stdout", "stderr", "exception", "working_directory", "execution_time_ms")
+            for name in ("stdout", "stderr", "exception", "result", "working_directory", "execution_time_ms")
             if name in result
         }
+        if execution.interrupted:
+            details["timed_out"] = True
         if images:
             details["images_base64"] = list(images)
         return ToolOutput(

@@ -1,7 +1,7 @@
 """Tools and `tool_choice` of a request. Tools of Anthropic's own are told by their type.
 
 An upstream of this dialect runs those itself, or hands their calls to the caller: it is sent the declaration as it came.
-Elsewhere they are what the request needs of the server (`wire.capabilities`).
+Elsewhere they are what the request needs of the server (`wire.capabilities`), or functions of the caller's (`client_tools`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from ronda.core.parts import NULL
 from ronda.core.plan import AUTO, NONE, ToolChoice, ToolSpec
 from ronda.errors import BadRequest
 from ronda.wire.anthropic import API
+from ronda.wire.anthropic.client_tools import CLIENT_TOOLS
 from ronda.wire.anthropic.mcp_servers import Toolset
-from ronda.wire.capabilities import Need, hosted_by
+from ronda.wire.capabilities import SHELL, Need, hosted_by
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
 from ronda.wire.mcp_servers import check_label
@@ -96,6 +97,9 @@ def read_tools(raws: list[Raw]) -> Declared:
             spec = _caller_s(tool, raw, path)
             tools.append(spec)
             elsewhere += _elsewhere(tool, path)
+        elif (client_tool := CLIENT_TOOLS.get(_kind(tool.type or ""))) is not None:
+            spec = client_tool.spec(_name_of(tool, path), raw)
+            tools.append(spec)
         elif tool.type == "mcp_toolset":
             toolset: Toolset = decode_field(raw, Toolset, path)
             server = check_label(toolset.mcp_server_name, f"{path}.mcp_server_name")
@@ -182,8 +186,19 @@ def _need(tool: _Tool, name: str, raw: Raw, path: str) -> Need:
             return replace(need, web=WebTools(search=read_search_options(raw, path)))
         case "fetch":
             return replace(need, web=WebTools(fetch=read_search_options(raw, path)))
+        case "python" if _has_bash(type):
+            return replace(need, also=(SHELL,))
         case _:
             return need
+
+
+_BASH_SINCE: Final = "20250825"
+
+
+def _has_bash(type: str) -> bool:
+    """From that version on code execution has a bash beside its Python."""
+    dated = _DATED.fullmatch(type)
+    return dated is not None and type[-len(_BASH_SINCE) :] >= _BASH_SINCE
 
 
 # ---- which of them ----------------------------------------------------------------------------------------------------

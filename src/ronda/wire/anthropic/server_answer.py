@@ -2,7 +2,7 @@
 
 Both are folds of the same events by the same class, so what a stream shows adds up to what the plain answer says. What the
 model says in several rounds are several blocks of one message. What is shown when is decided in `wire.showing`. What our tools
-do is told by events of our own, between blocks.
+do is told by events of our own, between blocks; of those that the API has itself (code, commands) also by its own blocks.
 
 Ids and times come from RunStarted: a stream written again from the log is the same, byte for byte.
 """
@@ -10,6 +10,7 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, assert_never
 
 from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
@@ -20,8 +21,10 @@ from ronda.wire.anthropic import API, mcp_blocks
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
+from ronda.wire.anthropic.server_tools import code_result, code_use
 from ronda.wire.anthropic.turns import is_ours, kept
 from ronda.wire.citations import CitedPieces
+from ronda.wire.containers import SESSION_SECONDS, container_id
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
 from ronda.wire.failures import TOO_LONG, Failure
@@ -109,6 +112,8 @@ class MessageAnswer:
     __slots__ = (
         "_cited",
         "_content",
+        "_has_container",
+        "_hosted",
         "_mcp_calls",
         "_options",
         "_origins",
@@ -126,6 +131,8 @@ class MessageAnswer:
         self._showing = Showing(run, id_prefix="toolu_")
         self._content = Content(self._showing.shown_id)
         self._started = False
+        self._hosted: dict[str, str] = {}  # calls under way → the ids of their blocks
+        self._has_container = False
         self._turn = AssistantTurn(())  # the last
         self._cited: CitedPieces | None = None  # its text, where there are sources that it may cite
         self._searches: dict[str, str] = {}  # under way: the ids of their calls → those of their blocks
@@ -217,10 +224,14 @@ class MessageAnswer:
             case ToolBegan(call=call):
                 if (origin := self._origins.get(call.name)) is None:
                     self._begin_search(call)
+                    self._begin_hosted(call)
                     self._tell(_PROGRESS, tools.progress(call.id))
                 else:
                     self._begin_mcp(call, origin)
             case ToolEnded(call=call, result=result, files=files):
+                if (id := self._hosted.pop(call.id, None)) is not None:
+                    content.add(code_result(tools.tool_type(call), id, result, tools.members(call.id), files))
+                    content.close()
                 for file in files:
                     self._tell(b"file_produced", file)
                 if (origin := self._origins.get(call.name)) is None:
@@ -278,6 +289,15 @@ class MessageAnswer:
         self._content.add(mcp_blocks.result_part(id, result))
         self._content.close()
 
+    def _begin_hosted(self, call: ToolCall) -> None:
+        """A call of a tool that the API has itself is a block of the message."""
+        id = block_id(self._run.id, len(self._content.blocks))
+        if (part := code_use(self._showing.tools.tool_type(call), call, id)) is not None:
+            self._hosted[call.id] = id
+            self._has_container = True
+            self._content.add(part)
+            self._content.close()
+
     def _is_shown(self, part: Part) -> bool:
         if part.kind == "tool_use":
             return part.id in self._showing.places
@@ -317,6 +337,9 @@ class MessageAnswer:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": turn.refusal or None}
         if is_ours(turn.native) and (container := kept(turn.native).container) is not None:
             delta["container"] = {"id": container}
+        elif self._has_container:
+            start = self._run.start
+            delta["container"] = {"id": container_id(start.session), "expires_at": _expiry(start.at)}
         return delta
 
     @property
@@ -341,6 +364,11 @@ class MessageAnswer:
     @property
     def _extensions(self) -> dict[str, Any]:
         return extensions(self._run.start.session, [self._showing], self._options.warnings)
+
+
+def _expiry(at: float) -> str:
+    """Of a session's folder that is not used again."""
+    return datetime.fromtimestamp(int(at) + SESSION_SECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def passes_over_events(user_agent: str) -> bool:

@@ -9,7 +9,7 @@ hands over ends its run: the answer goes on with the next one's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
@@ -22,7 +22,7 @@ from ronda.core.events import (
     TextDelta,
 )
 from ronda.core.live import Piece
-from ronda.core.parts import NO_USAGE, ToolCall, Usage
+from ronda.core.parts import NO_USAGE, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
 from ronda.wire.citations import CitedPieces, CitedText
 from ronda.wire.door_request import AnswerOptions
@@ -48,6 +48,7 @@ from ronda.wire.showing import (
 )
 from ronda.wire.web_search import WEB_TOOLS
 
+_BUILT_IN: Final = {"code_execution": "code_interpreter"}  # tools that Mistral has itself, by the type of ours
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -131,15 +132,16 @@ class ConversationAnswer:
                 self._close_message(at)
             case ToolBegan(call=call, at=at):
                 id = self._tool_id(call)
-                self._add("tool.execution", id, at, None, name=_shown_name(call), arguments=call.arguments)
-                shown_call = {"name": _shown_name(call), "arguments": call.arguments, "created_at": when(at)}
+                name = self._name(call)
+                self._add("tool.execution", id, at, None, name=name, arguments=call.arguments)
+                shown_call = {"name": name, "arguments": call.arguments, "created_at": when(at)}
                 self._put("tool.execution.started", id=id, **shown_call, **self._whose)
             case ToolEnded(call=call, result=result, at=at):
                 id = self._tool_id(call)
                 entry = next(entry for entry in reversed(self.outputs) if entry["id"] == id)
                 entry["completed_at"] = when(at)
-                entry["info"] = {"result": result.content, **({"failed": True} if result.failed else {})}
-                self._put("tool.execution.done", id=id, name=_shown_name(call), info=entry["info"], created_at=when(at))
+                entry["info"] = self._info(call, result)
+                self._put("tool.execution.done", id=id, name=entry["name"], info=entry["info"], created_at=when(at))
             case Ended():
                 self._end(shown)
             case LogprobsDelta() | NativeDelta() | Withdrawn():
@@ -298,6 +300,18 @@ class ConversationAnswer:
             content = write_cited(parts, self._showing.sources)
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=content)
             self._saying.begin_round()
+
+    def _name(self, call: ToolCall) -> str:
+        """As Mistral calls it, where it has such a tool itself."""
+        return _BUILT_IN.get(self._showing.tools.tool_type(call)) or _shown_name(call)
+
+    def _info(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
+        info: dict[str, Any] = {"result": result.content}
+        details = self._showing.tools.members(call.id)
+        if self._name(call) == "code_interpreter" and details:
+            output = "".join([str(details[name]) for name in ("stdout", "stderr", "exception") if details.get(name)])
+            info |= {"code": details.get("code", ""), "code_output": output}
+        return info | ({"failed": True} if result.failed else {})
 
     def _hand_over(self, handoff: Handoff, at: float) -> None:
         id, was, next, began, done = f"handoff_{self._key}", handoff.previous, handoff.next, when(self._at), when(at)

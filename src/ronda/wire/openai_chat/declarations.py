@@ -74,7 +74,9 @@ def read_choice(raw: Raw) -> ToolChoice:
         return ToolChoice("required", (name,), named=True)
     if choice.type == "allowed_tools":
         return allowed_tools(choice, _allowed_name)
-    if choice.type in _HOSTED or choice.type == _PYTHON:
+    if choice.type == _PYTHON:
+        return ToolChoice("required", (_PYTHON,), named=True)
+    if choice.type in _HOSTED:
         raise BadRequest(f"tool_choice forcing hosted tool `{choice.type}` is not supported.", param="tool_choice")
     raise BadRequest(
         f'\'tool_choice.type\' is {choice.type!r}; it can be "function" or "allowed_tools"', param="tool_choice"

@@ -1,0 +1,66 @@
+"""Calls of tools that ran here, as the blocks that Anthropic's clients know them by: a use, and its result behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.parts import ToolCall, ToolResult
+from ronda.wire.anthropic.content import Part
+from ronda.wire.json import UNREADABLE, encode
+
+_NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
+
+
+def code_use(tool_type: str, call: ToolCall, id: str) -> Part | None:
+    """None where the API has no block for such a call."""
+    name = _NAMES.get(tool_type)
+    arguments = _arguments(call)
+    if name == "code_execution" and isinstance(code := arguments.get("code"), str):
+        input = {"code": code}
+    elif name == "bash_code_execution" and isinstance(commands := arguments.get("commands"), list):
+        input = {"command": "\n".join(map(str, commands))}
+    else:
+        return None
+    members = {"type": "server_tool_use", "id": id, "name": name, "input": input}
+    return Part("other", encode(input).decode(), members=_raw(members))
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(call.arguments, type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+
+
+def code_result(
+    tool_type: str, id: str, result: ToolResult, details: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
+) -> Part:
+    name = _NAMES[tool_type]
+    members = {"type": f"{name}_tool_result", "tool_use_id": id, "content": _content(name, result, details, files)}
+    return Part("other", members=_raw(members))
+
+
+def _raw(members: Mapping[str, Any]) -> dict[str, Raw]:
+    return {name: Raw(encode(value)) for name, value in members.items()}
+
+
+def _content(
+    name: str, result: ToolResult, details: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    if not details:  # it was not run
+        return {"type": f"{name}_tool_result_error", "error_code": "unavailable"}
+    if details.get("status") == "timeout" or details.get("timed_out"):
+        return {"type": f"{name}_tool_result_error", "error_code": "execution_time_exceeded"}
+    stderr = "".join([str(details[part]) for part in ("stderr", "exception") if details.get(part)])
+    code = details.get("exit_code")
+    return {
+        "type": f"{name}_result",
+        "stdout": details.get("stdout") or "",
+        "stderr": stderr,
+        "return_code": code if isinstance(code, int) else int(result.failed),
+        "content": [{"type": f"{name}_output", "file_id": file["id"]} for file in files if file.get("id")],
+    }
