@@ -177,3 +177,32 @@ async def test_what_is_not_to_be_stored_has_no_session(door: Door) -> None:
         status, answer = await sessions.send(("user", "Hello"), session_id="s", store=False)
     assert (status, answer["error"]["param"]) == (400, "session_id")
     assert model.heard == []
+
+
+async def test_a_response_that_names_the_one_before_goes_on_with_the_session_it_is_in(door: Door) -> None:
+    model = ScriptedModel(looks("Paris"), "Sunny.", "Take a hat.", "Bye.")
+    async with sessions_at(door, "responses", model) as sessions:
+        _, first = await sessions.send(("user", "Weather?"), session_id="s")
+        await sessions.ask(
+            ("user", "A hat?"), session_id="s", previous_response_id=first["id"], instructions="Be kind."
+        )
+        await sessions.ask(("user", "Thanks."), session_id="s")
+    rounds = [
+        "user: Weather?",
+        "assistant: Let me look.",
+        'calls: weather({"city":"Paris"})',
+        "result: sunny in Paris",
+        "assistant: Sunny.",
+    ]
+    assert told(model.heard[2]) == ["system: Be kind.", *rounds, "user: A hat?"]
+    assert told(model.heard[3]) == [*rounds, "user: A hat?", "assistant: Take a hat.", "user: Thanks."]
+
+
+async def test_a_websocket_goes_on_with_a_session(door: Door) -> None:
+    model = ScriptedModel("One.", "Two.")
+    async with door.serving(model) as served, soon(), served.http.ws_connect(f"{served.url}/responses") as socket:
+        for text in ("First?", "Second?"):
+            await socket.send_json({"type": "response.create", "model": "default", "input": text, "session_id": "s"})
+            while (await socket.receive_json())["type"] != "response.completed":
+                pass
+    assert told(model.heard[1]) == ["user: First?", "assistant: One.", "user: Second?"]

@@ -288,3 +288,31 @@ async def test_an_end_is_journaled_although_its_session_cannot_be_written(
         [end] = await served.ends
     assert answer.status == 503
     assert isinstance(end, RunFinished)
+
+
+async def test_a_run_is_told_once_to_make_room() -> None:
+    told_to_end: list[str] = []
+    is_driven = False
+
+    def cancel(run: str, owner: str) -> str | None:
+        told_to_end.append(run)
+        return run if is_driven else None
+
+    async def find_run(run: str, owner: str) -> None:
+        return None
+
+    sessions = SessionHost(MemorySessions(), MemoryClaims(), find_run=find_run, cancel=cancel)
+    visit = await sessions.enter("ann", SessionWish("s"), "run_1")
+    sessions.begin(visit, ["run_1"])
+    for _ in range(2):  # nobody drives it yet
+        visit.hold.make_room(cancel)
+    is_driven = True
+    for _ in range(3):
+        visit.hold.make_room(cancel)
+    assert told_to_end == ["run_1"] * 3
+    other = asyncio.create_task(sessions.enter("ann", SessionWish("s", on_busy="interrupt"), "run_2"))
+    await until(lambda: bool(sessions.leases.lines))
+    await visit.leave()
+    async with soon():
+        await (await other).leave()
+    assert told_to_end == ["run_1"] * 3

@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ronda.errors import BadRequest
@@ -46,6 +45,7 @@ class Hold:
         self.row = row
         self.left = left
         self.under_way: set[str] = set()  # runs that have not ended
+        self._cancelled: set[str] = set()  # once: a run that is told again could not end in peace
         self.loop = asyncio.get_running_loop()
         self.is_over = False
         self._leases = leases
@@ -62,6 +62,12 @@ class Hold:
             self.is_over = True
             self._timer.cancel()
             self._leases.forget(self)
+
+    def make_room(self, cancel: Callable[[str, str], object]) -> None:
+        """Have its runs end; one that is not driven yet is told when it is asked for again."""
+        for run in self.under_way - self._cancelled:
+            if cancel(run, self.key[0]) is not None:
+                self._cancelled.add(run)
 
     def _renew(self) -> None:
         self._timer = self.loop.call_later(RENEW_SECONDS, self._renew)
@@ -91,7 +97,8 @@ class _Waiter:
 
 
 class Leases:
-    """`may_replace` says of the run of a dead process whether its lease may be taken; `cancel` ends a run of this one."""
+    """`may_replace` says of the run of a dead process whether its lease may be taken; `cancel` ends a run of this one, or gives
+    None if there is none yet."""
 
     def __init__(
         self,
@@ -134,6 +141,8 @@ class Leases:
             if on_busy == "interrupt":
                 await self._interrupt(key)
             while line[0] is not waiter or (hold := await self._try(key, run)) is None:
+                if on_busy == "interrupt" and key in self._holds:
+                    self._make_room(key)
                 await waiter.wait()
             return hold
         finally:
@@ -214,8 +223,7 @@ class Leases:
 
     def _make_room(self, key: Key) -> None:
         if (hold := self._holds.get(key)) is not None:
-            for run in list(hold.under_way):
-                hold.loop.call_soon_threadsafe(partial(self._cancel, run, key[0]))
+            hold.loop.call_soon_threadsafe(hold.make_room, self._cancel)
 
     def do_later(self, job: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(job)
