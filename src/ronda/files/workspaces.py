@@ -77,6 +77,11 @@ class Workspaces:
             raise StoreError(str(self._root), f"no folder can be made in it: {error.strerror}") from error
         return place / "files"
 
+    def existing_folder(self, owner: str, session: str) -> Path | None:
+        """The folder of a session that has one. It does not count as used."""
+        folder = self._place(owner, session) / "files"
+        return folder if folder.is_dir() else None
+
     async def put(
         self, owner: str, session: str, store: FileStore, files: Sequence[StoredFile], user: User | None = None
     ) -> list[PlacedInput]:

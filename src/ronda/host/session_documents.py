@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -22,7 +22,7 @@ from ronda.host.sessions import MADE_NAME, SessionHost
 from ronda.store.sessions import NO_LABELS, ROOT, NodeRow, SessionRow
 from ronda.wire.door_request import OnBusy
 from ronda.wire.json import encode
-from ronda.wire.sessions import Labels, SessionDocument, read_document, write_document
+from ronda.wire.sessions import Labels, SessionDocument, SessionFile, read_document, write_document
 
 SHOWN_BRANCHES: Final = 100
 
@@ -34,6 +34,14 @@ class SessionExists(BadRequest):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is a session '{name}' already; choose another id", param="id", code="session_exists")
+
+
+class WorkspaceFiles(Protocol):
+    """The files that the tools of sessions work on, where there are such tools."""
+
+    async def read(self, owner: str, session: str) -> list[SessionFile]: ...
+
+    async def write(self, owner: str, session: str, files: Sequence[SessionFile]) -> None: ...
 
 
 def summary_of(row: SessionRow) -> dict[str, Any]:
@@ -58,13 +66,16 @@ async def find(host: SessionHost, key: Key) -> SessionRow:
     return row
 
 
-async def export(host: SessionHost, key: Key, branch: str | None = None) -> bytes:
+async def export(
+    host: SessionHost, key: Key, branch: str | None = None, workspaces: WorkspaceFiles | None = None
+) -> bytes:
     """The document of a session as it stands, or of one of its branches."""
     row = await find(host, key)
     tips = (await host.store.tips(*key))[-SHOWN_BRANCHES:]
     history = await host.history(key, row) if branch is None else await _branch(host, key, row, branch)
     head = {**summary_of(row), "branches": [_branch_shown(tip, row) for tip in tips]}
-    return await aside(write_document, history.turns, head)
+    files = [] if workspaces is None else await workspaces.read(*key)
+    return await aside(write_document, history.turns, head, files)
 
 
 def _branch_shown(tip: NodeRow, row: SessionRow) -> dict[str, Any]:
@@ -95,9 +106,12 @@ async def bring_in(host: SessionHost, key: Key, body: bytes) -> None:
     await put(host, key, await aside(read_document, body))
 
 
-async def put(host: SessionHost, key: Key, document: SessionDocument) -> None:
+async def put(host: SessionHost, key: Key, document: SessionDocument, workspaces: WorkspaceFiles | None = None) -> None:
+    """Where no tool works on files, those of a document are left out."""
     node = await aside(new_node, ROOT, 0, document.turns)
     async with _alone(host, key, "reject"):
+        if workspaces is not None:
+            await workspaces.write(*key, document.files)
         await host.store.replace(*key, node, _written(document.labels), host.now())
 
 
@@ -133,6 +147,7 @@ async def fork(
     num_turns: int | None = None,
     run: str | None = None,
     round: int | None = None,
+    workspaces: WorkspaceFiles | None = None,
 ) -> str:
     """A copy under another name: of all, up to an answer (the `num_turns`-th), or up to a round of a run."""
     row = await find(host, key)
@@ -145,6 +160,8 @@ async def fork(
     node = await aside(new_node, ROOT, 0, turns)
     if not await host.store.create(key[0], name, node, row.labels or NO_LABELS, host.now()):
         raise SessionExists(name)
+    if workspaces is not None:
+        await workspaces.write(key[0], name, await workspaces.read(*key))
     return name
 
 

@@ -20,6 +20,7 @@ from ronda.sandbox.box import sweep_temporary
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.server.config import ServerConfig
+from ronda.server.workspace_files import WorkspaceFiles
 from ronda.tools.code.python import PythonTool, ResetTool
 from ronda.tools.code.shell import ShellTool, SurfaceTool
 from ronda.tools.code.workbench import Workbench
@@ -49,6 +50,7 @@ class CodeTools:
             layers=layers,
             files=files,
         )
+        self.files = WorkspaceFiles(workspaces, self._workbench.close_session)
         self.capabilities: dict[Capability, Sequence[Tool]] = {}
         if config.enable_code_execution:
             python = PythonTool(self._workbench, timeout=config.code_exec_timeout)

@@ -40,7 +40,7 @@ FIELDS: Final = {
         "messages": "read: plain, or with tagged values as mistral.rs writes them",
         "images": "read: base64; for parts of type `image`, in their order",
         "videos": "refused: a part of type `video_url` is taken",
-        "files": "ignored",
+        "files": "read: `{name, content}` with base64, on a server that runs code; elsewhere ignored",
         "title": "read",
         "metadata": "read",
         "turns": "read: what messages cannot say; where it says the same as `messages`",
@@ -71,13 +71,13 @@ async def list_sessions(server: Server, request: Incoming) -> ASGIApp:
 
 async def get_session(server: Server, request: Incoming) -> ASGIApp:
     branch = Query(request).text("branch")
-    return Json(await session_documents.export(server.runs.sessions, _key(request), branch))
+    return Json(await session_documents.export(server.runs.sessions, _key(request), branch, _workspaces(server)))
 
 
 async def put_session(server: Server, request: Incoming) -> ASGIApp:
     key = _key(request)
     document = await request.read(server.config.max_body, read_document)
-    await session_documents.put(server.runs.sessions, key, document)
+    await session_documents.put(server.runs.sessions, key, document, _workspaces(server))
     return Response(status_code=200)
 
 
@@ -88,14 +88,27 @@ async def patch_session(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def delete_session(server: Server, request: Incoming) -> ASGIApp:
-    await session_documents.delete(server.runs.sessions, _key(request))
+    key = _key(request)
+    await session_documents.delete(server.runs.sessions, key)
+    if server.code is not None:
+        await server.code.files.delete(*key)
     return Response(status_code=200)
+
+
+def _workspaces(server: Server) -> session_documents.WorkspaceFiles | None:
+    return None if server.code is None else server.code.files
 
 
 async def fork_session(server: Server, request: Incoming) -> ASGIApp:
     name, num_turns, run, round = await request.read(server.config.max_body, _read_fork)
     made = await session_documents.fork(
-        server.runs.sessions, _key(request), name, num_turns=num_turns, run=run, round=round
+        server.runs.sessions,
+        _key(request),
+        name,
+        num_turns=num_turns,
+        run=run,
+        round=round,
+        workspaces=_workspaces(server),
     )
     return Json(encode({"id": made}))
 

@@ -39,9 +39,17 @@ class Labels(Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] | None = None
 
 
+class SessionFile(Struct, frozen=True):
+    """A file of a session's workspace; None in the place of a content that is too large for a document."""
+
+    name: str
+    content: bytes | None
+
+
 class SessionDocument(Struct, frozen=True):
     turns: tuple[Turn, ...]
     labels: Labels = Labels()
+    files: tuple[SessionFile, ...] = ()
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------------
@@ -55,10 +63,11 @@ def write_messages(turns: Sequence[Turn]) -> bytes:
     return b"[" + messages.buffer + b"]"
 
 
-def write_document(turns: Sequence[Turn], head: Mapping[str, Any]) -> bytes:
+def write_document(turns: Sequence[Turn], head: Mapping[str, Any], files: Sequence[SessionFile] = ()) -> bytes:
     """`head` is what is said of the session before all."""
     messages = write_messages(turns)
-    fields: dict[str, Any] = {**head, "messages": Raw(messages), "images": [], "videos": [], "files": []}
+    # Of a struct, bytes are base64 in JSON.
+    fields: dict[str, Any] = {**head, "messages": Raw(messages), "images": [], "videos": [], "files": files}
     if not _say_all(messages, turns):
         fields["turns"] = turns
     return encode(fields)
@@ -82,17 +91,19 @@ def read_document(body: bytes) -> SessionDocument:
     if "messages" not in fields:
         raise BadRequest("'messages' is missing: what was said in the session, as a list", param="messages")
     labels = read_labels(fields)
+    listed: list[SessionFile] = field(fields, "files", list[SessionFile], [])
+    files = tuple([file for file in listed if file.content is not None])
     messages = decode_field(fields["messages"], list[dict[str, Any]], "messages")
     check_count(messages, MAX_MESSAGES, "messages")
     if field(fields, "videos", list[Any], []):
         raise bad("videos", "cannot be taken in as frames; put a part of type 'video_url' into the message")
     if "turns" in fields and (turns := _same_turns(fields["turns"], fields["messages"])) is not None:
-        return SessionDocument(turns, labels)
+        return SessionDocument(turns, labels, files)
     plain = [_untagged(message) for message in messages]
     _put_images_in(plain, field(fields, "images", list[str], []))
     _pair_calls(plain)
     read = read_messages({"messages": Raw(encode(plain))}) if plain else ()
-    return SessionDocument(tuple([turn for turn in read if type(turn) is not SystemTurn]), labels)
+    return SessionDocument(tuple([turn for turn in read if type(turn) is not SystemTurn]), labels, files)
 
 
 def read_labels(fields: Mapping[str, Raw]) -> Labels:

@@ -174,6 +174,14 @@ class Workbench:
         )
         return Session(sandbox)
 
+    async def close_session(self, owner: str, session: str) -> None:
+        """Ends the processes of one session, if it has some."""
+        task = self._sessions.pop((owner, session), None)
+        if task is not None:
+            [opened] = await asyncio.gather(task, return_exceptions=True)
+            if isinstance(opened, Session):
+                await opened.sandbox.close()
+
     async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
         """Ends the processes of sessions that nobody has used for so long."""
         for key, task in list(self._sessions.items()):

@@ -1,0 +1,60 @@
+"""A session moves with the files that its code made: exported, imported, forked and deleted with it."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from tests.interaction.doors import Door, Json
+from tests.server.coding import root as root
+from tests.server.coding import serving
+from tests.server.test_session_routes import Api
+
+from ronda.testing import ScriptedModel, calls, says
+
+CODE: Json = {"enable_code_execution": True, "session_mode": "append"}
+MAKE = (
+    "import os; os.mkdir('d'); open('a.txt', 'w').write('one'); "
+    "open('d/b.bin', 'wb').write(b'\\xff'); os.symlink('/etc/passwd', 'link')"
+)
+LOOK = "open('a.txt').read() + str(open('d/b.bin', 'rb').read())"
+
+
+def content(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+async def test_files_go_with_their_session(door: Door, root: Path) -> None:
+    looks = [calls("mistralrs_execute_python", code=LOOK), says("seen")]
+    model = ScriptedModel(calls("mistralrs_execute_python", code=MAKE), says("made"), *looks, *looks)
+    async with serving(door, model, root):
+        api = Api(door, "test")
+        await api.ask("Make files.", "s", **CODE)
+        _, document = await api("GET", "sessions/s")
+        assert sorted(document["files"], key=lambda file: file["name"]) == [
+            {"name": "a.txt", "content": content(b"one")},
+            {"name": "d/b.bin", "content": content(b"\xff")},
+        ]
+        assert (await api("PUT", "sessions/moved", document))[0] == 200
+        assert (await api("POST", "sessions/moved/fork", {"id": "forked"}))[0] == 200
+        for name in ("moved", "forked"):
+            await api.ask("Look.", name, **CODE)
+            seen = [turn.results[0].content for turn in model.heard[-1] if hasattr(turn, "results")]
+            assert "oneb'" in seen[-1]
+        await api("DELETE", "sessions/moved")
+        await api("PUT", "sessions/moved", {"messages": []})
+        assert (await api("GET", "sessions/moved"))[1]["files"] == []
+
+
+async def test_a_file_may_not_leave_the_workspace(door: Door, root: Path) -> None:
+    async with serving(door, ScriptedModel(), root):
+        api = Api(door, "test")
+        kept = [{"name": "kept.txt", "content": content(b"x")}]
+        await api("PUT", "sessions/s", {"messages": [], "files": kept})
+        for name in ("../x", "/etc/x", "a/../../x", ""):
+            document = {"messages": [], "files": [{"name": name, "content": content(b"x")}]}
+            status, answer = await api("PUT", "sessions/s", document)
+            assert (status, answer["error"]["param"]) == (400, "files"), name
+        status, answer = await api("PUT", "sessions/s", {"messages": [], "files": [{"name": "x", "content": "?"}]})
+        assert (status, "files" in answer["error"]["param"]) == (400, True)
+        assert (await api("GET", "sessions/s"))[1]["files"] == kept
