@@ -58,3 +58,26 @@ async def test_a_file_may_not_leave_the_workspace(door: Door, root: Path) -> Non
         status, answer = await api("PUT", "sessions/s", {"messages": [], "files": [{"name": "x", "content": "?"}]})
         assert (status, "files" in answer["error"]["param"]) == (400, True)
         assert (await api("GET", "sessions/s"))[1]["files"] == kept
+
+
+async def test_the_model_is_told_that_its_python_is_a_new_one(door: Door, root: Path) -> None:
+    """An interpreter does not survive a restart; its workspace does. One that was reset is what the model asked for."""
+    python, reset = "mistralrs_execute_python", calls("mistralrs_reset_python_session")
+    first = ScriptedModel(
+        calls(python, code="x = 1; open('a.txt', 'w').write('one')"), calls(python, code="x"), says("done")
+    )
+    second = ScriptedModel(
+        calls(python, code="open('a.txt').read()"),
+        calls(python, code="1"),
+        reset,
+        calls(python, code="2"),
+        says("done"),
+    )
+    told: list[list[bool]] = []
+    for model in (first, second):  # one server after the other, on the same folder
+        async with serving(door, model, root):
+            await Api(door, "test").ask("Go.", "s", **CODE)
+        results = [turn.results[0].content for turn in model.heard[-1] if hasattr(turn, "results")]
+        told.append(["This is a new Python" in result for result in results])
+    assert told == [[False, False], [True, False, False, False]]
+    assert "one" in results[0]

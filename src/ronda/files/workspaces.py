@@ -2,6 +2,7 @@
 
     ROOT/<owner and session, hashed>/used      touched by every use
                                     /inputs    which of the owner's files were put into the folder, and under what names
+                                    /python    there if the session has had an interpreter
                                     /files     the folder itself: all that code inside a sandbox gets to see
 
 A name that a client chose is never part of a path. Code may arrange its folder as it likes: what goes in and what is removed is

@@ -49,6 +49,7 @@ class CodeTools:
             python=config.code_exec_python,
             layers=layers,
             files=files,
+            find_marker=lambda context: workspaces.folder(context.owner, context.session).with_name("python"),
         )
         self.files = WorkspaceFiles(workspaces, self._workbench.close_session)
         self.capabilities: dict[Capability, Sequence[Tool]] = {}

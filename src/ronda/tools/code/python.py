@@ -37,6 +37,11 @@ _PYTHON_PARAMETERS = {
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
+BEGAN_ANEW = (
+    "This is a new Python: the one of earlier calls has ended. Its variables and imports are gone; the files are there."
+)
+
+
 class PythonTool:
     """Runs code where variables and imports of earlier calls are still there."""
 
@@ -84,6 +89,8 @@ class PythonTool:
         executed = execution.executed
         said = {"stdout": execution.stdout.text(), "stderr": execution.stderr.text()}
         result: dict[str, Any] = {"status": "success", "working_directory": workdir}
+        if execution.began_anew:
+            result["note"] = BEGAN_ANEW
         if execution.interrupted:
             killed = executed is None
             result["status"] = "timeout"

@@ -51,13 +51,16 @@ class Execution(Struct, frozen=True):
     executed: Executed | None
     interrupted: bool = False
     problem: str | None = None  # why there is no answer
+    began_anew: bool = False  # the Python of earlier calls was gone
 
 
 class Session:
-    """One sandbox, and the Python in it."""
+    """One sandbox, and the Python in it. The file `marker` notes that there was one, beyond the life of a server."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, marker: Path | None = None) -> None:
         self.sandbox = sandbox
+        self._marker = marker
+        self._began_anew = False
         self.used = time.monotonic()
         self._process: Process | None = None
         self._take: Callable[[Stream, bytes], None] = lambda stream, data: None
@@ -73,6 +76,7 @@ class Session:
         self._take = take
         self.used = time.monotonic()
         executed, interrupted, problem = None, False, None
+        self._began_anew = False
         try:
             process = await self._python()
             await process.send(msgspec.json.encode({"code": code}))
@@ -97,12 +101,14 @@ class Session:
         finally:
             self._take = lambda stream, data: None
             self.used = time.monotonic()
-        return Execution(captures["stdout"], captures["stderr"], executed, interrupted, problem)
+        return Execution(captures["stdout"], captures["stderr"], executed, interrupted, problem, self._began_anew)
 
     async def reset(self) -> None:
         """The next call begins with a new Python."""
         if self._process is not None:
             await self._process.end()
+        if self._marker is not None:
+            self._marker.unlink(missing_ok=True)
 
     async def _python(self) -> Process:
         if self._process is None or not self._process.is_running:
@@ -120,6 +126,9 @@ class Session:
                 process.kill()
                 raise
             self._process = process
+            if self._marker is not None:
+                self._began_anew = self._marker.exists()
+                self._marker.touch(mode=0o600)
         return self._process
 
 
@@ -147,6 +156,7 @@ class Workbench:
         python: str = "python3",
         layers: Layers | None = None,
         files: FileStore | None = None,  # keeps what code makes
+        find_marker: FindFolder | None = None,  # where it is noted that a session has had a Python
     ) -> None:
         self._policy = policy
         self._find_folder = find_folder
@@ -154,6 +164,7 @@ class Workbench:
         self._python = python
         self._layers = layers
         self._files = files
+        self._find_marker = find_marker
         self._sessions: dict[tuple[str, str], asyncio.Task[Session]] = {}
 
     async def session(self, context: ToolContext) -> Session:
@@ -162,17 +173,17 @@ class Workbench:
         folder = self._find_folder(context)  # every time: the folder counts as used
         task = self._sessions.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self._sessions[key] = asyncio.ensure_future(self._open(folder))
+            task = self._sessions[key] = asyncio.ensure_future(self._open(folder, context))
         return await asyncio.shield(task)
 
     def collector(self, session: Session, tool: str, context: ToolContext) -> Collector:
         return Collector(session.sandbox.workspace, tool, context, self._files)
 
-    async def _open(self, folder: Path) -> Session:
+    async def _open(self, folder: Path, context: ToolContext) -> Session:
         sandbox = await open_sandbox(
             self._policy, folder, outside=self._outside, python=self._python, layers=self._layers
         )
-        return Session(sandbox)
+        return Session(sandbox, None if self._find_marker is None else self._find_marker(context))
 
     async def close_session(self, owner: str, session: str) -> None:
         """Ends the processes of one session, if it has some."""
