@@ -10,7 +10,7 @@ DATA   ?= ../shared/data
 SUITE  ?= bookworm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format bench conformance conformance-local fresh docs lock clean
+.PHONY: help setup serve test test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,16 @@ conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DAT
 conformance-local: $(VENV)/.ready-dev ## long runs on the local model, half an hour at the most [DATA=DIR]
 	$(BIN)/python -m tests.conformance_local $(DATA)
 
+MCP_NPM := npm ci --silent --prefix tests/mcp_npm
+
+test-mcp: $(VENV)/.ready-dev ## our MCP client with servers of npm
+	$(MCP_NPM)
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/mcp_npm/check_npm_servers.py tests/mcp_npm/check_reconnects.py
+
+mcp-conformance: $(VENV)/.ready-dev ## the public suite against our MCP client and server, in both eras
+	$(MCP_NPM)
+	$(BIN)/python -m tests.mcp_npm.conformance
+
 fresh: ## try 'make serve' and 'make test' on a minimal Debian; needs root [SUITE=bookworm] [ARGS=--quick]
 	@$(PYTHON) setup/fresh.py --suite $(SUITE) $(ARGS)
 
@@ -85,4 +95,4 @@ LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no
         --no-emit-find-links --no-emit-trusted-host
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) build/fresh tests/node/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	rm -rf $(VENV) build/fresh tests/node/node_modules tests/mcp_npm/node_modules .mypy_cache .ruff_cache .hypothesis .pytest_cache

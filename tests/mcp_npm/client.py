@@ -1,0 +1,66 @@
+"""The client that the conformance suite runs, once per scenario: our MCP client, doing what the scenario wants done.
+
+Called as `python -m tests.mcp_npm.client URL`; the suite names the scenario in the environment, and what to call it with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ronda.core.parts import File
+from ronda.drive import ToolContext
+from ronda.errors import ToolFailed
+from ronda.tools.mcp.config import Http, McpServer
+from ronda.tools.mcp.offers import McpTool, ResourceTool
+from ronda.tools.mcp.servers import McpServers
+
+# What a tool is called with, where its own schema does not say it.
+ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 2, "b": 3}}
+
+
+class Person:
+    """Whoever is asked takes what is proposed."""
+
+    files: tuple[File, ...] = ()
+
+    def progress(self, call_id: str, text: str) -> None:
+        pass
+
+    async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        members = (schema or {}).get("properties", {})
+        return {name: member["default"] for name, member in members.items() if "default" in member}
+
+
+def wanted_calls(tools: list[McpTool | ResourceTool]) -> list[tuple[str, dict[str, Any]]]:
+    """What the scenario says is to be called; else each tool once."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    if calls := context.get("toolCalls"):
+        return [(call["name"], call.get("arguments", {})) for call in calls]
+    schemas = {tool.tool: json.loads(bytes(tool.spec.parameters)) for tool in tools}
+    if "json_schema_echo" in schemas:  # wants to see that a schema arrives as it was sent
+        [other] = [name for name in schemas if name != "json_schema_echo"] or ["json_schema_echo"]
+        return [("json_schema_echo", {"schema": schemas[other]})]
+    return [(name, ARGUMENTS.get(name, {})) for name in schemas]
+
+
+async def main(url: str) -> None:
+    servers = McpServers([McpServer(name="suite", source=Http(url), prefix="suite")])
+    try:
+        await servers.ready()
+        tools = {tool.tool: tool for tool in servers.tools()}
+        for name, arguments in wanted_calls(list(tools.values())):
+            if name in tools:
+                with contextlib.suppress(ToolFailed):  # which the model would read
+                    await tools[name].run(arguments, ToolContext("run", "s", 0, "call", channel=Person()))
+    finally:
+        await servers.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[-1]))

@@ -1,0 +1,109 @@
+"""What MCP tools give, ask and tell, at every door: images, resources, questions to a person, progress, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door, Served
+from tests.server.runs_door import asked_of, get, post
+from tests.timeouts import soon
+from tests.tools.mcp.everything import PIXEL
+from tests.tools.mcp.serving import program, until
+
+from ronda.core.events import RunFinished
+from ronda.core.parts import File, Image, ToolTurn
+from ronda.providers.script import Call
+from ronda.testing import ScriptedModel, calls, says
+
+HI = [{"role": "user", "content": "go"}]
+BODIES: dict[str, dict[str, Any]] = {
+    "chat/completions": {"messages": HI},
+    "responses": {"input": "go"},
+    "messages": {"messages": HI, "max_tokens": 99},
+    "conversations": {"model": "default", "inputs": "go"},
+}
+EVERY_DOOR = pytest.mark.parametrize("where", BODIES)
+
+
+async def ask(served: Served, where: str, **more: Any) -> bytes:
+    headers = {"authorization": "Bearer test"}
+    async with (
+        soon(),
+        served.http.post(f"{served.url}/{where}", json={**BODIES[where], **more}, headers=headers) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        return await answer.read()
+
+
+@EVERY_DOOR
+async def test_a_model_sees_images_and_reads_resources(door: Door, where: str) -> None:
+    sums = Call("every_structured", {"a": 1, "b": 2})
+    model = ScriptedModel(calls("every_picture", "every_resources", sums, "every_fail"), says("done"))
+    async with door.serving(model, mcp=[program()]) as served:
+        body = await ask(served, where)
+    assert b"done" in body
+    turn = model.heard[1][-1]
+    assert isinstance(turn, ToolTurn)
+    picture, resources, structured, failed = turn.results
+    assert picture.attachments == (Image(f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"),)
+    assert resources.content is not None
+    assert "one" in resources.content
+    assert "[resource three: memo://three]" in resources.content
+    assert isinstance(resources.attachments[0], File)
+    assert structured.content is not None
+    assert '"total": 3' in structured.content.replace('":3', '": 3')
+    assert [result.failed for result in turn.results] == [False, False, False, True]
+    assert failed.content
+
+
+@EVERY_DOOR
+async def test_what_a_server_asks_is_a_question_of_the_run(door: Door, where: str) -> None:
+    model = ScriptedModel(calls("every_ask"), says("done"))
+    async with door.serving(model, mcp=[program()]) as served, soon():
+        asking = asyncio.create_task(ask(served, where))
+        run, question = await asked_of(served)
+        wrong, _ = await post(served, f"/runs/{run}/answer", {"id": question["id"], "arguments": {"color": 5}})
+        status, _ = await post(
+            served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve", "arguments": {"color": "red"}}
+        )
+        body = await asking
+    assert (question["kind"], question["tool"], question["message"]) == ("input", "every_ask", "every: Which color?")
+    assert question["schema"]["properties"]["color"]["type"] == "string"
+    assert wrong == 400
+    assert status == 200
+    assert b"done" in body
+    turn = model.heard[1][-1]
+    assert isinstance(turn, ToolTurn)
+    assert turn.results[0].content == "red"
+
+
+@EVERY_DOOR
+async def test_progress_is_told_to_those_who_follow_the_run(door: Door, where: str) -> None:
+    model = ScriptedModel(calls(Call("every_steps", {"count": 2})), says("done"))
+    async with door.serving(model, mcp=[program()]) as served:
+        await ask(served, where, on_disconnect="detach", stream=True)
+        [run] = served.server.runs.journal.runs  # type: ignore[attr-defined]  # the tests' own
+        _, events = await get(served, f"/runs/{run}/events")
+    assert b'"text":"step 1\\n"' in events
+    assert b'"text":"step 2\\n"' in events
+
+
+@EVERY_DOOR
+async def test_a_client_that_leaves_cancels_the_call(door: Door, where: str) -> None:
+    model = ScriptedModel(calls("every_hang"), calls(Call("every_add", {"a": 1, "b": 2})), says("3"))
+    async with door.serving(model, mcp=[program()]) as served:
+        asking = asyncio.create_task(ask(served, where))
+        assert served.server.mcp is not None
+        servers = served.server.mcp.here()
+        await until(lambda: any(one.is_busy for one in servers._connections))
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await until(lambda: not any(one.is_busy for one in servers._connections))
+        await served.all_over()
+        events = (await served.events)[0]
+        assert b"3" in await ask(served, where)  # the connection is as it was
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].reason == "cancelled"
