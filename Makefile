@@ -64,6 +64,7 @@ format: $(VENV)/.ready-dev ## write the code as the formatter wants it
 
 bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [ARGS=--quick]
 	$(BIN)/python bench/run.py $(ARGS)
+	$(BIN)/python bench/mcp_calls.py
 
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
