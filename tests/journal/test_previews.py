@@ -69,11 +69,11 @@ async def test_what_waits_for_a_lock_is_kept_when_it_is_gone(path: Path) -> None
         journal._commits._commit()
         journal.append("a", [TextDelta("two")])
         other.execute("ROLLBACK")
-    assert await journal.previews("a") == {2: [TextDelta("one"), TextDelta("two")]}
+    assert await journal.previews("a") == {1: [TextDelta("zero")], 2: [TextDelta("one"), TextDelta("two")]}
     await journal.close()
 
 
-async def test_nothing_is_left_of_a_run_that_is_over_or_pruned(path: Path) -> None:
+async def test_nothing_is_left_of_a_run_that_is_pruned(path: Path) -> None:
     journal = SqliteJournal(path, max_age=10.0, now=lambda: 100.0)
     for run in ("a", "b", "c"):
         journal.append(run, [start(run, outlives=True), ModelStarted(0)])
@@ -83,10 +83,42 @@ async def test_nothing_is_left_of_a_run_that_is_over_or_pruned(path: Path) -> No
     journal.append("a", finish())
     journal.release("b")
     await journal.barrier("a")
-    assert rows(path) == 2
+    assert rows(path) == 3
     await journal.close()
     journal = SqliteJournal(path, max_age=10.0, now=lambda: 1000.0)
     journal.append("d", [start("d")])
     await journal.prune()
     assert rows(path) == 0
+    await journal.close()
+
+
+async def test_what_was_shown_is_dropped_some_time_after_a_run_has_ended(path: Path) -> None:
+    now = 100.0
+    journal = SqliteJournal(path, keep_previews=120.0, now=lambda: now)
+    for run in ("a", "b", "c"):
+        journal.append(run, [start(run, outlives=True), ModelStarted(0)])
+        journal.append(run, [TextDelta("one")])
+        if run != "c":
+            journal.append(run, finish())
+        await journal.barrier(run)
+        now += 50.0
+    await journal.prune()
+    assert [await journal.previews(run) for run in "abc"] == [{}, {1: [TextDelta("one")]}, {1: [TextDelta("one")]}]
+    now += 1000.0
+    await journal.prune()
+    assert [await journal.previews(run) for run in "abc"] == [{}, {}, {1: [TextDelta("one")]}]  # which is under way
+    await journal.close()
+
+
+async def test_of_too_much_that_was_shown_the_oldest_runs_is_dropped(path: Path) -> None:
+    now = 100.0
+    journal = SqliteJournal(path, keep_previews_bytes=250, now=lambda: now)
+    for run in "abcd":
+        journal.append(run, [start(run, outlives=True), ModelStarted(0)])
+        journal.append(run, [TextDelta("x" * 60)])
+        journal.append(run, finish())
+        await journal.barrier(run)
+        now += 1.0
+    await journal.prune()
+    assert [bool(await journal.previews(run)) for run in "abcd"] == [False, False, True, True]
     await journal.close()

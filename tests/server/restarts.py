@@ -111,7 +111,7 @@ def _until(is_so: Any) -> None:
 class Serving:
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.process = process
-        self._url = f"http://127.0.0.1:{port}/v1"
+        self.url = self._url = f"http://127.0.0.1:{port}/v1"
 
     def ask(self, **body: Any) -> str:
         """Begin a response, and go away; its id."""
@@ -146,7 +146,7 @@ class Serving:
 
     def ended(self, id: str) -> Any:
         """The response, when it is over."""
-        while (response := self.response(id)) is not None and response["status"] == "in_progress":
+        while (response := self.response(id)) is not None and response["status"] in ("queued", "in_progress"):
             time.sleep(0.01)
         return response
 

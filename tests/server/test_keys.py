@@ -61,9 +61,8 @@ class Guarded:
         kind = path.split("/")[2] if path.count("/") > 1 else ""
         for place, id in self.ids.items():
             path = path.replace(f"{{{place}}}", id)
-        path = path.replace("{id:path}", self.ids["sessions"]).replace("{id}", self.ids.get(kind, "")) + QUERIES.get(
-            row.path, ""
-        )
+        path = path.replace("{id:path}", self.ids["sessions"])
+        path = path.replace("{id}", self.ids.get(kind, self.ids["run"])) + QUERIES.get(row.path, "")
         url = self.served.url.removesuffix("/v1") + path
         http = self.served.http
         if row.method == WEBSOCKET:
@@ -125,6 +124,7 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         ids |= {"files": file.id, "skills": skill.id}
         await catalog.sessions.add("ann", "trip to Rome", NewNode(0, 0, b"[]", 0, 0), 3.0, stood_at=0)
         ids["sessions"] = "trip to Rome"
+        ids["run"] = response["id"].removeprefix("resp_")  # as the ids of other doors end
         yield Guarded(served, catalog, model, keys, ids)
 
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from random import Random
 from urllib.parse import urlsplit
 
-import pytest
 from tests.interaction.doors import Door, Served, soon
 from tests.server.responses_door import events_of, post
 from tests.server.runs_door import Follower, Stepwise, under_way
@@ -19,7 +18,6 @@ from ronda.core.events import ModelFinished, TextDelta
 from ronda.core.parts import AssistantTurn, Text, ToolCall
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.host import log
 
 PIECE = "Z" * 1000
 
@@ -90,12 +88,9 @@ async def look() -> str:
     return "seen"
 
 
-async def test_one_that_watches_beside_others_and_falls_behind_is_told_and_nobody_waits_for_it(
-    door: Door, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log, "KEPT_BYTES", 1_000_000)
+async def test_one_that_watches_beside_others_and_falls_behind_is_told_and_nobody_waits_for_it(door: Door) -> None:
     model = Torrent()
-    async with door.serving(model, look) as served, soon():
+    async with door.serving(model, look, keep_previews_bytes=1_000_000) as served, soon():
         asking = asyncio.create_task(post(served, {"input": "go", "stream": True}))
         run = await under_way(served)
         async with stalled(served, ResponseFollower(served, run).address) as reader:

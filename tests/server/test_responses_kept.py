@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
 from tests.interaction.doors import Door, Json, Raw, Served, soon
 from tests.server.responses_door import post, send
 
@@ -49,11 +48,8 @@ def pieces(answer: Raw) -> int:
 ASK: Json = {"input": "go", "stream": True}
 
 
-async def test_the_oldest_finished_streams_go_when_there_are_too_many_bytes(
-    door: Door, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ronda.host.log.KEPT_BYTES", 2 * KEPT)
-    async with door.serving(Talker()) as served:
+async def test_the_oldest_finished_streams_go_when_there_are_too_many_bytes(door: Door) -> None:
+    async with door.serving(Talker(), keep_previews_bytes=2 * KEPT) as served:
         ids = [id_of(await post(served, ASK)) for _ in range(8)]
         seen = [pieces(await watch(served, id)) for id in ids]
 
@@ -61,12 +57,9 @@ async def test_the_oldest_finished_streams_go_when_there_are_too_many_bytes(
     assert seen[-1] == 10
 
 
-async def test_a_model_call_under_way_is_watched_from_its_beginning_however_large_it_is(
-    door: Door, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ronda.host.log.KEPT_BYTES", 500)
+async def test_a_model_call_under_way_is_watched_from_its_beginning_however_large_it_is(door: Door) -> None:
     model = Talker(waits=True)
-    async with door.serving(model) as served, soon():
+    async with door.serving(model, keep_previews_bytes=500) as served, soon():
         asking = asyncio.create_task(post(served, ASK))
         await model.has_begun.wait()
         [(run, live)] = served.server.runs.live.items()

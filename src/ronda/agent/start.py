@@ -73,6 +73,7 @@ class RunOptions(TypedDict, total=False):
     approval_timeout: float | None  # seconds that a question stays open
     workspace: str | os.PathLike[str] | None  # a folder that tools find in their ToolContext
     history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
+    record: str | os.PathLike[str] | None  # a file to write the run to, as a cassette: see `ronda.testing.replay`
     options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
 
 
@@ -143,7 +144,14 @@ class Start:
         table = _bound(_laid_over(agent._tools, tools), inputs)
         # One that was started before goes on as it was planned then.
         self.run = self._new(inputs, table, stream, guardrails, options, link) if run is None else run
-        live = self.live = LiveRun(self.run, agent._provider, table, journal)
+        provider, recorder = agent._provider, None
+        if (path := options.get("record")) is not None:
+            from ronda.agent.recording import Recorder  # most runs are not recorded
+
+            provider = recorder = Recorder(path, self.run, provider)
+        live = self.live = LiveRun(self.run, provider, table, journal)
+        if recorder is not None:
+            live.add_tap(recorder.take)
         live.steering = options.get("steering")
         live.guardrails = guardrails
         live.summarize = read_summarizer(options.get("compaction"))
@@ -194,7 +202,8 @@ class Start:
         )
         able.check(plan)
         journal = options.get("journal")
-        origin, kept = (None, {}) if file is None or journal is None else file.origin()
+        is_kept = journal is not None or options.get("record") is not None
+        origin, kept = (None, {}) if file is None or not is_kept else file.origin()
         start = RunStarted(
             f"run_{os.urandom(12).hex()}" if link is None else link.run,
             plan,

@@ -113,6 +113,18 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.schema import schema
 
         return schema(arguments)
+    if arguments.command == "record":
+        from ronda.cli.cassettes import record
+
+        return record(arguments)
+    if arguments.command == "replay":
+        from ronda.cli.cassettes import replay_file
+
+        return replay_file(arguments)
+    if arguments.command == "branch":
+        from ronda.cli.cassettes import branch_file
+
+        return branch_file(arguments)
     from ronda.cli.run import run
 
     return run(arguments)
@@ -152,6 +164,29 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
             "chat",
             help="talk with a model in the terminal",
             description="A conversation in the terminal, kept as a session. /help in it says what it can do.",
+        )
+    )
+    _record_parser(
+        commands.add_parser(
+            "record",
+            help="ask once, and write the run to a file",
+            description="Run an agent once, as 'ronda run' does, and write all of it to a cassette: what the model was sent "
+            "and said, what tools gave, what people decided. With --run, write down a run of a server's.",
+        )
+    )
+    _replay_parser(
+        commands.add_parser(
+            "replay",
+            help="play a cassette again, without a model",
+            description="Play a cassette: without a model, a tool or a network. Ends with 1 at the first difference, and "
+            "says where it is.",
+        )
+    )
+    _branch_parser(
+        commands.add_parser(
+            "branch",
+            help="play a cassette up to a round, then go on live",
+            description="Play the first rounds of a cassette, then ask a model and run tools. The answer is printed.",
         )
     )
     _validate_parser(
@@ -301,10 +336,20 @@ def _model_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _workers(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 def _serve_parser(parser: argparse.ArgumentParser) -> None:
     _model_options(parser)
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
+    parser.add_argument(
+        "--workers",
+        type=_workers,
+        metavar="N",
+        help="how many processes serve, with one port and one data folder; 'auto' is one for each core (default 1)",
+    )
     parser.add_argument(
         "--insecure",
         action="store_true",
@@ -364,6 +409,33 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="the most runs at a time that go on without their clients (on_disconnect; default 100)",
+    )
+    parser.add_argument(
+        "--keep-previews",
+        type=float,
+        metavar="SECONDS",
+        help="how long a stream can be had again in the same pieces after its run has ended (default 3600)",
+    )
+    parser.add_argument(
+        "--keep-previews-bytes", type=int, metavar="N", help="of how much, of all runs together (default 64 MiB)"
+    )
+    parser.add_argument(
+        "--background-runs",
+        type=int,
+        metavar="N",
+        help="the most runs with 'background' that are driven at a time; others wait (default 16)",
+    )
+    parser.add_argument(
+        "--background-per-owner", type=int, metavar="N", help="the same for the runs of one owner (default 16)"
+    )
+    parser.add_argument(
+        "--background-per-session", type=int, metavar="N", help="the same for the runs of one session (default 1)"
+    )
+    parser.add_argument(
+        "--background-queue",
+        type=int,
+        metavar="N",
+        help="the most runs with 'background' that may wait; then clients are told to try again (default 1000)",
     )
     parser.add_argument(
         "--max-grace",
@@ -553,6 +625,34 @@ def _run_parser(parser: argparse.ArgumentParser) -> None:
         metavar="PROMPT|FILE.prompty",
         help="what to ask, or a prompty file to run; read from standard input when it is left out",
     )
+
+
+def _record_parser(parser: argparse.ArgumentParser) -> None:
+    _run_parser(parser)
+    parser.add_argument(
+        "-o", "--output", dest="record", required=True, metavar="FILE.jsonl", help="the cassette to write"
+    )
+    parser.add_argument("--run", metavar="ID", help="write down this run of a server, from its journal")
+
+
+def _replay_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE.jsonl", help="a cassette")
+    parser.add_argument(
+        "--agent",
+        metavar="FILE.prompty",
+        help="the agent's file as it is today: its messages, tools and options must be those that were recorded",
+    )
+
+
+def _branch_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE.jsonl", help="a cassette")
+    parser.add_argument(
+        "--at", type=int, required=True, metavar="ROUND", help="the first round that is live; rounds count from 0"
+    )
+    parser.add_argument("-m", "--model", required=True, metavar="SPEC", help="the model to ask, as PROVIDER:NAME")
+    parser.add_argument("--base-url", metavar="URL", help="where the model's server is")
+    parser.add_argument("--tools", metavar="FILE.py", action="append", help="a Python file with tools; may be repeated")
+    parser.add_argument("-o", "--output", metavar="FILE.jsonl", help="write all of it to another cassette")
 
 
 def _input_option(parser: argparse.ArgumentParser) -> None:

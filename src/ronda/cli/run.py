@@ -173,6 +173,8 @@ async def _run(
         "guardrails": loaded.guardrails,
         "compaction": loaded.compaction,
     }
+    if getattr(flags, "record", None) is not None:
+        options["record"] = flags.record
     if flags.max_iterations is not None:
         options["max_iterations"] = flags.max_iterations
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ronda.cli.settings import read_config
+from ronda.cli.workers import Worker, Workers, count_workers
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
 from ronda.server.mcp_settings import read_servers
@@ -34,10 +35,17 @@ _PORT_ERRORS = (errno.EADDRINUSE, errno.EACCES)
 
 def serve(arguments: argparse.Namespace) -> int:
     config = read_config(arguments)
-    with ExitStack() as open_sockets, asyncio.Runner(loop_factory=_loop) as runner:
-        ports = [config.port] if config.mcp_port is None else [config.port, config.mcp_port]
-        listeners = [open_sockets.enter_context(_listen(config.host, port)) for port in ports]
-        return runner.run(_serve(config, listeners))
+    worker = Worker.of_environment()
+    with ExitStack() as open_sockets:
+        if worker is None:
+            ports = [config.port] if config.mcp_port is None else [config.port, config.mcp_port]
+            listeners = [open_sockets.enter_context(_listen(config.host, port)) for port in ports]
+            if (count := count_workers(config)) > 1:
+                return Workers(count, listeners).run()
+        else:
+            listeners = [open_sockets.enter_context(listener) for listener in worker.listeners]
+        runner = open_sockets.enter_context(asyncio.Runner(loop_factory=_loop))
+        return runner.run(_serve(config, listeners, worker))
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -46,21 +54,27 @@ def _loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(config: ServerConfig, listeners: Sequence[socket.socket]) -> int:
+async def _serve(config: ServerConfig, listeners: Sequence[socket.socket], worker: Worker | None) -> int:
     from ronda.cli.process import Ended, Signals, end_all
 
     signals = Signals()
     with signals.handled(), suppress(Ended):
-        await _start(config, listeners, signals)
+        if worker is not None:
+            worker.end_with_parent(asyncio.get_running_loop())
+        await _start(config, listeners, signals, worker)
     await end_all(signals.exit_code)
     return signals.exit_code
 
 
-async def _start(config: ServerConfig, listeners: Sequence[socket.socket], signals: Signals) -> None:
+async def _start(
+    config: ServerConfig, listeners: Sequence[socket.socket], signals: Signals, worker: Worker | None
+) -> None:
     """`listeners`: for all doors, and the one for MCP alone where there is one."""
     from ronda.cli.process import Process
+    from ronda.journal.sqlite import SqliteJournal
     from ronda.server.app import Server
     from ronda.server.code_tools import code_opener
+    from ronda.server.peers import Peers
     from ronda.server.storage import open_blobs, open_catalog, open_journal
 
     folder = data_folder(config)
@@ -80,11 +94,18 @@ async def _start(config: ServerConfig, listeners: Sequence[socket.socket], signa
     gc.set_threshold(20_000, 20, 20)
     signals.process = Process(
         settings,
-        up=lambda: _say_up(server, listeners, has_keys),
+        up=lambda: None if worker is not None and worker.number else _say_up(server, listeners, has_keys),
         before_end=partial(server.runs.stop, config.shutdown_seconds),
     )
     signals.check()
-    await signals.process.serve(list(listeners))
+    if worker is None or folder is None or not isinstance(journal, SqliteJournal):
+        await signals.process.serve(list(listeners))
+        return
+    peers = server.peers = Peers(folder / "journal.db", journal)
+    try:
+        await signals.process.serve([*listeners, peers.listen()])
+    finally:
+        peers.close()
 
 
 def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config:

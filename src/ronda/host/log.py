@@ -15,7 +15,8 @@ A follower that was in the middle of what is dropped cannot go on (`FellBehind`)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final, Protocol, TypeAlias, cast
 
@@ -24,6 +25,7 @@ from ronda.core.events import (
     CallDelta,
     Event,
     Fact,
+    ModelFinished,
     ModelStarted,
     Preview,
     RunFinished,
@@ -39,7 +41,8 @@ START: Final[Position] = (0, 0)  # after RunStarted
 PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
 ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be before a model is held back
 KEPT_BYTES: Final = 64 * 1024 * 1024  # of the previews of all logs together
-KEPT_RUNS: Final = 200  # that are over, and whose previews are kept
+KEPT_SECONDS: Final = 3600.0  # after a run's end
+KEPT_RUNS: Final = 200  # that are over and did not outlive their connections: nobody comes back to them
 
 
 class FellBehind(RondaError):
@@ -91,13 +94,14 @@ class _Cursor:
 class _Kept:
     """Previews by the fact they came after. What is dropped is only counted."""
 
-    __slots__ = ("after", "bytes", "dropped", "upto")
+    __slots__ = ("after", "bytes", "dropped", "ended", "upto")
 
     def __init__(self, after: dict[int, list[Preview]] | None = None) -> None:
         self.after: dict[int, list[Preview]] = {} if after is None else after
         self.dropped: dict[int, int] = {}
         self.bytes = 0  # of rounds that are over: of what came before the fact `upto`
         self.upto = 0
+        self.ended = 0.0  # when its run was over
 
     def drop(self) -> int:
         """Forget those of rounds that are over; how many bytes they were."""
@@ -150,6 +154,21 @@ class Log:
         """Everything after this position; from RunStarted on, if there is none."""
         return Follower(self, (-1, 0) if after is None else after)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether previews are kept of all that a model said piece by piece."""
+        start, kept = self.facts[0], self._kept.after
+        assert type(start) is RunStarted
+        if not start.plan.stream:
+            return True
+        since = 0  # the last fact before this round's answer
+        for number, fact in enumerate(self.facts):
+            if type(fact) is ModelStarted:
+                since = number
+            elif type(fact) is ModelFinished and fact.turn.parts and not any(at in kept for at in range(since, number)):
+                return False
+        return True
+
     # ---- what happens ------------------------------------------------------------------------------------------------
 
     def show(self, batch: Sequence[Preview]) -> bool:
@@ -159,7 +178,7 @@ class Log:
         self._open_bytes += size
         if (logs := self._logs) is not None:
             logs.size += size
-            if logs.size > KEPT_BYTES:
+            if logs.size > logs.keep_bytes:
                 logs.drop()
         if not self._cursors:
             return True
@@ -213,6 +232,11 @@ class Log:
     @property
     def followers(self) -> int:
         return len(self._cursors)
+
+    @property
+    def previews_since(self) -> int:
+        """How many came after the last fact."""
+        return len(self._since)
 
     @property
     def has_room(self) -> bool:
@@ -329,6 +353,15 @@ class Follower:
             self.wake(waiter)
             await waiter
 
+    @property
+    def is_whole(self) -> bool:
+        """As `Log` has it."""
+        return self._log.is_whole
+
+    def at(self, position: Position) -> Follower:
+        """Another place in the same log."""
+        return self._log.follow(position)
+
     def close(self) -> None:
         log = self._log
         self._cursor.waiter = None
@@ -365,12 +398,22 @@ def _within(events: list[Event], most: int) -> list[Event]:
 
 class Logs:
     """The bound of all logs together, and what is kept of those that are over: their previews alone, since the journal has
-    the rest. Finished runs go first, the oldest before others; then rounds that are over of the run that has the most."""
+    the rest. Finished runs go first, the oldest before others, and those that outlived their connections last; then rounds that
+    are over of the run that has the most."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        keep_seconds: float = KEPT_SECONDS,
+        keep_bytes: int | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.size = 0
+        self.keep_bytes = KEPT_BYTES if keep_bytes is None else keep_bytes
+        self._keep_seconds = keep_seconds
+        self._now = now
         self._live: dict[str, _Kept] = {}
         self._over: dict[str, _Kept] = {}  # the oldest first
+        self._lasting: dict[str, _Kept] = {}  # those that outlived their connections, likewise
 
     def open(self, start: RunStarted) -> Log:
         log = Log(start, self)
@@ -379,17 +422,24 @@ class Logs:
 
     def previews(self, run: str) -> dict[int, list[Preview]]:
         """What is kept of a run that is over."""
-        found = self._over.get(run)
+        self._drop_old()
+        found = self._over.get(run) or self._lasting.get(run)
         return {} if found is None else found.after
 
     def drop(self) -> None:
         """Keep to the bound."""
-        while self.size > KEPT_BYTES and self._drop_some():
+        while self.size > self.keep_bytes and self._drop_some():
             pass
 
+    def _drop_old(self) -> None:
+        since = self._now() - self._keep_seconds
+        for over in (self._over, self._lasting):
+            while over and over[oldest := next(iter(over))].ended < since:
+                self.forget(oldest)
+
     def _drop_some(self) -> bool:
-        if self._over:
-            self.forget(next(iter(self._over)))
+        if over := self._over or self._lasting:
+            self.forget(next(iter(over)))
             return True
         largest = max(self._live.values(), key=attrgetter("bytes"), default=None)
         if largest is None or not largest.bytes:
@@ -406,11 +456,16 @@ class Logs:
         if log.is_broken or not kept.after:
             self.size -= kept.bytes
             return
+        kept.ended = self._now()
+        if start.outlives:
+            self._lasting[start.run] = kept
+            self._drop_old()
+            return
         self._over[start.run] = kept
         if len(self._over) > KEPT_RUNS:
             self.forget(next(iter(self._over)))
 
     def forget(self, run: str) -> None:
         """Keep nothing of a run that is over."""
-        if (found := self._over.pop(run, None)) is not None:
+        if (found := self._over.pop(run, None) or self._lasting.pop(run, None)) is not None:
             self.size -= found.drop()

@@ -90,10 +90,10 @@ class Folding(Protocol):
 class Host:
     """The runs that are under way in this process: found by their ids, and ended together."""
 
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: Claims, logs: Logs | None = None) -> None:
         self._claims = claims
         self.live: dict[str, LiveRun] = {}
-        self.logs = Logs()
+        self.logs = logs or Logs()
         self.is_stopping = False
         self._left: set[asyncio.Task[Any]] = set()  # what did not care for being stopped
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -382,6 +382,12 @@ class LiveRun(Driven):
             self.journal.append(self.run.id, [finished])
             self.journal.release(self.run.id)
         self._tell([finished])
+        self._close()
+
+    def leave(self) -> None:
+        """Nobody drives it here: whoever does takes it up from the journal."""
+        if self.journal is not None:
+            self.journal.release(self.run.id)
         self._close()
 
     def stop(self) -> None:

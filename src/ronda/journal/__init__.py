@@ -74,7 +74,7 @@ class Journal(Protocol):
     def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
         """Take a run's next events: all facts, or all previews. Never waits. The first of a run is its RunStarted.
 
-        Previews of a run that outlives its process are kept until their round is over; those of others are not.
+        Previews of a run that outlives its process are kept for a while; those of others are not.
 
         `size` is how large they are as `core.sizes` counts, from whoever knows.
         """
@@ -87,6 +87,10 @@ class Journal(Protocol):
 
     async def previews(self, run: str) -> dict[int, list[Preview]]:
         """What is kept of a run's previews, by the number of the fact that they came after."""
+
+    async def extent(self, run: str) -> tuple[int, int]:
+        """Two numbers, for whoever looks often: the first changes when a fact is added to the run, the second when previews
+        are."""
 
     async def resume(self, run: str) -> list[Event]:
         """Read a run in order to drive it: the next append goes right after what this returns.

@@ -316,6 +316,7 @@ class Commits:
                         if held.was_waiting:
                             rows.goes_on(key)
                     if portion.previews or portion.are_over:
+                        self._upkeep.has_previews = True
                         size += write_previews(execute, key, portion.previews, are_over=portion.are_over)
                     for owner, call_id in portion.expected:
                         rows.expect(key, owner, call_id)

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from typing import cast
 
 from ronda.core.events import PREVIEWS, Event, Preview, RunFinished, RunStarted
+from ronda.core.sizes import EVENT_BYTES, events_size
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, Unfinished, state_at
-from ronda.journal.previews import PreviewsAfter, begins_round, outlives
+from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
 
 
 class _StoredRun:
-    __slots__ = ("calls", "events", "held", "outlives", "place", "previews", "waiting")
+    __slots__ = ("calls", "events", "held", "outlives", "place", "previews", "room", "waiting")
 
     def __init__(self, place: int) -> None:
         self.place = place  # among all runs there were
         self.events: list[Event] = []
         self.previews: PreviewsAfter = {}
+        self.room = KEPT_BYTES  # for more of them
         self.outlives = False
         self.held = True
         self.waiting = False
@@ -51,7 +53,8 @@ class MemoryJournal:
             return
         kept = self._runs.get(run)
         if type(events[0]) in PREVIEWS:
-            if kept is not None and kept.held and kept.outlives:
+            if kept is not None and kept.held and kept.outlives and kept.room > 0:
+                kept.room -= events_size(events, KEPT_BYTES) + EVENT_BYTES * len(events)
                 kept.previews.setdefault(len(kept.events) - 1, []).extend(cast("Sequence[Preview]", events))
             return
         if type(events[0]) is RunStarted:
@@ -65,7 +68,7 @@ class MemoryJournal:
         elif kept is None or not kept.held:
             raise ProtocolError(f"nobody holds run {run!r} here; resume it before appending to it")
         kept.events += events
-        if kept.previews and begins_round(events):
+        if kept.previews and type(events[-1]) is RunFinished:  # its log has them
             kept.previews = {}
         kept.waiting = False
 
@@ -79,6 +82,10 @@ class MemoryJournal:
     async def previews(self, run: str) -> PreviewsAfter:
         kept = self._runs.get(run)
         return {} if kept is None else {fact: previews.copy() for fact, previews in kept.previews.items()}
+
+    async def extent(self, run: str) -> tuple[int, int]:
+        kept = self._runs.get(run)
+        return (0, 0) if kept is None else (len(kept.events), sum(map(len, kept.previews.values())))
 
     async def resume(self, run: str) -> list[Event]:
         kept = self._runs.get(run)

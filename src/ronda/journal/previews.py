@@ -1,7 +1,8 @@
-"""What was shown of a run's round under way: kept for the process that goes on with the run if this one ends.
+"""What was shown of a run: kept for the process that goes on with the run if this one ends, and for whoever follows it there.
 
 Only of runs that outlive their process. Previews are kept one by one, never merged, so that they have the same positions again.
-When a round is over, its facts say all they said, and they are dropped. Nothing here commits or waits.
+Those of a run that has many are dropped by whole rounds that are over, whose facts say all they said; the others when the
+journal is pruned, some time after their run has ended. Nothing here commits or waits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from ronda.core.events import Asked, Event, ModelStarted, Preview, RunFinished, RunStarted
 from ronda.core.sizes import EVENT_BYTES, events_size
 
-KEPT_BYTES: Final = 16 << 20  # of one run: what a model says after that is shown, but not kept
+KEPT_BYTES: Final = 16 << 20  # of one run: what a model says in one round after that is shown, but not kept
 
 # By the number of the fact that they came after.
 PreviewsAfter: TypeAlias = dict[int, list[Preview]]
@@ -48,19 +49,19 @@ class PendingPreviews:
 
     __slots__ = ("_bytes", "_fact", "_number", "are_over", "pending")
 
-    def __init__(self, facts: int, *, are_over: bool = False) -> None:
+    def __init__(self, facts: int) -> None:
         self.pending: list[Some] = []
-        self.are_over = are_over
+        self.are_over = False
         self._fact = facts - 1  # the number of the newest
         self._number = 0  # of previews after it
-        self._bytes = 0  # of the round under way
+        self._bytes = 0  # of the rounds that are kept
 
     def add_facts(self, facts: Sequence[Event]) -> None:
         self._fact += len(facts)
         self._number = 0
-        if begins_round(facts):
+        if self._bytes > KEPT_BYTES // 2 and begins_round(facts):
             self.pending = []
-            self.are_over = self.are_over or self._bytes > 0
+            self.are_over = True
             self._bytes = 0
 
     def add(self, batch: Sequence[Event]) -> int:

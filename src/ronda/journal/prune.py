@@ -15,6 +15,8 @@ from ronda.store.sqlite import transaction
 
 RUNS_AT_ONCE = 50
 PAGES_AT_ONCE = 500
+KEEP_PREVIEWS = 3600.0  # seconds after a run's end
+KEEP_PREVIEWS_BYTES = 64 << 20  # of all runs that are over
 ROOM = 0.9  # of `max_bytes` is what a pruned journal fills, so that it need not be pruned again at once
 
 
@@ -39,6 +41,22 @@ def prune(
     if forgotten:
         _shrink(db)
     return forgotten
+
+
+def prune_previews(db: sqlite3.Connection, then: float, max_bytes: int) -> None:
+    """Forget what was shown, piece by piece, of runs that ended before; and of the oldest others, if there is too much."""
+    rows: list[tuple[int, float, int]] = db.execute(
+        """SELECT run, ended, sum(length(body)) FROM preview JOIN run ON run.id = preview.run WHERE ended IS NOT NULL
+        GROUP BY run ORDER BY ended DESC"""
+    ).fetchall()
+    size, old = 0, []
+    for run, ended, length in rows:
+        size += length
+        if ended < then or size > max_bytes:
+            old.append((run,))
+    for at in range(0, len(old), RUNS_AT_ONCE):
+        with transaction(db, "IMMEDIATE"):
+            db.executemany("DELETE FROM preview WHERE run = ?", old[at : at + RUNS_AT_ONCE])
 
 
 def forget(db: sqlite3.Connection, name: str, *, now: float, is_driven: Callable[[int], bool]) -> bool | None:

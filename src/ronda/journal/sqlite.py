@@ -22,7 +22,7 @@ from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
 from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
 from ronda.journal.previews import PendingPreviews, PreviewsAfter, outlives, read_previews
-from ronda.journal.prune import forget
+from ronda.journal.prune import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, forget
 from ronda.journal.rows import MIGRATIONS, Found, RowWriter, find, is_long, list_runs
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
@@ -42,7 +42,9 @@ class SqliteJournal:
 
     With "NORMAL", what a barrier has acknowledged survives the end of the process, however violent; with "FULL" also a power
     cut, at the price of waiting for the disk. Runs older than `max_age` seconds are forgotten, and the oldest finished ones
-    when there are more than `max_bytes`. A lock that another process keeps for longer than `timeout` seconds is an error.
+    when there are more than `max_bytes`. What was shown piece by piece of runs that outlive their process is kept for
+    `keep_previews` seconds after their ends, and no more than `keep_previews_bytes` of it. A lock that another process keeps
+    for longer than `timeout` seconds is an error.
 
     Text with lone surrogates is no text and no JSON: a run that says such a thing is refused, by its barrier.
     """
@@ -54,6 +56,8 @@ class SqliteJournal:
         synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
         max_age: float | None = None,
         max_bytes: int | None = None,
+        keep_previews: float = KEEP_PREVIEWS,
+        keep_previews_bytes: int = KEEP_PREVIEWS_BYTES,
         timeout: float = 5.0,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -72,6 +76,8 @@ class SqliteJournal:
             path,
             max_age=max_age,
             max_bytes=max_bytes,
+            keep_previews=keep_previews,
+            keep_previews_bytes=keep_previews_bytes,
             now=now,
             is_driven=self._is_there,
             forgot=self._rows.forget,
@@ -147,6 +153,40 @@ class SqliteJournal:
     async def previews(self, run: str) -> PreviewsAfter:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: read_previews(db, run))
+
+    async def extent(self, run: str) -> tuple[int, int]:
+        await self._commits.flush()
+        try:
+            row = self._execute(
+                """SELECT coalesce((SELECT max(number) FROM event WHERE run = id), -1) + 1,
+                    coalesce((SELECT max(rowid) FROM preview WHERE run = id), 0) FROM run WHERE name = ?""",
+                (run,),
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise explain(self._path, error) from error
+        except UnicodeError:  # no text, so nobody can have kept it
+            return 0, 0
+        return (0, 0) if row is None else (row[0], row[1])
+
+    @property
+    def process(self) -> str:
+        """By which those who share the file know this one."""
+        return f"{self._writer:012x}"
+
+    def is_alive(self, process: str) -> bool:
+        return self._is_there(int(process, 16))
+
+    async def driver_of(self, run: str) -> str | None:
+        """The process that drives a run, if it is another one, and alive."""
+        try:
+            row = self._execute("SELECT writer FROM run WHERE name = ? AND ended IS NULL", (run,)).fetchone()
+        except sqlite3.Error as error:
+            raise explain(self._path, error) from error
+        except UnicodeError:  # no text, so nobody can have kept it
+            return None
+        writer = None if row is None else row[0]
+        is_other = writer not in (None, self._writer) and self._is_there(writer)
+        return f"{writer:012x}" if is_other else None
 
     async def resume(self, run: str) -> list[Event]:
         return await self._patiently(lambda: self._take(run))
@@ -244,7 +284,7 @@ class SqliteJournal:
         held.finished = type(found.events[-1]) is RunFinished
         held.was_waiting = found.is_waiting
         if outlives(found.events):
-            held.previews = PendingPreviews(len(found.events), are_over=True)
+            held.previews = PendingPreviews(len(found.events))
         return found.events
 
     def _forget(self, run: str) -> bool:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ronda.journal.prune import ROOM, prune
+from ronda.journal.prune import ROOM, prune, prune_previews
 from ronda.store import StoreError
 from ronda.store.sqlite import MEMORY, checkpoint, connect, explain
 
@@ -34,6 +34,8 @@ class Upkeep:
         *,
         max_age: float | None,
         max_bytes: int | None,
+        keep_previews: float,
+        keep_previews_bytes: int,
         now: Callable[[], float],
         is_driven: Callable[[int | None], bool],
         forgot: Callable[[], None],
@@ -42,12 +44,15 @@ class Upkeep:
         self._path = path
         self._max_age = max_age
         self._max_bytes = max_bytes
+        self._keep_previews = keep_previews
+        self._keep_previews_bytes = keep_previews_bytes
         self._now = now
         self._is_driven = is_driven
         self._forgot = forgot
         self._written = 0  # bytes, roughly, since the last checkpoint …
         self._grown = 0  # … and since the last pruning
         self._next_prune = 0.0
+        self.has_previews = False  # some were written
         self._task: asyncio.Task[None] | None = None
 
     def wrote(self, size: int) -> None:
@@ -69,7 +74,7 @@ class Upkeep:
             await asyncio.wait([self._task])
 
     def _is_time_to_prune(self) -> bool:
-        if self._max_bytes is None and self._max_age is None:
+        if self._max_bytes is None and self._max_age is None and not self.has_previews:
             return False
         if self._max_bytes is not None and self._grown > self._max_bytes * (1 - ROOM):
             return True
@@ -84,6 +89,7 @@ class Upkeep:
     def prune(self, db: sqlite3.Connection) -> int:
         self._grown = 0
         self._next_prune = time.monotonic() + PRUNE_EVERY
+        prune_previews(db, self._now() - self._keep_previews, self._keep_previews_bytes)
         forgotten = prune(
             db, max_age=self._max_age, max_bytes=self._max_bytes, now=self._now(), is_driven=self._is_driven
         )

@@ -23,11 +23,13 @@ from ronda.errors import RondaError
 from ronda.files.blobs import Blobs, MemoryBlobs
 from ronda.files.file_store import FileLimits, FileStore
 from ronda.files.skill_store import SkillStore
+from ronda.host.log import Logs
 from ronda.journal import Journal
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan
 from ronda.server.agent_files import AgentFiles
 from ronda.server.auth import Auth, KeyAuth, Unauthorized
+from ronda.server.background import Background
 from ronda.server.config import ServerConfig
 from ronda.server.dispatch import Dispatch
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
@@ -36,6 +38,7 @@ from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.mistral.agents import StoredAgents
 from ronda.server.models import Models, Target
 from ronda.server.pages import BrowserGuard, refusal, refused_socket, refused_upgrade
+from ronda.server.peers import Peers
 from ronda.server.recovery import expire_later, recover_runs
 from ronda.server.responses.create import Responses
 from ronda.server.routes import ROUTES
@@ -101,10 +104,14 @@ class Server:
             sessions=self.catalog.sessions,
             bounds=Bounds(config.session_max_days * 86400, config.session_max_count, config.session_max_bytes),
             max_queue=config.max_session_queue,
+            queue=self.catalog.queue,
+            logs=Logs(config.keep_previews, config.keep_previews_bytes),
         )
         self._upkeep: list[asyncio.Task[None]] = []
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)
+        self.background = Background(self)
+        self.peers: Peers | None = None  # others who share the data folder
         self.responses = Responses(self.catalog)
         if provider is None:
             where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
@@ -160,6 +167,8 @@ class Server:
     async def close(self) -> None:
         for task in self._upkeep:
             task.cancel()
+        await self.runs.stop()
+        await self.background.close()
         await self.runs.close()
         if self.code is not None:
             await self.code.close()
@@ -191,6 +200,13 @@ class Server:
                 approval_seconds=config.approval_days * 86400 if is_stored else 0.0,
             )
         return known if tool_calls is None else msgspec.structs.replace(known, tool_calls=tool_calls)
+
+    async def elsewhere(self, request: Incoming, prefix: str) -> ASGIApp | None:
+        """Whoever answers a request about a run that another process drives; None if there is none."""
+        run = prefix + request.places["id"].removeprefix("resp_")
+        if self.peers is None or run in self.runs.live:
+            return None
+        return await self.peers.answer(request, run, self.config.max_body)
 
     def report(self, error: BaseException, run: Run) -> None:
         """Something of ours broke. The client is told that much; the log has the rest."""
@@ -241,7 +257,8 @@ class App:
                     request.owner = await self._server.auth.owner(request.headers)
                 if route.capability is not None:
                     self._server.toolbox.check_capability(route.capability)
-                answer = await route.handler(self._server, request)
+                elsewhere = None if route.of_run is None else await self._server.elsewhere(request, route.of_run)
+                answer = await route.handler(self._server, request) if elsewhere is None else elsewhere
             except Unauthorized as error:
                 answer = error_answer(failure_of(error), route.dialect.error, _NEEDS_KEY)
             except RondaError as error:
@@ -268,6 +285,7 @@ class App:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         self._server.open()
+        self._server.background.start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._server.close()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
+from ronda.server.answers import AnswerDoor
 from ronda.server.exchange import Exchange
 from ronda.server.incoming import Incoming
 from ronda.server.opening import Job
 from ronda.wire.failures import Failure
-from ronda.wire.openai_chat.server_answer import ChatAnswer, write_error
+from ronda.wire.openai_chat.server_answer import ChatAnswer, ChatOptions, write_error
 from ronda.wire.openai_chat.server_request import read_request
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+
+
+CHAT_ANSWERS: Final = AnswerDoor("/v1/chat/completions", "chatcmpl-", "chat.completion", ChatOptions.key, ChatAnswer)
 
 
 async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
@@ -23,7 +27,7 @@ async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
     if (answer := asked.answer.for_client(request.header(b"user-agent") or "")) is not asked.answer:
         asked = replace(asked, answer=answer)
     served = await server.models.find(asked.model, request.owner)
-    return await Exchange(server, request, Job(asked, served), ChatAnswer, chat_error).answer()
+    return await Exchange(server, request, Job(asked, served), ChatAnswer, chat_error, door=CHAT_ANSWERS).answer()
 
 
 def chat_error(failure: Failure) -> bytes:

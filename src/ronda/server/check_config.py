@@ -46,6 +46,11 @@ def check_config(config: ServerConfig) -> None:
     check_rules(config.permission)
     if config.max_upload < 1:
         raise BadConfig(f"--max-upload is {config.max_upload}; it must be at least 1")
+    for name in ("background_runs", "background_per_owner", "background_per_session", "background_queue"):
+        if getattr(config, name) < 1:
+            raise BadConfig(f"--{name.replace('_', '-')} is {getattr(config, name)}; it must be at least 1")
+    if not config.keep_previews >= 0 or config.keep_previews_bytes < 0:
+        raise BadConfig("--keep-previews and --keep-previews-bytes cannot be negative")
     if config.max_identical_calls < 1:
         raise BadConfig(f"--max-identical-calls is {config.max_identical_calls}; it must be at least 1")
     for name in (

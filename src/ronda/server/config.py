@@ -42,6 +42,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     context: int | None = None  # … and tokens of all of them together
     host: str = "127.0.0.1"
     port: int = 1234
+    workers: int | Literal["auto"] = 1  # processes that share the port and the data folder; "auto": one for each core
     insecure: bool = False  # whether it may listen beyond this machine although there are no API keys
     allow_origins: tuple[str, ...] = ()  # of pages in a browser that may use the server; "*" is any
     allow_hosts: tuple[
@@ -87,6 +88,12 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     sandbox: Policy = Policy()  # of both
     agent_permission: Approval = "auto"  # of every call of a tool that runs here …
     permission: tuple[PermissionRule, ...] = ()  # … and of some of them; a request can only be stricter
+    keep_previews: float = 3600.0  # seconds for which a stream can be had again as it was …
+    keep_previews_bytes: int = 64 * 1024 * 1024  # … of so much of all runs together
+    background_runs: int = 16  # that are driven at a time …
+    background_per_owner: int = 16  # … of one owner …
+    background_per_session: int = 1  # … and of one session
+    background_queue: int = 1000  # that may wait
     approval_timeout: float = 600.0  # seconds that an answer waits for somebody to decide about a call
     approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
     context_budget: int | None = None  # characters of a conversation that a model is shown at the most

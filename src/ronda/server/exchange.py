@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from starlette.types import ASGIApp
 
@@ -22,8 +22,9 @@ from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.failure import ErrorWriter, error_answer, failure_of, run_error_answer
 from ronda.server.follow import EventStream, Watch
+from ronda.server.frames import numbered
 from ronda.server.incoming import Header, Incoming, Json
-from ronda.server.lingering import check_linger, check_name
+from ronda.server.lingering import check_background, check_linger, check_name
 from ronda.server.opening import Job, open_runs
 from ronda.server.relay import Relay, RelayWriter
 from ronda.server.runs import new_id
@@ -50,11 +51,20 @@ class Writer(Protocol):
 MakeWriter: TypeAlias = Callable[[Sequence[Run]], Writer]
 
 
+class LaterDoor(Protocol):
+    """Where the answers of a door are found that nobody waits for."""
+
+    def location(self, run: str) -> Header: ...
+
+    def later(self, writer: Any, runs: Sequence[Run], position: int | None) -> bytes:
+        """The door's own object of runs that have not begun."""
+
+
 class Exchange:
     """One request and its answer.
 
     `outlives`: the ids it shows must be found again after a crash, so they are journaled before they are shown.
-    `may_be_cancelled`: through another request, and that is an answer, too.
+    `may_be_cancelled`: through another request, and that is an answer, too. `door`: where it is found later.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class Exchange:
         *,
         outlives: bool = False,
         may_be_cancelled: bool = False,
+        door: LaterDoor | None = None,
     ) -> None:
         self._server = server
         self._request = request
@@ -76,6 +87,7 @@ class Exchange:
         self._outlives = outlives
         self._lingers = job.asked.lingers
         self._may_be_cancelled = may_be_cancelled
+        self._door = door
         self._lives: Sequence[LiveRun | Relay] = ()
         self._writer: Writer
         self._client_left = False
@@ -89,6 +101,8 @@ class Exchange:
         ids = id if len(self._lives) == 1 else b", ".join([live.run.id.encode() for live in self._lives])
         # The second is what Anthropic's SDKs read, the third names all choices.
         headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
+        if self._job.asked.background:
+            return await self._answer_later(headers)
         if self._job.asked.stream:
             stream = self._stream(headers)
             for live in self._lives:
@@ -114,10 +128,35 @@ class Exchange:
                 await self._visit.leave()
         return self._plain(headers)
 
+    async def _answer_later(self, headers: list[Header]) -> ASGIApp:
+        """The runs are queued: whoever asks is told where to find them, or watches them and may leave."""
+        server, door = self._server, self._door
+        assert door is not None
+        runs, owner = [live.run for live in self._lives], self._request.owner
+        if self._job.next is not None:  # agents that hand over are driven where they came in
+            for relay in self._lives:
+                relay.start(self._finished)
+        else:
+            if self._visit is not None:  # whoever drives the run goes on with its session
+                await self._visit.leave()
+            await server.background.add([live for live in self._lives if isinstance(live, LiveRun)])
+        headers.append(door.location(runs[0].id))
+        if not self._job.asked.stream:
+            position = await server.background.position(runs[0].id, owner)
+            return Json(door.later(self._writer, runs, position), 202, headers)
+        if self._job.next is not None:
+            return self._stream(headers)
+        followed = [await server.runs.follow([run.start], None) for run in runs]
+        writer = numbered(self._make_writer([run for run, _ in followed]), [run for run, _ in followed])
+        why = partial(_why_stopped, [run for run, _ in followed])
+        return EventStream([follower for _, follower in followed], writer, headers, is_open=True, why_unended=why)
+
     async def _open(self) -> None:
         job = self._job
         name = self._request.run_name
-        if self._lingers:
+        if job.asked.background:
+            check_background(job.asked, has_place=self._door is not None)
+        elif self._lingers:
             check_linger(self._server, job.asked)
         if name is not None:
             await check_name(self._server, job.asked, name)
@@ -171,7 +210,7 @@ class Exchange:
     def _stream(self, headers: Sequence[Header]) -> ASGIApp:
         return EventStream(
             [live.follow() for live in self._lives],
-            self._writer,
+            numbered(self._writer, [live.run for live in self._lives]) if self._lingers else self._writer,
             headers,
             is_open=self._lingers > 0,  # whoever may lose its connection needs the run's name at once
             before_head=partial(self._keep_start, headers) if self._outlives or self._lingers else None,
@@ -267,6 +306,10 @@ class Exchange:
         """Why none of them has one: the first that went wrong says it."""
         failures = [self._failure_of(live) for live in self._lives]
         return failures[0] if all(failures) else None
+
+
+def _why_stopped(runs: Sequence[Run], sibling: int) -> Failure | None:
+    return why_unended(runs[sibling], None)
 
 
 def _as_ours(error: BaseException) -> RondaError:

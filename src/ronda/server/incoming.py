@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.types import Receive, Scope, Send
 
@@ -46,6 +46,17 @@ class Incoming:
         return self.header(b"x-ronda-run")
 
     @property
+    def method(self) -> str:
+        return str(self._scope["method"])
+
+    @property
+    def target(self) -> bytes:
+        """Its address, as it was sent."""
+        path: bytes = self._scope.get("raw_path") or quote(self._scope["path"]).encode()
+        query: bytes = self._scope.get("query_string", b"")
+        return path.partition(b"?")[0] + (b"?" + query if query else b"")
+
+    @property
     def query(self) -> dict[str, list[str]]:
         """The parameters behind the `?` of its address."""
         text = self._scope.get("query_string", b"").decode("latin-1")
@@ -61,7 +72,7 @@ class Incoming:
         content_type = self.headers.get(b"content-type", b"")
         if content_type != b"application/json":
             _check_type(content_type)
-        body = await self._body(limit)
+        body = await self.body(limit)
         return read(body) if len(body) <= TINY else await read_body(body, read)
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -75,7 +86,7 @@ class Incoming:
                 yield piece
             more = message.get("more_body", False)
 
-    async def _body(self, limit: int) -> bytes:
+    async def body(self, limit: int) -> bytes:
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > limit:
             raise TooLarge(f"the body has {int(length)} bytes; this server takes {limit}")

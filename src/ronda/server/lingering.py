@@ -40,6 +40,14 @@ def check_linger(server: Server, request: DoorRequest) -> None:
         )
 
 
+def check_background(request: DoorRequest, *, has_place: bool) -> None:
+    """Whether a run may be left to the queue."""
+    if not has_place:
+        raise BadRequest("'background' does not go with this address", param="background")
+    if request.keep != "stored":
+        raise BadRequest("'background' needs a run that is stored; leave 'store' out", param="background")
+
+
 async def check_name(server: Server, request: DoorRequest, name: str) -> None:
     """A client may name its run itself, if nobody has."""
     if request.n > 1:

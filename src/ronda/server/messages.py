@@ -7,7 +7,7 @@ Counting never calls a model; where nobody can be asked it is an estimate (`wire
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -16,6 +16,7 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
+from ronda.server.answers import AnswerDoor
 from ronda.server.exchange import Exchange
 from ronda.server.failure import error_answer, failure_of
 from ronda.server.incoming import Incoming, Json
@@ -23,12 +24,15 @@ from ronda.server.models import Target
 from ronda.server.opening import Job, count
 from ronda.server.runs import new_id
 from ronda.wire.anthropic import API
-from ronda.wire.anthropic.server_answer import MessageAnswer, passes_over_events, write_error
+from ronda.wire.anthropic.server_answer import MessageAnswer, MessageOptions, passes_over_events, write_error
 from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+
+
+MESSAGE_ANSWERS: Final = AnswerDoor("/v1/messages", "msg_", "message", MessageOptions.key, MessageAnswer)
 
 
 async def messages(server: Server, request: Incoming) -> ASGIApp:
@@ -42,7 +46,8 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
             known.id = runs[0].id
             return MessageAnswer(runs)
 
-        return await Exchange(server, request, Job(asked, served), writer, known.error).answer()
+        job = Job(asked, served)
+        return await Exchange(server, request, job, writer, known.error, door=MESSAGE_ANSWERS).answer()
     except RondaError as error:
         return known.refusal(error)
 

@@ -26,6 +26,7 @@ from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
+from ronda.server.answers import about_siblings
 from ronda.server.config import ServerConfig
 from ronda.server.file_addresses import named_files, with_files
 from ronda.server.models import Target, TargetOpening, not_redeclared
@@ -144,9 +145,12 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         about = {**about, **visit.about(turns, opened.turns)}
     journal = server.runs.journal if asked.keep == "stored" else server.runs.memory
     lives: list[LiveRun] = []
+    names = [name, *[new_id("run") for _ in range(asked.n - 1)]]
+    if asked.n > 1:
+        about = {**about, **about_siblings(names)}
     for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
         started = RunStarted(
-            name if sibling == 0 else new_id("run"),
+            names[sibling],
             plan,
             opened.turns,
             time.time(),

@@ -42,8 +42,12 @@ async def recover_runs(server: Server, pause: float = 1.0) -> None:
     """When a server starts. A journal that cannot be read just then is tried again after a while: nothing is left lying."""
     while True:
         try:
-            for left in await server.runs.journal.unfinished():  # parents come before their children
-                if not left.start.call or await _is_orphan(server, left.start):
+            unfinished = await server.runs.journal.unfinished()  # parents come before their children
+            queued = {
+                entry.run for entry in await server.catalog.queue.list(time.time())
+            }  # whoever claims one drives it
+            for left in unfinished:
+                if left.run not in queued and (not left.start.call or await _is_orphan(server, left.start)):
                     await _recover(server, left.run)
                 await asyncio.sleep(0)  # others have their turn
             return
@@ -60,23 +64,31 @@ async def _is_orphan(server: Server, start: RunStarted) -> bool:
 
 
 async def _recover(server: Server, id: str) -> None:
-    journal = server.runs.journal
     try:
-        events = await journal.resume(id)
+        live = await take_up(server, id)
     except JournalConflict:
         return  # somebody else was faster
+    if live is not None:
+        live.start(partial(report_broken, server))
+
+
+async def take_up(server: Server, id: str, *, was_driven: bool = True) -> LiveRun | None:
+    """A run that nobody drives, ready to be driven on; None if there is nothing to drive. `was_driven`: by a process that is
+    gone; else it has only been queued, if nothing has happened in it. Raises JournalConflict if somebody drives it."""
+    journal = server.runs.journal
+    events = await journal.resume(id)
     run = rebuild(events) if events else None
     if run is None or run.ended is not None or (run.is_waiting and seconds_left(run) and not run.start.call):
         journal.release(id, waiting=run is not None and run.is_waiting)
         if run is not None and run.is_waiting:
             expire_later(server, run)
-        return
+        return None
     previews = await journal.previews(id)
     facts: list[Fact] = run.recover(previews.get(len(events) - 1, ()))
     if not run.outlives or run.start.call:
         await _end(server, run, [*facts, RunFinished("interrupted", message=LEFT, at=time.time())])
-        return
-    if not run.is_waiting:
+        return None
+    if not run.is_waiting and (was_driven or len(events) > 1):
         recovered = Recovered(time.time())
         run.apply(recovered)
         facts.append(recovered)
@@ -84,12 +96,11 @@ async def _recover(server: Server, id: str) -> None:
         provider, tools = await reopen(server, run.start, events)
     except RondaError as error:
         await _end(server, run, [*facts, RunFinished("failed", message=f"it cannot go on: {error}", at=time.time())])
-        return
+        return None
     if facts:
         journal.append(id, facts)
-    live = server.runs.reopened(run, provider, tools, [*events, *facts], previews)
     await server.runs.sessions.resume(run)
-    live.start(partial(_over, server))
+    return server.runs.reopened(run, provider, tools, [*events, *facts], previews)
 
 
 def expire_later(server: Server, run: Run) -> None:
@@ -132,11 +143,11 @@ async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
     live = server.runs.reopened(run, provider, tools, events, await journal.previews(id))
     live.send(answer)
     await server.runs.sessions.resume(run)
-    live.start(partial(_over, server))
+    live.start(partial(report_broken, server))
     return live
 
 
-def _over(server: Server, live: LiveRun) -> None:
+def report_broken(server: Server, live: LiveRun) -> None:
     if live.error is not None:
         server.report(live.error, live.run)
     server.runs.sessions.over_soon(live.run.id)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from ronda.server import files, listing, run_api, session_api, skills, transcripts
-from ronda.server.chat import chat_completions, chat_error
+from ronda.server.answers import AnswerDoor
+from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.mcp_door.route import mcp
-from ronda.server.messages import count_tokens, messages, messages_error
+from ronda.server.messages import MESSAGE_ANSWERS, count_tokens, messages, messages_error
 from ronda.server.mistral import agents, conversations
-from ronda.server.mistral.completions import agent_completions
+from ronda.server.mistral.completions import COMPLETION_ANSWERS, agent_completions
 from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.responses import create, stored
 from ronda.server.responses.websocket import responses_socket
@@ -35,22 +36,36 @@ _SKILL_VERSION = _SKILL + "/versions/{version}"
 _SESSION = "/v1/sessions/{id:path}"
 _CONVERSATION = "/v1/conversations/{conversation_id}"
 
+
+def _answers(dialect: Dialect, door: AnswerDoor) -> tuple[Route, ...]:
+    """Answers that outlive their requests."""
+    path = f"{door.path}/{door.prefix}" + "{id}"
+    return (
+        Route("GET", path, dialect, door.retrieve, "read", of_run="run_"),
+        Route("DELETE", path, dialect, door.delete, "write", of_run="run_"),
+        Route("POST", f"{path}/cancel", dialect, door.cancel, "write", of_run="run_"),
+    )
+
+
 ROUTES: Final = Routes(
     [
         Route("POST", "/v1/chat/completions", CHAT, chat_completions, "run"),
+        *_answers(CHAT, CHAT_ANSWERS),
         Route("GET", "/v1/models", CHAT, listing.list_models, "read"),
         Route("GET", "/v1/models/{name:path}", CHAT, listing.get_model, "read"),
         Route("POST", "/v1/responses", RESPONSES, create.create_response, "run"),
         Route(WEBSOCKET, "/v1/responses", RESPONSES, responses_socket, "run"),
         Route("POST", "/v1/responses/compact", RESPONSES, create.compact_response, "run"),
         Route("POST", "/v1/responses/input_tokens", RESPONSES, create.count_input, "run"),
-        Route("GET", _RESPONSE, RESPONSES, stored.retrieve, "read"),
-        Route("DELETE", _RESPONSE, RESPONSES, stored.delete, "write"),
-        Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored.cancel, "write"),
+        Route("GET", _RESPONSE, RESPONSES, stored.retrieve, "read", of_run="run_"),
+        Route("DELETE", _RESPONSE, RESPONSES, stored.delete, "write", of_run="run_"),
+        Route("POST", f"{_RESPONSE}/cancel", RESPONSES, stored.cancel, "write", of_run="run_"),
         Route("GET", f"{_RESPONSE}/input_items", RESPONSES, stored.list_input, "read"),
         Route("POST", "/v1/messages", MESSAGES, messages, "run"),
+        *_answers(MESSAGES, MESSAGE_ANSWERS),
         Route("POST", "/v1/messages/count_tokens", MESSAGES, count_tokens, "run"),
         Route("POST", "/v1/agents/completions", MISTRAL, agent_completions, "run"),
+        *_answers(MISTRAL, COMPLETION_ANSWERS),
         Route("POST", "/v1/agents", MISTRAL, agents.create, "write"),
         Route("GET", "/v1/agents", MISTRAL, agents.list_agents, "read"),
         Route("GET", "/v1/agents/pages", MISTRAL, agents.list_pages, "read"),
@@ -88,11 +103,12 @@ ROUTES: Final = Routes(
         Route("DELETE", _SKILL_VERSION, SKILLS, skills.delete_version, "write"),
         Route("GET", f"{_SKILL_VERSION}/content", SKILLS, skills.version_content, "read"),
         Route("GET", "/v1/runs", OWN, run_api.list_runs, "read"),
-        Route("GET", _RUN, OWN, run_api.get_run, "read"),
-        Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read"),
-        Route("POST", f"{_RUN}/cancel", OWN, run_api.cancel_run, "write"),
-        Route("POST", f"{_RUN}/steer", OWN, run_api.steer_run, "write"),
-        Route("POST", f"{_RUN}/answer", OWN, run_api.answer_run, "write"),
+        Route("GET", _RUN, OWN, run_api.get_run, "read", of_run=""),
+        Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read", of_run=""),
+        Route("GET", f"{_RUN}/cassette", OWN, run_api.get_cassette, "read"),
+        Route("POST", f"{_RUN}/cancel", OWN, run_api.cancel_run, "write", of_run=""),
+        Route("POST", f"{_RUN}/steer", OWN, run_api.steer_run, "write", of_run=""),
+        Route("POST", f"{_RUN}/answer", OWN, run_api.answer_run, "write", of_run=""),
         Route("GET", "/v1/sessions", OWN, session_api.list_sessions, "read"),
         Route("POST", f"{_SESSION}/fork", OWN, session_api.fork_session, "write"),
         Route("GET", _SESSION, OWN, session_api.get_session, "read"),

@@ -43,7 +43,7 @@ class Dialect(Struct, frozen=True):
 class Route(Struct, frozen=True):
     """One row. `{name}` in a path stands for one segment, `{name:path}` for all that is left.
 
-    What needs a `capability` is there on servers that have it.
+    What needs a `capability` is there on servers that have it. What is asked of a run, whoever drives the run answers.
     """
 
     method: str
@@ -52,6 +52,7 @@ class Route(Struct, frozen=True):
     handler: Handler
     scope: KeyScope
     capability: Capability | None = None
+    of_run: str | None = None  # the name of the run that its `id` stands for begins with this; None: it is about no run
 
 
 class Routes:

@@ -5,8 +5,7 @@ A run is its owner's: to anybody else it does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from msgspec.structs import replace
@@ -94,7 +93,11 @@ async def list_runs(server: Server, request: Incoming) -> ASGIApp:
 
 async def get_run(server: Server, request: Incoming) -> ASGIApp:
     events = await _found(server, request)
-    return _shown(rebuild(events), len(events), events)
+    run = rebuild(events)
+    position = None
+    if len(events) == 1 and run.start.outlives and run.id not in server.runs.live:
+        position = await server.background.position(run.id, request.owner)
+    return _shown(run, len(events), events, position)
 
 
 async def follow_run(server: Server, request: Incoming) -> ASGIApp:
@@ -104,7 +107,7 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     after = _after(request)
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
         return Response(status_code=204)
-    reader = Reader(partial(server.runs.follow, events), after)
+    _, follower = await server.runs.follow(events, after)
     live = server.runs.live.get(request.places["id"])
 
     def why_unended(sibling: int) -> Failure | None:
@@ -112,7 +115,18 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
 
     start = events[0]
     assert type(start) is RunStarted
-    return EventStream([reader], Frames(after, "output" in start.plan.guards), is_open=True, why_unended=why_unended)
+    return EventStream(
+        [Reader(follower)], Frames(after, "output" in start.plan.guards), is_open=True, why_unended=why_unended
+    )
+
+
+async def get_cassette(server: Server, request: Incoming) -> ASGIApp:
+    """A run as a file that can be played again."""
+    from ronda.agent.export import export_run  # few ask for one
+
+    events = await _found(server, request)
+    previews = await server.runs.journal.previews(request.places["id"])
+    return Response(await export_run(events, previews), media_type="application/jsonl")
 
 
 async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
@@ -185,9 +199,8 @@ async def _under_way(server: Server, request: Incoming) -> LiveRun:
 class Reader:
     """A follower that does without previews that are not kept any more: the facts behind them say all they said."""
 
-    def __init__(self, follow: Callable[[Position | None], Follower], after: Position | None) -> None:
-        self._follow = follow
-        self._follower = follow(after)
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
 
     @property
     def is_over(self) -> bool:
@@ -199,7 +212,7 @@ class Reader:
         except FellBehind:
             fact, _ = self._follower.position
             self._follower.close()
-            self._follower = self._follow((fact, _ALL_PREVIEWS))
+            self._follower = self._follower.at((fact, _ALL_PREVIEWS))
             return self._follower.pull()
 
     def wake(self, waiter: Waiter) -> None:
@@ -232,12 +245,15 @@ class Frames:
         return write_frame(write_position((self._fact, self._preview)), event)
 
 
-def _shown(run: Run, facts: int, events: Iterable[Event]) -> Json:
+def _shown(run: Run, facts: int, events: Iterable[Event], queue_position: int | None = None) -> Json:
     if run.ended is not None:
-        state = state_at(run.ended)
+        state: str = state_at(run.ended)
+    elif queue_position is not None:
+        state = "queued"
     else:
         state = "waiting" if run.is_waiting else "running"
-    return Json(encode(write_run(run, state, facts, events)))
+    members = write_run(run, state, facts, events)
+    return Json(encode(members if queue_position is None else {**members, "queue_position": queue_position}))
 
 
 def _after(request: Incoming) -> Position | None:

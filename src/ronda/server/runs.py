@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +18,18 @@ from ronda.core.permissions import may_ask
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Summarize, Tool
 from ronda.host.history import is_in_session
-from ronda.host.log import START, Follower, Log, Position
+from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
-from ronda.host.run import Host, LiveRun
+from ronda.host.run import Host, LiveRun, look_at
 from ronda.host.sessions import SessionHost
+from ronda.host.tail import Tail
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.approvals import RemoteApprover
 from ronda.server.rejoin import Rejoined, rejoin
 from ronda.store.claims import Claims
+from ronda.store.memory_queue import MemoryQueue
+from ronda.store.queue import Queue
 from ronda.store.sessions import NO_BOUNDS, Bounds, Sessions
 from ronda.wire.call_ids import handed_out
 
@@ -57,6 +61,8 @@ class Runs:
         sessions: Sessions,
         bounds: Bounds = NO_BOUNDS,  # of the sessions
         max_queue: int = 32,  # for one of them
+        queue: Queue | None = None,
+        logs: Logs | None = None,
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
         self._approval_timeout = approval_timeout
@@ -64,8 +70,11 @@ class Runs:
         self.guards = guarded_stages(guardrails)  # of the plans of all runs
         self._guardrails = guardrails
         self._summarize = summarize
+        self._queue: Queue = queue or MemoryQueue()
+        self._tails: dict[str, Tail] = {}
+        self._pumps: set[asyncio.Task[None]] = set()
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process
-        self.host = Host(claims)
+        self.host = Host(claims, logs)
         self.live = self.host.live
         self.logs = self.host.logs
         self.sessions = SessionHost(
@@ -142,12 +151,36 @@ class Runs:
         last = max([getattr(event, "at", 0.0) for event in events])
         return [*events, *run.recover(), RunFinished("interrupted", message=LEFT, at=last)]
 
-    def follow(self, events: Sequence[Event], after: Position | None = START) -> Follower:
-        """Everything that happens in a run after a position; `events` are what the journal has of it."""
-        assert type(events[0]) is RunStarted
-        id = events[0].run
-        live = self.live.get(id)
-        return Log.of(events, self.logs.previews(id)).follow(after) if live is None else live.follow(after)
+    async def follow(self, events: list[Event], after: Position | None = START) -> tuple[Run, Follower]:
+        """Everything that happens in a run after a position, and the run that comes to its end with it; `events` are what the
+        journal has of it."""
+        start = events[0]
+        assert type(start) is RunStarted
+        live = self.live.get(start.run)
+        if live is not None:
+            return live.run, live.follow(after)
+        run = rebuild(events)
+        previews: Mapping[int, list[Preview]] = self.logs.previews(start.run)
+        if not previews and run.outlives:
+            previews = await self.journal.previews(start.run)
+        if run.ended is not None or run.is_waiting:
+            return run, Log.of(events, dict(previews)).follow(after)
+        tail = self._tails.get(start.run)
+        if tail is not None and not tail.is_over:
+            return tail.run, tail.follow(after)
+        tail = Tail(events, previews, self.journal, self.live, partial(self.read, start.run, start.owner))
+        self._tails[start.run] = tail
+        follower = tail.follow(after)
+        pump = asyncio.get_running_loop().create_task(tail.pump())
+        self._pumps.add(pump)
+        pump.add_done_callback(partial(self._pumped, start.run, tail))
+        return tail.run, follower
+
+    def _pumped(self, run: str, tail: Tail, pump: asyncio.Task[None]) -> None:
+        look_at(pump)
+        self._pumps.discard(pump)
+        if self._tails.get(run) is tail:
+            del self._tails[run]
 
     def cancel(self, id: str, owner: str) -> LiveRun | None:
         """End a run that is under way here; None if there is none."""
@@ -159,10 +192,10 @@ class Runs:
         return live
 
     async def end(self, id: str, owner: str) -> bool:
-        """Cancel a run that is under way here, and wait until it is over, or one that waits; False if there is none."""
+        """Cancel a run that is under way here, and wait until it is over, or one that nobody drives; False if there is none."""
         live = self.cancel(id, owner)
         if live is None:
-            return await self._end_waiting(id, owner)
+            return await self._end_undriven(id, owner)
         follower = live.follow()
         try:
             while not follower.is_over:
@@ -172,18 +205,28 @@ class Runs:
             follower.close()
         return True
 
-    async def _end_waiting(self, id: str, owner: str) -> bool:
-        """Cancel a run that nobody drives, since it waits for people."""
+    async def _end_undriven(self, id: str, owner: str) -> bool:
+        """Cancel a run that nobody drives, since it waits for people, or in the queue."""
         events = await self.read(id, owner)
-        if not events or not rebuild(events).is_waiting:
+        if not events or type(events[-1]) is RunFinished:
             return False
-        run = rebuild(await self.journal.resume(id))  # a conflict if somebody answers it
-        if run.is_waiting:
-            self.journal.append(id, [RunFinished("cancelled", message="the run was cancelled", at=time.time())])
-            await end_children(self.journal, waiting_children(run))
+        if not rebuild(events).is_waiting and not await self._queue.cancel(id, time.time()):
+            return False
+        return await self.end_left(id)
+
+    async def end_left(self, id: str) -> bool:
+        """Cancel a run that nobody drives; False if it is over. A conflict if somebody has just begun to."""
+        events = await self.journal.resume(id)
+        run = rebuild(events) if events else None
+        is_open = run is not None and run.ended is None
+        if run is not None and is_open:
+            end = RunFinished("cancelled", message="the run was cancelled", at=time.time())
+            children = waiting_children(run)
+            self.journal.append(id, [*run.recover(), end])
+            await end_children(self.journal, children)
         self.journal.release(id)
         await self.journal.barrier(id)
-        return run.is_waiting
+        return is_open
 
     async def rejoin(self, turns: tuple[Turn, ...], owner: str) -> Rejoined:
         """Our half of mixed turns beside the caller's."""
@@ -197,6 +240,8 @@ class Runs:
     async def stop(self, seconds: float = 0.0) -> None:
         """`seconds`: for runs that somebody waits for."""
         await self.host.stop(seconds)
+        for pump in list(self._pumps):
+            pump.cancel()
 
 
 def new_id(kind: str) -> str:

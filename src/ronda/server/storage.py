@@ -31,6 +31,8 @@ def open_journal(folder: Path | None, config: ServerConfig) -> Journal:
             synchronous="FULL" if config.journal_sync == "full" else "NORMAL",
             max_age=config.journal_max_days * 86400,
             max_bytes=config.journal_max_bytes,
+            keep_previews=config.keep_previews,
+            keep_previews_bytes=config.keep_previews_bytes,
         )
     except StoreError as error:
         raise BadConfig(f"{error} (--data-dir says where)") from error

@@ -1,6 +1,6 @@
 """What is kept, and by whom: small async protocols, each with a store in memory and one in a SQLite file.
 
-catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims
+catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims, the queue
 agents …        what of each is kept, and how it is asked for. What it means is not known here
 memory          stores that forget with their process
 sqlite_…        stores in a file, which several processes may share

@@ -9,6 +9,7 @@ from ronda.store.claims import Claims
 from ronda.store.conversations import Conversations
 from ronda.store.files import Files
 from ronda.store.keys import Keys
+from ronda.store.queue import Queue
 from ronda.store.sessions import Sessions
 from ronda.store.skills import Skills
 
@@ -34,6 +35,9 @@ class Catalog(Protocol):
 
     @property
     def claims(self) -> Claims: ...
+
+    @property
+    def queue(self) -> Queue: ...
 
     async def secret(self, name: str) -> bytes:
         """32 random bytes, made when they are first asked for: the same for everybody who shares the store, for good."""

@@ -14,6 +14,7 @@ from ronda.store.claims import MemoryClaims
 from ronda.store.conversations import ConversationRow, RunRow, went_on
 from ronda.store.keys import KeyRow
 from ronda.store.memory_files import MemoryFiles
+from ronda.store.memory_queue import MemoryQueue
 from ronda.store.memory_sessions import MemorySessions
 from ronda.store.memory_skills import MemorySkills
 
@@ -162,6 +163,7 @@ class MemoryCatalog:
         self.skills = MemorySkills()
         self.sessions = MemorySessions()
         self.claims = MemoryClaims()
+        self.queue = MemoryQueue()
         self._secrets: dict[str, bytes] = {}
 
     async def secret(self, name: str) -> bytes:

@@ -20,6 +20,8 @@ from ronda.store.sqlite_agents import SqliteAgents
 from ronda.store.sqlite_conversations import SqliteConversations
 from ronda.store.sqlite_files import SqliteFiles
 from ronda.store.sqlite_keys import SqliteKeys
+from ronda.store.sqlite_queue import TABLES as QUEUE
+from ronda.store.sqlite_queue import SqliteQueue
 from ronda.store.sqlite_sessions import SESSION_TABLES, SqliteSessions
 from ronda.store.sqlite_skills import SqliteSkills
 
@@ -71,6 +73,7 @@ _MIGRATIONS: Final = (
         )""",
         "CREATE INDEX skill_owner ON skill (owner, created)",
     ),
+    QUEUE,
 )
 
 
@@ -89,6 +92,7 @@ class SqliteCatalog:
         self.skills = SqliteSkills(self)
         self.sessions = SqliteSessions(self)
         self.claims = FileClaims(f"{path}-claims")
+        self.queue = SqliteQueue(self)
 
     @property
     def is_there(self) -> bool:

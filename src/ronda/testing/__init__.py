@@ -3,8 +3,13 @@
 model = ScriptedModel(calls("lookup", q="Paris"), says("Sunny."))
 assert invoke_agent(Agent(model, tools=[lookup]), "How is Paris?") == "Sunny."
 assert model.heard[1][-1] == …      # what it was sent with the second call
+
+invoke_agent(agent, "How is Paris?", record="paris.jsonl")      # once
+replay("paris.jsonl", agent)                                    # always: without a model, a tool or a network
 """
 
+from ronda.agent.replay import Difference
+from ronda.agent.replay_agent import replay, replay_async
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 
-__all__ = ["Call", "Line", "ScriptedModel", "calls", "fails", "says"]
+__all__ = ["Call", "Difference", "Line", "ScriptedModel", "calls", "fails", "replay", "replay_async", "says"]

@@ -102,8 +102,17 @@ def sane(value: int, path: str) -> int:
 DISCONNECT: Final = 'read (ours): `"cancel"`, `"detach"` or `"grace:SECONDS"`'
 
 
+BACKGROUND: Final = "read (ours): the answer is 202 at once, or a stream that outlives its connection"
+
+
+def read_background(fields: Mapping[str, Raw]) -> bool:
+    return field(fields, "background", bool, False)
+
+
 def read_disconnect(fields: Mapping[str, Raw]) -> float:
     """How many seconds the runs of a request go on when its client is gone."""
+    if read_background(fields):
+        return math.inf
     text: str | None = field(fields, "on_disconnect", str | None, None)
     seconds = seconds_without_client("cancel" if text is None else text)
     if seconds is None:

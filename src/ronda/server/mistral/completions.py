@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw, structs
@@ -12,6 +12,7 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
+from ronda.server.answers import AnswerDoor
 from ronda.server.exchange import Exchange
 from ronda.server.incoming import Incoming
 from ronda.server.mistral.agents import ServedAgent
@@ -23,6 +24,7 @@ from ronda.server.models import Target
 from ronda.server.opening import Job, answer_alone
 from ronda.server.runs import Runs
 from ronda.wire.call_ids import INSTEAD, stored_id
+from ronda.wire.door_request import AnswerOptions
 from ronda.wire.mistral.declared import raws
 from ronda.wire.mistral.handoffs import about_ways
 from ronda.wire.mistral.server_answer import CompletionAnswer
@@ -30,6 +32,11 @@ from ronda.wire.mistral.server_request import CompletionRequest, guarded, read_c
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
+
+
+COMPLETION_ANSWERS: Final = AnswerDoor(
+    "/v1/agents/completions", "", "chat.completion", AnswerOptions.key, CompletionAnswer, without="conversation"
+)
 
 
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
@@ -41,7 +48,7 @@ async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
         if by is not None and (there := await _still_there(server, by, owner)) is not None:
             asked, served = _instead(asked), there
     job = await _job(server, owner, asked, served, 0)
-    return await Exchange(server, request, job, CompletionAnswer, mistral_error).answer()
+    return await Exchange(server, request, job, CompletionAnswer, mistral_error, door=COMPLETION_ANSWERS).answer()
 
 
 async def _job(server: Server, owner: str, asked: CompletionRequest, served: Target, handed: int) -> Job:

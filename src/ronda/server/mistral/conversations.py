@@ -7,23 +7,25 @@ last of them leaves it to. One request at a time goes on with a conversation: an
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.events import RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
-from ronda.core.run import Run
+from ronda.core.run import Run, rebuild
 from ronda.errors import NotFound
+from ronda.server.answers import follow_answer, standing, unfinished_body
 from ronda.server.exchange import Exchange
-from ronda.server.incoming import Incoming, Json
+from ronda.server.incoming import Header, Incoming, Json
+from ronda.server.legs import read_legs
 from ronda.server.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.mistral.completions import find_agent
 from ronda.server.mistral.endpoint import Asks, matches, mistral_error
@@ -61,7 +63,7 @@ from ronda.wire.mistral.conversations import (
 from ronda.wire.mistral.declared import raws, read_args
 from ronda.wire.mistral.details import BODY, refuse
 from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
-from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, handoff_of
+from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handoff_of
 from ronda.wire.mistral.server_request import CompletionRequest, guarded
 
 if TYPE_CHECKING:
@@ -123,10 +125,23 @@ async def _answer(
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
     served = await _served(server, about, request.owner)
     job = await _job(server, request, id, about, wish, served, turns, from_run, keep, 0)
-    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=keep is not None)
+    outlives, door = keep is not None, _Place(id)
+    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=outlives, door=door)
     answer = await exchange.answer()
     exchange.when_over(partial(server.catalog.claims.release, request.owner, _claim_of(id)))
     return answer
+
+
+class _Place(Struct, frozen=True):
+    """An answer is found where its conversation is."""
+
+    conversation: str
+
+    def location(self, run: str) -> Header:
+        return b"location", f"/v1/conversations/{self.conversation}".encode()
+
+    def later(self, writer: ConversationAnswer, runs: Sequence[Run], position: int | None) -> bytes:
+        return unfinished_body(writer, runs, position)
 
 
 @asynccontextmanager
@@ -188,6 +203,7 @@ async def _job(
         truncates=wish.truncates,
         lingers=wish.lingers,
         permission=wish.permission,
+        background=wish.background,
         conversation=id,
         parent=parent,
         keep="memory" if keep is None else "stored",
@@ -324,7 +340,22 @@ async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dic
 
 
 async def get(server: Server, request: Incoming) -> ASGIApp:
-    return Json(encode(await _shown(server, request, await _row(server, request))))
+    """With stream=true, its last answer. Of one that nobody waits for, how that stands."""
+    row = await _row(server, request)
+    rows = await server.catalog.conversations.runs(request.owner, row.id)
+    last = await server.runs.read(rows[-1].run, request.owner) if rows else []
+    if last and (first := first_leg(rebuild(last))) != rows[-1].run:
+        last = await server.runs.read(first, request.owner)
+    if Asks(request).flag("stream"):
+        if not last:
+            raise NotFound(f"the conversation '{row.id}' has no answer to follow", code="run_not_found")
+        return await follow_answer(server, request, ConversationAnswer, [last])
+    shown = await _shown(server, request, row)
+    run = rebuild((await read_legs(server.runs, last, request.owner))[-1]) if last else None
+    if run is not None and run.start.outlives:
+        position = None if run.ended is not None else await server.background.position(run.id, request.owner)
+        shown |= standing([run], position)
+    return Json(encode(shown))
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:

@@ -19,7 +19,6 @@ from ronda.server.mistral.history import turns_in
 from ronda.server.models import Target
 from ronda.server.opening import Added, Job, open_runs
 from ronda.server.relay import Leg, Next
-from ronda.server.runs import new_id
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.mistral.handoffs import (
     MOST_HANDOFFS,
@@ -31,6 +30,7 @@ from ronda.wire.mistral.handoffs import (
     goes_on,
     handed_before,
     handoff_of,
+    next_leg,
     tool_for,
     tool_names,
 )
@@ -111,7 +111,8 @@ def next_of(server: Server, owner: str, offered: Offered, ask: AskNext, added: A
                     "again: change their instructions or handoffs so that one of them answers"
                 )
             job = await ask(offered.agents[handoff.call.name], turns, (run.id, live.facts), handed)
-            [following] = await open_runs(server, owner, job, visit=server.runs.sessions.visit_of(run.id))
+            visit = server.runs.sessions.visit_of(run.id)
+            [following] = await open_runs(server, owner, job, next_leg(run), visit)
             server.runs.sessions.hand_over(run.id, following.run.id)
         except RondaError as error:
             return Leg(_failed(server, live, turns, str(error)), added=added)
@@ -130,7 +131,7 @@ def _failed(server: Server, live: LiveRun, turns: tuple[Turn, ...], why: str) ->
     assert live.journal is not None
     session, owner, now = run.start.session, run.start.owner, time.time()
     started = RunStarted(
-        new_id("run"), run.plan, turns, now, parent=(run.id, live.facts), session=session, owner=owner, about=about
+        next_leg(run), run.plan, turns, now, parent=(run.id, live.facts), session=session, owner=owner, about=about
     )
     failed = server.runs.new(started, live.provider, {}, live.journal)
     failed.end(RunFinished("failed", message=why, at=time.time()))

@@ -12,17 +12,18 @@ from starlette.types import ASGIApp
 from ronda.core.parts import Turn
 from ronda.core.run import Run
 from ronda.server.exchange import Exchange, MakeWriter, Writer
-from ronda.server.incoming import Incoming, Json
+from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.models import Target
 from ronda.server.opening import Job, count
 from ronda.server.responses.conversation import Local, joined
 from ronda.store.catalog import Catalog
+from ronda.wire.background import progress
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.server_answer import write_error
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
-from ronda.wire.openai_responses.resource import Kept, code_of
+from ronda.wire.openai_responses.resource import Kept, code_of, response_id
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
@@ -99,13 +100,13 @@ async def answer(
     owner = request.owner
     served = await server.models.find(asked.model, owner)
     asked = await joined(server, asked, served, owner, local)
-    sealer, progress = await server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
+    sealer, kind = await server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
 
     def writer(runs: Sequence[Run]) -> Writer:
         [run] = runs
         if started is not None:
             started(run)
-        return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=progress)
+        return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=kind)
 
     return await _exchange(server, request, asked, served, writer).answer()
 
@@ -116,7 +117,19 @@ def _exchange(
     """Of a request whose conversation is whole."""
     job = Job(asked, served, _about)
     outlives = asked.keep == "stored"
-    return Exchange(server, request, job, writer, responses_error, outlives=outlives, may_be_cancelled=True)
+    return Exchange(
+        server, request, job, writer, responses_error, outlives=outlives, may_be_cancelled=True, door=_Place()
+    )
+
+
+class _Place:
+    """Where a response is found."""
+
+    def location(self, run: str) -> Header:
+        return b"location", f"/v1/responses/{response_id(run)}".encode()
+
+    def later(self, writer: ResponseAnswer, runs: Sequence[Run], position: int | None) -> bytes:
+        return writer.body(progress(runs, position))
 
 
 def _about(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:

@@ -12,8 +12,10 @@ from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.run import LiveRun
 from ronda.server.follow import EventStream
+from ronda.server.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
 from ronda.server.incoming import Incoming, Json
 from ronda.server.responses.query import Query
+from ronda.wire.background import progress
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.listed import input_items
@@ -44,27 +46,44 @@ _LONGEST_PAGE = 100
 
 async def retrieve(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
-    sealer = await server.responses.sealer(request.owner)
-    events, run = await _found(server, request)
-    after = query.whole("starting_after", None, 0, None)
-    if not query.truth("stream"):
-        if after is not None:
-            raise BadRequest("'starting_after' goes with stream=true", param="starting_after")
-        answer = ResponseAnswer([run])
-        answer.fold(0, events[1:])
-        return Json(answer.body())
+    id = request.places["id"]
+    seen = frames_seen(request, 1)
+    if query.truth("stream"):
+        obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
+        after = None if seen is None else seen[0] - 1
+        return await follow_response(server, request, id, after, obfuscated=obfuscated)
+    if query.text(STARTING_AFTER) is not None:
+        raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
+    return await _plain(server, *await find_response(server, id, request.owner))
+
+
+async def follow_response(
+    server: Server, request: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
+) -> ASGIApp:
+    """The stream of a response, behind the event of that number."""
+    events, run = await find_response(server, id, request.owner)
     live = server.runs.live.get(run.id)
-    # What is said of its end is read from the run itself, which must be the one that comes to it.
-    obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
-    progress = progress_type(request.header(SDK_LANGUAGE))
+    run, follower = await server.runs.follow(events, None)
     writer = ResponseAnswer(
-        [run if live is None else live.run],
-        sealer=sealer,
+        [run],
+        sealer=await server.responses.sealer(request.owner),
+        sse=sse,
         after=after,
         obfuscated=obfuscated,
-        progress_type=progress,
+        progress_type=progress_type(request.header(SDK_LANGUAGE)),
+        is_whole=follower.is_whole,
     )
-    return EventStream([server.runs.follow(events)], writer, is_open=True, why_unended=partial(_why_unended, run, live))
+    headers = () if follower.is_whole else (LARGER_PIECES,)
+    return EventStream([follower], writer, headers, is_open=True, why_unended=partial(_why_unended, run, live))
+
+
+async def _plain(server: Server, events: list[Event], run: Run) -> ASGIApp:
+    answer = ResponseAnswer([run])
+    answer.fold(0, events[1:])
+    if not Kept.of(run.start).background:
+        return Json(answer.body())
+    position = await server.background.position(run.id, run.start.owner) if run.ended is None else None
+    return Json(answer.body(progress([run], position)))
 
 
 def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None:
@@ -72,7 +91,7 @@ def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
-    _, run = await _found(server, request)
+    _, run = await find_response(server, request.places["id"], request.owner)
     await server.runs.end(run.id, run.start.owner)
     server.runs.logs.forget(run.id)
     await server.runs.journal.forget(run.id)
@@ -80,20 +99,18 @@ async def delete(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def cancel(server: Server, request: Incoming) -> ASGIApp:
-    _, run = await _found(server, request)
+    _, run = await find_response(server, request.places["id"], request.owner)
     await server.runs.end(run.id, run.start.owner)
-    events, run = await _found(server, request)
+    events, run = await find_response(server, request.places["id"], request.owner)
     if run.ended is None or run.ended.reason != "cancelled":
         what = "is driven by another process" if run.ended is None else "is finished already"
         raise BadRequest(f"the response '{request.places['id']}' {what}; it cannot be cancelled")
-    answer = ResponseAnswer([run])
-    answer.fold(0, events[1:])
-    return Json(answer.body())
+    return await _plain(server, events, run)
 
 
 async def list_input(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
-    _, run = await _found(server, request)
+    _, run = await find_response(server, request.places["id"], request.owner)
     items = input_items(run, Kept.of(run.start))
     limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
     if query.word("order", "desc", ("asc", "desc")) == "desc":
@@ -106,10 +123,9 @@ async def list_input(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode(_page(items[:limit], has_more=len(items) > limit)))
 
 
-async def _found(server: Server, request: Incoming) -> tuple[list[Event], Run]:
+async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event], Run]:
     """The response that an address names; nobody's but its owner's."""
-    id: str = request.places["id"]
-    events = await server.runs.read(run_id(id), request.owner)
+    events = await server.runs.read(run_id(id), owner)
     run = rebuild(events) if events else None
     if run is None or Kept.key not in run.start.about:
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")

@@ -1,6 +1,7 @@
 """The Responses API over a WebSocket: GET /v1/responses, upgraded. One response after the other on one connection.
 
     in     {"type": "response.create", …}      a request, without what only HTTP needs
+           {"type": "response.follow", "response_id": …, "starting_after": …}     ours: its events, again or further
     out    the events of a stream, one a message; or {"type": "error", "status": …, "error": {…}}
 
 A connection remembers its last responses with `store: false` by itself: they can be continued here and nowhere else; a
@@ -28,8 +29,9 @@ from ronda.server.bodies import is_small, read_body
 from ronda.server.failure import BROKE_DOWN, failure_of
 from ronda.server.incoming import Incoming
 from ronda.server.responses.create import answer
+from ronda.server.responses.stored import follow_response
 from ronda.wire.failures import Failure, failure_of_run
-from ronda.wire.fields import field, read_fields
+from ronda.wire.fields import bounded, field, read_fields
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.resource import code_of, response_id
 from ronda.wire.openai_responses.server_request import request_of
@@ -47,10 +49,12 @@ _NOT_ALLOWED: Final = 1008
 
 # What is said by the transport itself. For docs/compatibility.md.
 FIELDS: Final[dict[str, str]] = {
-    "type": 'read: "response.create"',
+    "type": 'read: "response.create"; ours: "response.follow"',
+    "response_id": 'read (ours), with "response.follow": a response that is stored, whose events are sent',
+    "starting_after": 'read (ours), with "response.follow": the number of the last event that was seen',
     "stream": "refused: only true; events are always sent one by one",
     "stream_options": "refused: they are of the HTTP transport",
-    "background": "refused: this server has no background runs",
+    "background": "refused: it is of the HTTP transport",
 }
 
 
@@ -155,8 +159,13 @@ class Connection:
     async def _respond(self, fields: dict[str, Raw], at_once: bool) -> Failure | None:
         """Carry one request out, and say why it has no answer if it has none."""
         kind: str = field(fields, "type", str, "")
+        if kind == "response.follow":
+            await self._follow(fields)
+            return None
         if kind != "response.create":
-            raise BadRequest(f"'type' is {kind[:60]!r}; it can be \"response.create\"", param="type")
+            raise BadRequest(
+                f'\'type\' is {kind[:60]!r}; it can be "response.create" or "response.follow"', param="type"
+            )
         for name in ("stream", "stream_options", "background"):
             if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
@@ -179,6 +188,18 @@ class Connection:
             while len(self._runs) > REMEMBERED:
                 del self._runs[next(iter(self._runs))]
         return failure
+
+    async def _follow(self, fields: dict[str, Raw]) -> None:
+        """Go on with the events of a response that is stored, on this connection or another."""
+        id: str = field(fields, "response_id", str, "")
+        after = bounded(fields, "starting_after", 0)
+        if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):
+            raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
+        request = Incoming(self._scope, self._until_closed)
+        request.owner = await self._server.auth.owner(request.headers)
+        stream = await follow_response(self._server, request, id, after, sse=False)
+        self._is_refused = False
+        await stream(self._scope, self._until_closed, self._pass_on)
 
     async def _until_closed(self) -> Message:
         """What a stream hears of its client: that it is gone."""

@@ -184,6 +184,10 @@ class MessageAnswer:
             message["files"] = files
         return encode(message)
 
+    def frame(self) -> dict[str, Any]:
+        """The object without an answer in it."""
+        return {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": self._usage}
+
     # ---- both --------------------------------------------------------------------------------------------------------
 
     @property

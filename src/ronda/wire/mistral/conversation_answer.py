@@ -268,13 +268,16 @@ class ConversationAnswer:
     # ---- plain -------------------------------------------------------------------------------------------------------
 
     def body(self) -> bytes:
-        answer = {
+        return encode(self.frame() | self._more)
+
+    def frame(self) -> dict[str, Any]:
+        """The object with the answer as far as it has come."""
+        return {
             "object": "conversation.response",
             "conversation_id": self._id,
             "outputs": self.outputs,
             "usage": self._usage(),
         }
-        return encode(answer | self._more)
 
     # ---- entries -----------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from msgspec import Meta, Raw, Struct, structs
 
 from ronda.core.plan import Approval
 from ronda.errors import BadRequest
-from ronda.wire.fields import DISCONNECT, PERMISSION_FATES, seconds_without_client
+from ronda.wire.fields import BACKGROUND, DISCONNECT, PERMISSION_FATES
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral.agents import AgentBody, checked, when
-from ronda.wire.mistral.declared import CompletionArgs, Disconnect, Guardrail
+from ronda.wire.mistral.declared import CompletionArgs, Disconnect, Guardrail, seconds_of
 from ronda.wire.mistral.details import BODY, Invalid, decoder, read_body, refuse
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
@@ -34,6 +34,7 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     truncate_sequence: bool | None = None  # ours
     on_disconnect: Disconnect | None = None  # ours
     agent_permission: Approval | None = None  # ours
+    background: bool | None = None  # ours
 
 
 class Start(_Body, frozen=True, kw_only=True):
@@ -86,6 +87,7 @@ START_FIELDS: Final[dict[str, str]] = {
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
     "agent_permission": PERMISSION_FATES["agent_permission"],
+    "background": BACKGROUND,
 }
 APPEND_FIELDS: Final[dict[str, str]] = {
     "inputs": "read",
@@ -98,6 +100,7 @@ APPEND_FIELDS: Final[dict[str, str]] = {
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
     "agent_permission": PERMISSION_FATES["agent_permission"],
+    "background": BACKGROUND,
 }
 RESTART_FIELDS: Final[dict[str, str]] = {
     "from_entry_id": "read: the last entry that the new conversation has from the old one",
@@ -113,6 +116,7 @@ RESTART_FIELDS: Final[dict[str, str]] = {
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
     "agent_permission": PERMISSION_FATES["agent_permission"],
+    "background": BACKGROUND,
 }
 
 
@@ -140,6 +144,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     truncates: bool = False
     lingers: float = 0.0
     permission: Approval = "auto"
+    background: bool = False
 
 
 def _wish(body: Start | Append | Restart) -> Wish:
@@ -152,7 +157,8 @@ def _wish(body: Start | Append | Restart) -> Wish:
         guardrails=getattr(body, "guardrails", None),
         max_tool_rounds=body.max_tool_rounds,
         truncates=bool(body.truncate_sequence),
-        lingers=seconds_without_client(body.on_disconnect or "cancel") or 0.0,
+        lingers=seconds_of(body.on_disconnect, body.background),
+        background=bool(body.background),
         permission=body.agent_permission or "auto",
     )
 

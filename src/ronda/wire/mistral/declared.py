@@ -5,6 +5,7 @@ The same objects stand in /v1/agents/completions, in agents and in conversations
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +17,7 @@ from ronda.core.plan import AUTO, NONE, Options, ResponseFormat, ToolChoice, Too
 from ronda.schema.validate import check_schema
 from ronda.wire import capabilities
 from ronda.wire.capabilities import Need, fate
-from ronda.wire.fields import MAX_TOOLS
+from ronda.wire.fields import MAX_TOOLS, seconds_without_client
 from ronda.wire.json import encode
 from ronda.wire.mcp_servers import MAX_LABEL, NamedServer, ToolFilter
 from ronda.wire.mistral.details import Invalid, Loc, check_count, decoder, problem, read_value, refuse
@@ -32,6 +33,11 @@ ChoiceWord: TypeAlias = Literal["auto", "none", "any", "required"]
 
 # What becomes of a run whose client is gone. (Ours.)
 Disconnect: TypeAlias = Annotated[str, Meta(pattern=r"^(cancel|detach|grace:[0-9]{1,9})$")]
+
+
+def seconds_of(on_disconnect: Disconnect | None, background: bool | None) -> float:
+    """How long the runs of a request go on when its client is gone."""
+    return math.inf if background else seconds_without_client(on_disconnect or "cancel") or 0.0
 
 
 class _Known(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

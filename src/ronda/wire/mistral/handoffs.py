@@ -107,6 +107,17 @@ def handed_before(run: Run) -> int:
     return 0 if kept is None else _decode_count(kept)
 
 
+def first_leg(run: Run) -> str:
+    """The name of the run that its request began with."""
+    handed = handed_before(run)
+    return run.id.removesuffix(f"h{handed}") if handed else run.id
+
+
+def next_leg(run: Run) -> str:
+    """The name of the run that goes on from this one, so that whoever reads one finds the other."""
+    return f"{first_leg(run)}h{handed_before(run) + 1}"
+
+
 def handoff_of(run: Run) -> Handoff | None:
     """The handoff that a run ended with: the first, if its model asked for several."""
     if run.ended is None or run.ended.reason != "tool_calls" or (ways := ways_of(run)) is None:

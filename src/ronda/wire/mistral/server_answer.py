@@ -283,15 +283,20 @@ class CompletionAnswer:
         self._choices[index].fold(batch)
 
     def body(self) -> bytes:
-        answer: dict[str, Any] = {
+        choices = [self._message(choice) for choice in self._choices]
+        answer = {**self.frame(), "choices": choices, "usage": write_usage(self.usage)}
+        return encode(answer | self._extensions(with_records=True))
+
+    def frame(self) -> dict[str, Any]:
+        """The object without an answer in it."""
+        return {
             "id": self._id,
             "object": "chat.completion",
             "created": int(self._start.at),
             "model": self._model,
-            "choices": [self._message(choice) for choice in self._choices],
+            "choices": [],
             "usage": write_usage(self.usage),
         }
-        return encode(answer | self._extensions(with_records=True))
 
     def _message(self, choice: _Choice) -> dict[str, Any]:
         shown_id = choice.showing.shown_id

@@ -15,7 +15,7 @@ from ronda.core.plan import Approval, Options
 from ronda.core.splice import SessionMode
 from ronda.wire import session_fields
 from ronda.wire.door_request import DoorRequest, OnBusy, SessionWish
-from ronda.wire.fields import DISCONNECT, MAX_MESSAGES, PERMISSION_FATES, seconds_without_client
+from ronda.wire.fields import BACKGROUND, DISCONNECT, MAX_MESSAGES, PERMISSION_FATES
 from ronda.wire.json import text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
@@ -35,6 +35,7 @@ from ronda.wire.mistral.declared import (
     read_format,
     read_stop,
     read_tools,
+    seconds_of,
 )
 from ronda.wire.mistral.details import BODY, Loc, check_count, read_body, refuse
 
@@ -110,6 +111,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     truncate_sequence: bool | None = None
     on_disconnect: Disconnect | None = None
     agent_permission: Approval | None = None
+    background: bool | None = None
     grammar: Raw = NULL
     min_p: float | None = None
     typical_p: float | None = None
@@ -161,6 +163,7 @@ FIELDS: Final[dict[str, str]] = {
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
     "agent_permission": PERMISSION_FATES["agent_permission"],
+    "background": BACKGROUND,
     "grammar": "passed on (ours)",
     **dict.fromkeys(
         ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls"),
@@ -244,7 +247,8 @@ def read_completion(body: bytes) -> CompletionRequest:
         n=body_fields.n or 1,
         max_tool_rounds=body_fields.max_tool_rounds,
         session=_read_session(body_fields),
-        lingers=seconds_without_client(body_fields.on_disconnect or "cancel") or 0.0,
+        lingers=seconds_of(body_fields.on_disconnect, body_fields.background),
+        background=bool(body_fields.background),
         permission=body_fields.agent_permission or "auto",
         inputs=body_fields.inputs or {},
         truncates=bool(body_fields.truncate_sequence),

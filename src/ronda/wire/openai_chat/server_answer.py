@@ -253,16 +253,21 @@ class ChatAnswer:
         self._choices[index].fold(batch)
 
     def body(self) -> bytes:
-        answer: dict[str, Any] = {
+        choices = [self._message(choice) for choice in self._choices]
+        answer = {**self.frame(), "choices": choices, "usage": write_usage(self.usage)}
+        return encode(answer | self._extensions(with_records=True))
+
+    def frame(self) -> dict[str, Any]:
+        """The object without an answer in it."""
+        return {
             "id": self._id,
             "object": "chat.completion",
             "created": int(self._start.at),
             "model": self._options.model,
             "system_fingerprint": "ronda",
-            "choices": [self._message(choice) for choice in self._choices],
-            "usage": write_usage(self.usage),
+            "choices": [],
+            "usage": None,
         }
-        return encode(answer | self._extensions(with_records=True))
 
     def _message(self, choice: Choice) -> dict[str, Any]:
         text, reasoning, refusal = choice.text.all, choice.reasoning.all, choice.refusal.all

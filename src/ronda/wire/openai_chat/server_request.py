@@ -15,12 +15,14 @@ from ronda.errors import BadRequest
 from ronda.wire import capabilities, session_fields
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
+    BACKGROUND,
     DISCONNECT,
     NOT_HERE,
     PERMISSION,
     PERMISSION_FATES,
     bounded,
     field,
+    read_background,
     read_disconnect,
     read_fields,
     read_permission,
@@ -61,6 +63,7 @@ _READ = frozenset(
         "reasoning_effort",
         "response_format",
         "on_disconnect",
+        "background",
         "truncate_sequence",
         *capabilities.FIELDS,
         *PERMISSION,
@@ -91,6 +94,7 @@ FIELDS: Final[dict[str, str]] = {
     "inputs": "read: for an agent that has some",
     "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
+    "background": BACKGROUND,
     **capabilities.FATES,
     **PERMISSION_FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
@@ -136,6 +140,7 @@ def read_request(body: bytes) -> ChatRequest:
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         permission=read_permission(fields),
+        background=read_background(fields),
         inputs=field(fields, "inputs", dict[str, Any], {}),
     )
 

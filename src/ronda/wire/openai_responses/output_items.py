@@ -24,22 +24,25 @@ _PIECE = b"event: response.output_text.delta\ndata: " + _BARE_PIECE + b"\n"
 class Frames:
     """Numbered events → bytes. What is not written (a plain answer's, or what was seen before) is counted all the same."""
 
-    __slots__ = ("_after", "_number", "_out", "_sse", "obfuscated", "writing")
+    __slots__ = ("_after", "_out", "_sse", "_with_ids", "count", "obfuscated", "writing")
 
-    def __init__(self, sse: bool, after: int, obfuscated: bool) -> None:
+    def __init__(self, sse: bool, after: int, obfuscated: bool, *, with_ids: bool = False) -> None:
         self._sse = sse
+        self._with_ids = with_ids and sse
         self._after = after
         self.obfuscated = obfuscated
-        self._number = 0
+        self.count = 0
         self._out: list[bytes] = []
         self.writing = False
 
     def put(self, type: bytes, rest: bytes, name: bytes = b"") -> None:
         """`name`: of the server-sent event, where it is not its type."""
-        number = self._number
-        self._number = number + 1
+        number = self.count
+        self.count = number + 1
         if number <= self._after:
             return
+        if self._with_ids:
+            self._out.append(b"id: %d\n" % number)
         if self._sse:
             text = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
             self._out.append(text % (name or type, type, number, rest))
@@ -48,9 +51,11 @@ class Frames:
 
     def piece(self, place: bytes, text: str) -> None:
         """A piece of text: what is written more often than everything else together."""
-        number = self._number
-        self._number = number + 1
+        number = self.count
+        self.count = number + 1
         if number > self._after:
+            if self._with_ids:
+                self._out.append(b"id: %d\n" % number)
             template = _PIECE if self._sse else _BARE_PIECE
             self._out.append(template % (number, place, encode(text)))
 
@@ -60,10 +65,11 @@ class Frames:
             more += b',"obfuscation":"%b"' % (b"x" * (-len(text) % _PADDED))
         self.put(type, b'%b,"delta":%b%b' % (place, encode(text), more))
 
-    def end(self, type: bytes, rest: bytes) -> None:
-        """The last event: written even for somebody who has seen more than there is, since a stream that was watched live had
-        its text in more pieces than one written again has."""
-        self._number = max(self._number, self._after + 1)
+    def end(self, type: bytes, rest: bytes, *, is_whole: bool) -> None:
+        """The last event. Where the text is in larger pieces than those that were shown first, it is written even for somebody
+        who has seen more than there is."""
+        if not is_whole:
+            self.count = max(self.count, self._after + 1)
         self.put(type, rest)
         if self._sse:  # Open Responses wants this line, OpenAI has none; clients of both read it
             self._out.append(b"data: [DONE]\n\n")
@@ -72,8 +78,9 @@ class Frames:
         """The stream ends, and its response does not. It has the last event's number: who comes back goes on from there."""
         error = {"code": failure.code, "message": failure.message, "param": failure.param}
         if self._sse:
-            self._number = max(self._number - 1, self._after)
-            self._after = self._number - 1  # it is written whatever was seen
+            self.count = max(self.count - 1, self._after)
+            self._after = self.count - 1  # it is written whatever was seen
+            self._with_ids = False
             self.put(b"error", encode(error)[1:-1])
         else:  # as all errors of a WebSocket are
             told = {"type": "error", "status": failure.status, "error": {"type": failure.type, **error}}

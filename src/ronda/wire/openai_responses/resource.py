@@ -6,7 +6,7 @@ the same. The rest is in the plan already, and is read from there.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -14,12 +14,11 @@ from ronda.core.events import RunFinished
 from ronda.core.parts import NULL, SystemTurn, Turn, Usage
 from ronda.core.plan import Options, ResponseFormat
 from ronda.core.run import Run
+from ronda.wire.background import Status, status_of
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import INTERRUPTED, UPSTREAM, Failure, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
-
-Status = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
 
 
 class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
@@ -41,6 +40,7 @@ class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
     prompt_cache_key: str | None = None
     user: str | None = None
     store: bool = True
+    background: bool = False
     namespaces: tuple[str, ...] = ()
     customs: tuple[str, ...] = ()  # tools whose calls are text
     waiting: tuple[str, ...] = ()  # tools whose calls are items of their own
@@ -87,10 +87,10 @@ class Resource:
         )
         self._fixed = in_one_line(encode(self._echo())[1:])
 
-    def under_way(self) -> bytes:
+    def under_way(self, status: bytes = b"in_progress") -> bytes:
         return (
-            b'%b,"completed_at":null,"status":"in_progress","incomplete_details":null,"error":null,"output":[],"usage":null,%b'
-            % (self._head, self._fixed)
+            b'%b,"completed_at":null,"status":"%b","incomplete_details":null,"error":null,"output":[],"usage":null,%b'
+            % (self._head, status, self._fixed)
         )
 
     def at_the_end(self, end: RunFinished | None, output: bytes, more: dict[str, Any]) -> bytes:
@@ -136,7 +136,7 @@ class Resource:
             "max_output_tokens": options.max_tokens,
             "max_tool_calls": plan.limits.tool_calls,
             "store": kept.store,
-            "background": False,
+            "background": kept.background,
             "service_tier": kept.service_tier,
             "metadata": kept.metadata,
             "safety_identifier": kept.safety_identifier,
@@ -179,7 +179,8 @@ def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any
 def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] | None, dict[str, str | None] | None]:
     """What became of it: its status, why it is not complete, what went wrong."""
     if end is None:
-        return "in_progress", None, None
+        is_queued = Kept.of(run.start).background and status_of(run) == "queued"
+        return "queued" if is_queued else "in_progress", None, None
     match end.reason:
         case "length":
             return "incomplete", {"reason": "max_output_tokens"}, None

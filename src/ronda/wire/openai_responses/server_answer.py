@@ -18,7 +18,16 @@ from typing import Any, Final, assert_never
 
 from msgspec import Raw
 
-from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, RunFinished, TextDelta
+from ronda.core.events import (
+    Event,
+    LogprobsDelta,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+)
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.run import Run
@@ -68,8 +77,10 @@ class ResponseAnswer:
 
     `after`: events up to that number were seen already, and are not written again. `sse`: as server-sent events; else one
     line per event. `sealer`: for callers who keep their conversation themselves and want the model's own JSON of it.
-    `progress_type`: the `type` of events about tools that run here.
+    `progress_type`: the `type` of events about tools that run here. `is_whole`: the log has all that was shown piece by piece.
     """
+
+    numbers_frames = True
 
     def __init__(
         self,
@@ -80,15 +91,22 @@ class ResponseAnswer:
         after: int | None = None,
         obfuscated: bool | None = None,
         progress_type: bytes = PROGRESS,
+        is_whole: bool = True,
     ) -> None:
         [run] = runs
         kept = Kept.of(run.start)
         self._run = run
         self._progress_type = progress_type
+        self._is_whole = is_whole
         self._kept = kept
         self._sealer = sealer if kept.sealed else None
         self._resource = Resource(run, kept)
-        self.frames = Frames(sse, -1 if after is None else after, kept.obfuscated if obfuscated is None else obfuscated)
+        self.frames = Frames(
+            sse,
+            -1 if after is None else after,
+            kept.obfuscated if obfuscated is None else obfuscated,
+            with_ids=run.start.outlives,
+        )
         self._hex = run.id.removeprefix("run_")
         self._showing = Showing(run, id_prefix="call_")
         self._begun = False
@@ -115,22 +133,33 @@ class ResponseAnswer:
         frames = self.frames
         frames.writing = True
         if not self._begun:
-            self._begun = True
-            under_way = self._resource.under_way()
-            frames.put(b"response.created", b'"response":%b' % under_way)
-            frames.put(b"response.in_progress", b'"response":%b' % under_way)
+            self._begin(batch)
         for event in batch:
             self._take(event)
         return frames.taken()
+
+    def _begin(self, batch: Sequence[Event | Failure]) -> None:
+        """What is said before anything happens. A response that was queued is under way with the first thing that does."""
+        put, is_queued = self.frames.put, self._kept.background
+        response = b'"response":%b' % self._resource.under_way(b"queued" if is_queued else b"in_progress")
+        if self.frames.count == 0:
+            put(b"response.created", response)
+            if is_queued:
+                put(b"response.queued", response)
+        if not is_queued or any(type(event) is not RunStarted for event in batch):
+            self._begun = True
+            put(b"response.in_progress", b'"response":%b' % self._resource.under_way())
 
     def fold(self, sibling: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer, which has no use for previews."""
         for event in batch:
             self._take(event)
 
-    def body(self) -> bytes:
+    def body(self, progress: dict[str, Any] | None = None) -> bytes:
         """Asked for while the run is under way, it has what is finished of it."""
         more = extensions(self._run.start.session, [self._showing], self._kept.warnings, with_records=True)
+        if progress is not None:
+            more["progress"] = progress
         return self._resource.at_the_end(self._end, b",".join(self.items), more)
 
     @property
@@ -336,7 +365,7 @@ class ResponseAnswer:
             handed = self._announce(call.id, call.name, call.arguments)
             self._close_call(handed, call, b"completed" if end.reason == "tool_calls" else b"incomplete")
         if self.frames.writing:
-            self.frames.end(event_of_end(end), b'"response":%b' % self.body())
+            self.frames.end(event_of_end(end), b'"response":%b' % self.body(), is_whole=self._is_whole)
 
     def _begin_hosted(self, call: ToolCall) -> None:
         tool_type = self._showing.tools.tool_type(call)

@@ -26,6 +26,7 @@ from ronda.wire.fields import (
     bounded,
     decode_field,
     field,
+    read_background,
     read_disconnect,
     read_fields,
     read_permission,
@@ -86,7 +87,7 @@ FIELDS: Final[dict[str, str]] = {
     "image": _MORE,
     "personality": _MORE,
     "client_metadata": _MORE,
-    "background": "refused: only false; this server has no background runs",
+    "background": "read: the answer is 202 at once, or a stream that outlives its connection",
     "conversation": "refused: use previous_response_id",
     "prompt": "refused: this server keeps no prompts",
     "context_management": "refused: compact a conversation with POST /v1/responses/compact",
@@ -108,7 +109,7 @@ _REFUSED = {
 }
 _NATIVE = tuple([name for name, fate in FIELDS.items() if fate == _MORE])
 # What may be said although it is refused, since it asks for nothing.
-_HARMLESS = {"background": b"false", "generate": b"true", "n": b"1"}
+_HARMLESS = {"generate": b"true", "n": b"1"}
 
 _INCLUDABLE = frozenset(
     {
@@ -160,6 +161,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         prompt_cache_key=field(fields, "prompt_cache_key", str, None),
         user=field(fields, "user", str, None),
         store=store,
+        background=read_background(fields),
         namespaces=tools.namespaces,
         customs=tools.customs,
         waiting=tools.waiting,
@@ -189,6 +191,7 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         session=session_fields.read_session(fields),
         lingers=read_disconnect(fields),
         permission=read_permission(fields),
+        background=kept.background,
         keep="stored" if store else "memory",
         inputs=field(fields, "inputs", dict[str, Any], {}),
         answer=kept,

@@ -1,0 +1,101 @@
+"""The log of a run that is driven elsewhere, or by nobody yet: what the journal has of it, and what is added to it.
+
+    journal ──► read when it has grown ──► Log ──► whoever follows
+
+As soon as the run is driven in this process, its own log is read instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from ronda.core.events import Event, Preview, RunStarted
+from ronda.core.run import Run, rebuild
+from ronda.host.log import Follower, Log, Position
+from ronda.host.run import LiveRun
+from ronda.journal import Journal
+
+LOOKS_EVERY: Final = 0.05  # seconds
+ASKS_EVERY: Final = 20  # looks without news, after which it is asked whether anybody still drives it
+
+
+class Tail:
+    """`run` is as far as the log. `read` gives all events of the run, with an end where nobody drives it any more."""
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        previews: Mapping[int, Sequence[Preview]],
+        journal: Journal,
+        live: Mapping[str, LiveRun],
+        read: Callable[[], Awaitable[list[Event]]],
+    ) -> None:
+        start = events[0]
+        assert type(start) is RunStarted
+        self.run: Run = rebuild([start])
+        self._log = Log(start)
+        self._journal = journal
+        self._live = live
+        self._read = read
+        self._fill(events, previews)
+
+    @property
+    def is_over(self) -> bool:
+        return self._log.is_over
+
+    def follow(self, after: Position | None) -> Follower:
+        return self._log.follow(after)
+
+    async def pump(self) -> None:
+        """Until the run is over, or nobody follows."""
+        log, seen, looks = self._log, (-1, -1), 0
+        try:
+            while self.run.ended is None and log.followers:
+                if (live := self._live.get(self.run.id)) is not None:
+                    await self._pump_live(live)
+                    continue
+                now = await self._journal.extent(self.run.id)
+                looks += 1
+                if now != seen or looks % ASKS_EVERY == 0:
+                    events = await self._read()
+                    self._fill(events, await self._journal.previews(self.run.id))
+                    if not events:  # forgotten
+                        break
+                    seen = now
+                else:
+                    await asyncio.sleep(LOOKS_EVERY)
+        finally:
+            log.close()
+
+    async def _pump_live(self, live: LiveRun) -> None:
+        follower = live.follow(self._position)
+        try:
+            while not follower.is_over and self._log.followers:
+                if events := follower.pull():
+                    self._add(events)
+                else:
+                    await follower.wait()
+        finally:
+            follower.close()
+        await asyncio.sleep(0)
+
+    @property
+    def _position(self) -> Position:
+        return len(self._log.facts) - 1, self._log.previews_since
+
+    def _fill(self, events: Sequence[Event], previews: Mapping[int, Sequence[Preview]]) -> None:
+        """What is not in the log yet."""
+        fact, seen = self._position
+        while fact < len(events):
+            self._add(previews.get(fact, ())[seen:])
+            fact, seen = fact + 1, 0
+            self._add(events[fact : fact + 1])
+
+    def _add(self, events: Sequence[Event]) -> None:
+        """Facts and previews, as they come."""
+        for event in events:
+            self._log.append([event])
+            if not self._log.previews_since:
+                self.run.apply(event)

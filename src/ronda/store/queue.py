@@ -1,0 +1,74 @@
+"""Runs that wait to be driven, in the order in which they came, and who drives which: five methods.
+
+    enqueue ──► waits ──► claim ──► driven under a lease, which renew keeps ──► cancel takes it off
+                  ▲                        │
+                  └── its lease ran out ◄──┘
+
+A worker is a process, by a name that no other has. The queue knows nothing of what a run is: whether one may still be driven
+is the journal's to say, which lets only one driver write. Every queue passes `ronda.testing.queues`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from ronda.errors import RondaError
+
+
+class QueueFull(RondaError):
+    status_hint = 429
+
+
+class QueueLimits(Struct, frozen=True):
+    """How many runs are driven at a time: in all, for one owner, and in one session of an owner's."""
+
+    total: int
+    per_owner: int
+    per_session: int
+
+
+class QueuedRun(Struct, frozen=True):
+    run: str
+    owner: str
+    session: str
+    at: float
+
+
+class ClaimedRun(Struct, frozen=True):
+    """`claims` counts: of one that was claimed before, the worker is gone. `is_cancelled`: it is to end."""
+
+    run: str
+    claims: int = 1
+    is_cancelled: bool = False
+
+
+class QueueEntry(Struct, frozen=True):
+    """`position` is how many wait before it; None for one that is driven."""
+
+    run: str
+    owner: str
+    session: str
+    at: float
+    position: int | None
+
+
+class Queue(Protocol):
+    async def enqueue(self, run: QueuedRun, most: int) -> None:
+        """Add a run. Raises QueueFull if `most` runs wait already, and Taken for a run that is there."""
+
+    async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
+        """The first that waits, and that the limits have room for: it is this worker's until then. One whose lease ran out
+        waits again, in its old place."""
+
+    async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
+        """All that is this worker's stays so until then; `until` 0 gives all of it back. What is not among them another
+        worker has."""
+
+    async def cancel(self, run: str, now: float, worker: str = "") -> bool:
+        """Take a run off, whether it is over or is to end. True if it is off: it waited, or was `worker`'s. False if it is
+        not there, or another drives it: that worker is told when it renews."""
+
+    async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
+        """An owner's runs, or all, in their order. Positions count those of everybody."""

@@ -1,0 +1,143 @@
+"""What every queue of runs promises, as tests that the author of a store can run with pytest and pytest-asyncio.
+
+    class TestMine(QueueContract):
+        async def open(self):
+            return MyQueue(...)
+
+`open` gives a queue that is empty at first; whoever opens it again in the same test gets the same one, or one on the same store.
+Time is given, and never passes by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from ronda.store import Taken
+from ronda.store.queue import ClaimedRun, Queue, QueuedRun, QueueEntry, QueueFull, QueueLimits
+
+WIDE = QueueLimits(100, 100, 100)
+MANY = 1000
+
+
+def _run(name: str, owner: str = "ann", session: str = "") -> QueuedRun:
+    return QueuedRun(name, owner, session or f"session of {name}", 1.0)
+
+
+async def _add(queue: Queue, *runs: QueuedRun) -> None:
+    for run in runs:
+        await queue.enqueue(run, MANY)
+
+
+async def _claim_all(queue: Queue, worker: str = "w", limits: QueueLimits = WIDE, now: float = 10.0) -> list[str]:
+    claimed = []
+    while (run := await queue.claim(worker, limits, now, now + 5)) is not None:
+        claimed.append(run.run)
+    return claimed
+
+
+class QueueContract(ABC):
+    @abstractmethod
+    async def open(self) -> Queue: ...
+
+    async def test_runs_are_claimed_in_the_order_in_which_they_came(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"), _run("b", "bob"), _run("c"))
+        assert await _claim_all(queue) == ["a", "b", "c"]
+        assert await _claim_all(queue) == []
+
+    async def test_a_run_is_queued_once(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"))
+        try:
+            await queue.enqueue(_run("a"), MANY)
+        except Taken:
+            return
+        raise AssertionError("a run was queued twice")
+
+    async def test_a_queue_takes_no_more_than_it_may(self) -> None:
+        queue = await self.open()
+        await queue.enqueue(_run("a"), 1)
+        try:
+            await queue.enqueue(_run("b"), 1)
+        except QueueFull:
+            pass
+        else:
+            raise AssertionError("a full queue took another run")
+        assert await _claim_all(queue) == ["a"]
+        await queue.enqueue(_run("b"), 1)  # one that is driven does not wait
+
+    async def test_no_more_are_driven_than_the_limits_allow(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a", "ann", "s"), _run("b", "ann", "s"), _run("c", "bob", "s"), _run("d", "ann", "t"))
+        await _add(queue, _run("e", "ann", "u"), _run("f", "cay", "v"))
+        # b waits for a, which is in the same session of the same owner; e because ann has two; f because there are three.
+        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["a", "c", "d"]
+        assert await queue.cancel("a", 10.0, "w")
+        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["b"]
+        assert await queue.cancel("c", 10.0, "w")
+        assert await _claim_all(queue, limits=QueueLimits(3, 2, 1)) == ["f"]
+
+    async def test_a_lease_that_runs_out_is_claimed_again_in_its_old_place(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"), _run("b"))
+        assert await queue.claim("dead", WIDE, 10.0, 15.0) == ClaimedRun("a")
+        assert await queue.claim("w", WIDE, 15.0, 20.0) == ClaimedRun("a", claims=2)
+        assert await queue.claim("w", WIDE, 15.0, 20.0) == ClaimedRun("b")
+        assert await queue.renew("dead", 30.0) == []  # which learns that way that another has it
+
+    async def test_a_lease_that_is_renewed_stays(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"), _run("b"))
+        await queue.claim("w", WIDE, 10.0, 15.0)
+        assert await queue.renew("w", 25.0) == [ClaimedRun("a")]
+        assert await _claim_all(queue, "other", now=20.0) == ["b"]
+
+    async def test_a_worker_that_ends_gives_its_runs_back(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"))
+        await queue.claim("w", WIDE, 10.0, 15.0)
+        await queue.renew("w", 0.0)
+        assert await queue.claim("other", WIDE, 10.0, 15.0) == ClaimedRun("a", claims=2)
+
+    async def test_a_run_that_waits_is_taken_off_at_once(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"), _run("b"))
+        assert await queue.cancel("a", 10.0)
+        assert not await queue.cancel("a", 10.0)
+        assert await _claim_all(queue) == ["b"]
+
+    async def test_whoever_drives_a_run_hears_that_it_is_to_end(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"))
+        await queue.claim("w", WIDE, 10.0, 15.0)
+        assert not await queue.cancel("a", 10.0)
+        assert await queue.renew("w", 20.0) == [ClaimedRun("a", is_cancelled=True)]
+        assert await queue.cancel("a", 10.0, "w")
+        assert await queue.renew("w", 20.0) == []
+
+    async def test_what_was_to_end_with_a_worker_that_is_gone_is_told_to_the_next(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a"))
+        await queue.claim("dead", WIDE, 10.0, 15.0)
+        await queue.cancel("a", 10.0)
+        assert await queue.claim("w", WIDE, 20.0, 25.0) == ClaimedRun("a", claims=2, is_cancelled=True)
+
+    async def test_a_list_says_how_many_wait_before_each(self) -> None:
+        queue = await self.open()
+        await _add(queue, _run("a", session="s"), _run("b", "bob", "s"), _run("c", session="s"))
+        await queue.claim("w", WIDE, 10.0, 15.0)
+        whole = await queue.list(10.0)
+        assert whole == [
+            QueueEntry("a", "ann", "s", 1.0, None),
+            QueueEntry("b", "bob", "s", 1.0, 0),
+            QueueEntry("c", "ann", "s", 1.0, 1),
+        ]
+        assert await queue.list(10.0, "ann") == [whole[0], whole[2]]
+        assert [entry.position for entry in await queue.list(15.0)] == [0, 1, 2]  # its worker is gone
+
+    async def test_of_many_workers_one_gets_a_run(self) -> None:
+        queues = [await self.open() for _ in range(4)]
+        await _add(queues[0], *[_run(f"r{number}") for number in range(10)])
+        found = await asyncio.gather(*[_claim_all(queue, f"w{at}") for at, queue in enumerate(queues)])
+        assert sorted(run for runs in found for run in runs) == sorted(f"r{number}" for number in range(10))

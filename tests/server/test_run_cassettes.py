@@ -1,0 +1,84 @@
+"""Runs of a server, written down from its journal: whatever happened in them, they can be played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door
+from tests.interaction.every_door import NAMES, PATHS, body_for, tool_of
+from tests.server.runs_door import CALLERS, Deleting, ask, asked_of, get, post
+
+from ronda.agent.cassette import parse_cassette
+from ronda.agent.replay import Replayed, replay
+from ronda.testing import ScriptedModel, calls, fails, says
+
+
+async def played(served: Any, run: str) -> Replayed:
+    status, body = await get(served, f"/runs/{run}/cassette")
+    assert status == 200, body
+    assert b"Bearer" not in body
+    return await replay(parse_cassette(body, run))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_run_of_any_door_can_be_played(door: Door, name: str, stream: bool) -> None:
+    async with door.serving(ScriptedModel(calls("mine", text="Hm."))) as served:
+        body = body_for(name, stream, [tool_of("mine")])
+        async with served.http.post(
+            f"{served.url}/{PATHS[name]}", json=body, headers={"authorization": "Bearer test"}
+        ) as answer:
+            await answer.read()
+            run = answer.headers["x-ronda-run"]
+        found = await played(served, run)
+
+    assert found.run.ended is not None
+    assert (found.run.ended.reason, found.broken_off) == ("tool_calls", None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (fails("busy", 503, 0.0), says("at last")),
+        (says("cut", cut=True), says("again")),
+        (calls("mine", "mine"), says("x")),
+        (says("long", stop="length"),),
+        (calls("nothing"), says("oh")),
+        ({"calls": [{"name": "mine", "arguments": '{"a": '}]}, says("x")),
+    ],
+    ids=["tried again", "broke off", "two calls", "length", "no such tool", "no JSON"],
+)
+async def test_what_went_wrong_goes_wrong_again(door: Door, lines: Any, stream: bool) -> None:
+    async with door.serving(ScriptedModel(*lines)) as served:
+        body = {"messages": [{"role": "user", "content": "go"}], "tools": [CALLERS], "stream": stream}
+        sent = {"authorization": "Bearer test"}
+        async with served.http.post(f"{served.url}/chat/completions", json=body, headers=sent) as answer:
+            await answer.read()
+            run = answer.headers["x-ronda-run"]
+        (end,) = await served.ends
+        found = await played(served, run)
+
+    assert found.run.ended is not None
+    assert found.run.ended == end
+
+
+async def test_what_a_person_decided_is_played(door: Door) -> None:
+    deleting = Deleting()
+    async with door.serving(ScriptedModel(calls("delete", path="a"), says("done")), deleting.tool) as served:
+        _, body = await post(served, "/chat/completions", {**body_for("chat", False), "background": True})
+        run, question = await asked_of(served)
+        await post(served, f"/runs/{run}/answer", {"id": question["id"], "decision": "approve"})
+        await served.all_over()
+        found = await played(served, run)
+
+    assert (deleting.deleted, found.broken_off, body["status"]) == (["a"], None, "queued")
+
+
+async def test_a_run_is_nobody_elses_to_write_down(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("hi"))) as served:
+        run = await ask(served)
+        status, _ = await get(served, f"/runs/{run}/cassette", "another")
+
+    assert status == 404
