@@ -11,6 +11,7 @@ import pytest
 from tests.cli.commands import shown
 from tests.cli.serving import USER, Started, turn
 
+from ronda.cli.main import parse
 from ronda.cli.serve import http_settings
 from ronda.cli.settings import read_config
 from ronda.journal.memory import MemoryJournal
@@ -39,6 +40,13 @@ def test_a_folder_to_search_is_meant_from_the_file(tmp_path: Path) -> None:
 
     assert config.search == {"folder": str(tmp_path / "handbook"), "index": str(tmp_path / "index.sqlite")}
     assert config.fetch_allow == ("10.1.0.0/16",)
+
+
+def test_an_agent_has_all_that_there_is() -> None:
+    config = read_config(parse(["serve", "--agent"]))
+
+    assert (config.agent, config.enable_code_execution, config.enable_shell) == (True, True, True)
+    assert not config.enable_search  # which is for every request; an agent's is for those who ask
 
 
 def test_flags_win_over_the_file(start: Started, tmp_path: Path) -> None:

@@ -518,7 +518,8 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "--agentic",
         action="store_true",
         default=None,
-        help="have what an agent works with, for requests that ask for it: web search, as [search] in the settings says",
+        help="have what an agent works with, for requests that ask for it: Python, a shell, and web search as [search] "
+        "in the settings says",
     )
     parser.add_argument(
         "--enable-search", action="store_true", default=None, help="let models search the web and read its pages"

@@ -46,6 +46,8 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
         config = msgspec.convert({"model": DEFAULT_MODEL, **settings}, ServerConfig)
     except msgspec.ValidationError as error:
         raise BadConfig(f"the settings do not fit: {_plainly(error)}") from error
+    if config.agent:
+        config = msgspec.structs.replace(config, enable_code_execution=True, enable_shell=True)
     check_config(config)
     check_model(config.model, config.base_url)
     return config
