@@ -87,7 +87,7 @@ def test_a_misspelt_flag_is_named_with_the_right_one(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["serve", "--agent", "folder"], "there is no flag '--agent'; did you mean '--agents'?"),
+        (["serve", "--agen", "folder"], "there is no flag '--agen'; did you mean '--agent'?"),
         (["serve", "--acc"], "there is no flag '--acc'"),
         (["run", "hi", "--str"], "there is no flag '--str'; did you mean '--stream'?"),
         (["--vers"], "there is no flag '--vers'; did you mean '--version'?"),
