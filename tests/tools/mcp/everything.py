@@ -154,6 +154,15 @@ def make_server() -> MCPServer:
     def hidden() -> str:
         return "nobody reads it"
 
+    @server.prompt()
+    def greeting(who: str) -> str:
+        """Greet somebody."""
+        return f"Say hello to {who}."
+
+    @server.prompt()
+    def hidden_prompt() -> str:
+        return "nobody reads it"
+
     return server
 
 

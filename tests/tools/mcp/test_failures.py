@@ -346,3 +346,16 @@ async def test_resources_are_read_within_the_patterns_alone() -> None:
             await call(servers, "every_read_resource", {"uri": "secret://hidden"})
     async with opened(program(allowed_tools=())) as servers:
         assert servers.tools() == []
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_prompts_are_read_within_the_patterns_alone(era: str) -> None:
+    async with opened(program(prompts=("greet*",), allowed_tools=(), era=era)) as servers:
+        [tool] = servers.tools()
+        assert tool.spec.name == "every_get_prompt"
+        assert "greeting(who): Greet somebody." in tool.spec.description
+        assert "hidden_prompt" not in tool.spec.description
+        output = await call(servers, "every_get_prompt", {"name": "greeting", "arguments": {"who": "Ada"}})
+        assert output.content == "user: Say hello to Ada."
+        with pytest.raises(ToolFailed, match="'hidden_prompt' of the MCP server 'every' is not among those"):
+            await call(servers, "every_get_prompt", {"name": "hidden_prompt"})

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
-from ronda.tools.mcp.results import read_contents, read_result
+from ronda.tools.mcp.results import read_contents, read_prompt, read_result
 from ronda.tools.mcp.streams import Delivery, delivery
 
 if TYPE_CHECKING:
@@ -95,6 +95,19 @@ async def read_resource(connection: Connection, uri: str, context: ToolContext) 
         return await client.read_resource(uri)
 
     return read_contents(await _exchange(connection, request, context), connection.name)
+
+
+async def get_prompt(connection: Connection, name: str, arguments: dict[str, str], context: ToolContext) -> ToolOutput:
+    """Raises ToolFailed, also where the configuration does not let it be read."""
+    if not connection.server.may_prompt(name):
+        raise ToolFailed(
+            f"the prompt {name!r} of the MCP server {connection.name!r} is not among those that may be read"
+        )
+
+    async def request(client: Client, _: OpenCall) -> types.GetPromptResult:
+        return await client.get_prompt(name, arguments)
+
+    return read_prompt(await _exchange(connection, request, context), connection.name)
 
 
 async def _exchange(connection: Connection, request: Request[_T], context: ToolContext) -> _T:

@@ -82,6 +82,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] | None = None
     approvals: Approvals = AUTO
     resources: tuple[str, ...] = ()  # patterns of addresses that may be read: none, unless one fits
+    prompts: tuple[str, ...] = ()  # patterns of names of prompts that may be read: none, unless one fits
     call_seconds: float = CALL_SECONDS
     connect_seconds: float = CONNECT_SECONDS
     max_calls: int = MAX_CALLS
@@ -102,6 +103,9 @@ class McpServer(Struct, frozen=True, kw_only=True):
 
     def may_read(self, uri: str) -> bool:
         return any(fnmatchcase(uri, pattern) for pattern in self.resources)
+
+    def may_prompt(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.prompts)
 
 
 TRANSPORTS: Final[dict[type[Source], str]] = {Process: "stdio", Http: "http", Sse: "sse", WebSocket: "websocket"}

@@ -26,7 +26,7 @@ from ronda._version import __version__
 from ronda.errors import ToolFailed
 from ronda.tools.mcp.call import OpenCall, answer_question
 from ronda.tools.mcp.config import McpServer
-from ronda.tools.mcp.listing import ListedResource, ListedTool, list_resources, list_tools
+from ronda.tools.mcp.listing import ListedPrompt, ListedResource, ListedTool, list_prompts, list_resources, list_tools
 from ronda.tools.mcp.process import Complaints
 from ronda.tools.mcp.streams import Delivery, delivery
 from ronda.tools.mcp.transports import open_streams
@@ -74,6 +74,7 @@ class Connection:
         self.instructions = ""
         self.tools: tuple[ListedTool, ...] = ()
         self.resources: tuple[ListedResource, ...] = ()  # those that may be read
+        self.prompts: tuple[ListedPrompt, ...] = ()
         self.permits = asyncio.Semaphore(server.max_calls)
         self.last_call = time.monotonic()
         self._changed = changed
@@ -219,7 +220,12 @@ class Connection:
 
     def _new_client(self, link: Link) -> Client:
         async def notice(message: object) -> None:
-            if isinstance(message, types.ToolListChangedNotification | types.ResourceListChangedNotification):
+            if isinstance(
+                message,
+                types.ToolListChangedNotification
+                | types.ResourceListChangedNotification
+                | types.PromptListChangedNotification,
+            ):
                 link.stale.set()
 
         return Client(
@@ -281,7 +287,8 @@ class Connection:
     async def _list(self, client: Client) -> None:
         tools = await list_tools(client)
         resources = await list_resources(client, self.server) if self.server.resources else ()
-        self.tools, self.resources = tools, resources
+        prompts = await list_prompts(client, self.server) if self.server.prompts else ()
+        self.tools, self.resources, self.prompts = tools, resources, prompts
 
     async def _refresh(self, link: Link, client: Client) -> None:
         try:

@@ -39,6 +39,12 @@ class ListedResource(Struct, frozen=True):
     description: str
 
 
+class ListedPrompt(Struct, frozen=True):
+    name: str
+    description: str
+    arguments: tuple[str, ...]  # their names, with a `?` behind those that may be left out
+
+
 async def list_tools(client: Client) -> tuple[ListedTool, ...]:
     if client.server_capabilities.tools is None:
         return ()
@@ -83,3 +89,21 @@ async def list_resources(client: Client, server: McpServer) -> tuple[ListedResou
         if cursor is None or len(found) >= MAX_RESOURCES:
             break
     return tuple([found[uri] for uri in sorted(found)[:MAX_RESOURCES]])
+
+
+async def list_prompts(client: Client, server: McpServer) -> tuple[ListedPrompt, ...]:
+    """Those that the configuration lets a model read."""
+    if client.server_capabilities.prompts is None:
+        return ()
+    found: dict[str, ListedPrompt] = {}
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_prompts(cursor=cursor)
+        for one in page.prompts:
+            if server.may_prompt(one.name):
+                names = [each.name if each.required else f"{each.name}?" for each in one.arguments or ()]
+                found[one.name] = ListedPrompt(one.name, (one.description or "")[:MAX_DESCRIPTION], tuple(names))
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= MAX_RESOURCES:
+            break
+    return tuple([found[name] for name in sorted(found)[:MAX_RESOURCES]])

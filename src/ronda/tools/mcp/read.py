@@ -66,7 +66,8 @@ _ERAS: Final[dict[str, Era]] = {"auto": "auto", "legacy": "legacy", "modern": "m
 _TABLE_KEYS: Final = {
     *("transport", "type", "command", "args", "env", "folder", "cwd", "work_dir", "url", "headers"),
     *("bearer_token", "client_id", "client_secret", "token_url", "scopes"),
-    *("enabled", "prefix", "description", "allowed_tools", "approval", "ask_tools", "auto_tools", "resources"),
+    *("enabled", "prefix", "description", "allowed_tools", "approval", "ask_tools", "auto_tools"),
+    *("resources", "prompts"),
     *("call_seconds", "connect_seconds", "max_calls", "era"),
 }
 
@@ -181,6 +182,7 @@ class _Reader:
             allowed_tools=self._texts(table, "allowed_tools", place),
             approvals=self._approvals(table, place),
             resources=self._texts(table, "resources", place) or (),
+            prompts=self._texts(table, "prompts", place) or (),
             call_seconds=self._seconds(table, "call_seconds", place, CALL_SECONDS),
             connect_seconds=self._seconds(table, "connect_seconds", place, CONNECT_SECONDS),
             max_calls=self._count(table, "max_calls", place, MAX_CALLS),

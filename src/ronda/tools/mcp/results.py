@@ -54,6 +54,18 @@ def read_contents(result: types.ReadResourceResult, server: str) -> ToolOutput:
     return ToolOutput(_joined(texts), tuple(attachments), details={"mcp": {"server": server}})
 
 
+def read_prompt(result: types.GetPromptResult, server: str) -> ToolOutput:
+    """The messages of a prompt, each with who says it."""
+    texts: list[str] = []
+    attachments: list[Attachment] = []
+    for message in result.messages:
+        text, attachment = _read_block(message.content)
+        texts.append(f"{message.role}: {text}")
+        if attachment is not None and len(attachments) < MAX_ATTACHMENTS:
+            attachments.append(attachment)
+    return ToolOutput(_joined(texts), tuple(attachments), details={"mcp": {"server": server}})
+
+
 def _joined(texts: list[str]) -> str:
     content = "\n".join(texts)
     if len(content) > MAX_TEXT:
