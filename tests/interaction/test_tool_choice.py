@@ -231,10 +231,10 @@ REFUSED: dict[str, tuple[Any, list[Any], str]] = {
         [A],
         "tool_choice forcing hosted tool `web_search_preview` is not supported.",
     ),
-    "hosted code": (
+    "code that is not declared": (
         {"type": "code_interpreter"},
         [A],
-        "tool_choice forcing hosted tool `code_interpreter` is not supported.",
+        "tool_choice references unknown function tool `code_interpreter`.",
     ),
     "hosted shell": ({"type": "shell"}, [A], "tool_choice forcing hosted tool `shell` is not supported."),
     "another word": ("sometimes", [A], "tool_choice"),

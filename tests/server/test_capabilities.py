@@ -181,6 +181,11 @@ async def test_a_field_that_asks_for_nothing_is_no_lack(door: Door, name: str, v
     assert not {*fields} & {*model.requests[0].options.extra}
 
 
+NO_PYTHON = (
+    "'code_interpreter' cannot be used here: this server has no code execution; --enable-code-execution switches it on"
+)
+
+
 async def test_python_is_asked_for_with_a_tool_in_chat(door: Door) -> None:
     model = ScriptedModel()
 
@@ -189,7 +194,7 @@ async def test_python_is_asked_for_with_a_tool_in_chat(door: Door) -> None:
 
     assert (status, message_of(answer)) == (
         400,
-        ("'code_interpreter' cannot be used here: this server has no code execution", "tools[0].type"),
+        (NO_PYTHON, "tools[0].type"),
     )
 
 
@@ -209,7 +214,7 @@ async def test_an_agent_is_not_made_with_what_is_not_here(door: Door) -> None:
 
     assert (status, message_of(answer)) == (
         422,
-        ("'code_interpreter' cannot be used here: this server has no code execution", "tools.0.type"),
+        (NO_PYTHON, "tools.0.type"),
     )
 
 

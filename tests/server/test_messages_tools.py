@@ -326,7 +326,6 @@ async def test_a_tool_of_anthropic_s_is_ours_where_this_server_has_one(door: Doo
         {"type": "web_fetch_20250910", "name": "web_fetch"},
         {"type": "code_execution_20260521", "name": "code_execution"},
         {"type": "computer_20251124", "name": "computer", "display_width_px": 1, "display_height_px": 1},
-        {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
         {"type": "mcp_toolset", "mcp_server_name": "x"},
         {"name": "web_search"},
     ],
@@ -373,7 +372,6 @@ async def test_what_a_tool_says_that_changes_nothing_elsewhere_is_taken(door: Do
         "cache_control": {"type": "ephemeral"},
         "eager_input_streaming": True,
         "allowed_callers": ["direct"],
-        "defer_loading": True,
     }
 
     async with door.serving(model) as served:

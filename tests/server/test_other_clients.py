@@ -121,7 +121,6 @@ EXEC: Json = {
 }
 SEARCHES: list[Json] = [
     {"type": "web_search", "external_web_access": False},
-    {"type": "tool_search", "execution": "client", "description": "Finds tools.", "parameters": {"type": "object"}},
     {"type": "image_generation", "output_format": "png"},
 ]
 
@@ -152,6 +151,16 @@ async def test_a_hosted_tool_offered_beside_functions_is_left_out_with_a_warning
     assert [tool.name for tool in model.requests[0].tools] == ["exec_command"]
     (warning,) = answer.to_dict()["warnings"]
     assert "'tools[1]'" in warning
+
+
+async def test_a_search_for_tools_with_nothing_to_find_changes_nothing(door: Door, stream: bool) -> None:
+    model = ScriptedModel(says("Hello."))
+    search = {"type": "tool_search", "execution": "client", "description": "Finds.", "parameters": {"type": "object"}}
+    async with door.serving(model) as served:
+        answer = await ask(served.client(), stream, **codex(search))
+
+    assert [tool.name for tool in model.requests[0].tools] == ["exec_command"]
+    assert "warnings" not in answer.to_dict()
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=[one["type"] for one in SEARCHES])

@@ -200,6 +200,8 @@ def test_every_field_of_the_api_has_a_fate() -> None:
         "web_search_options",
         "agent_permission",
         "code_execution_permission",
+        "enable_code_execution",
+        "enable_shell",
     }
 
     assert read <= said | known_otherwise

@@ -103,9 +103,13 @@ def run_of(batches: list[list[Event]], kept: Kept) -> Run:
 
 
 def streamed(
-    batches: list[list[Event]], after: int | None = None, kept: Kept = KEPT, sealer: Sealer | None = None
+    batches: list[list[Event]],
+    after: int | None = None,
+    kept: Kept = KEPT,
+    sealer: Sealer | None = None,
+    is_whole: bool = True,
 ) -> bytes:
-    writer = ResponseAnswer([run_of(batches, kept)], after=after, sealer=sealer)
+    writer = ResponseAnswer([run_of(batches, kept)], after=after, sealer=sealer, is_whole=is_whole)
     return b"".join([writer.feed(0, batch) for batch in batches[1:]])
 
 
@@ -183,10 +187,10 @@ def test_a_stream_can_be_taken_up_after_any_event(lines: list[Line], plan: Plan,
     assert frames(streamed(batches, after)) == whole[after + 1 :]
 
 
-def test_who_has_seen_more_than_there_is_gets_the_end_all_the_same() -> None:
+def test_who_has_seen_more_pieces_than_are_kept_gets_the_end_all_the_same() -> None:
     batches = story([Line(text="Hello there.")], Plan("test"), stream=True)
 
-    (last, done, _) = frames(streamed(batches, 900))
+    (last, done, _) = frames(streamed(batches, 900, is_whole=False))
 
     assert json.loads(last.split(b"data: ")[1])["sequence_number"] == 901
     assert done == b"data: [DONE]"
