@@ -10,17 +10,18 @@ What is measured is the processor's time, not the clock's, so that a busy machin
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import json
-import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import pytest
 from tests.interaction.doors import TIMEOUT, Door, Json, Served, Upstream, answers
 
@@ -32,20 +33,47 @@ from ronda.providers import Where, open_provider
 from ronda.providers.script import ScriptedModel, says
 from ronda.server.bodies import MAX_VALUES
 
-MOST = 0.050  # seconds
-# Beside other programs, which share the processor's caches, the same work takes up to three times as long. A machine that has
-# more to do than it can tells nothing of small things: there only what holds the loop up by far is found.
-MOST_WHEN_BUSY = 0.250
-TRIES = 3
+MOST = 0.050  # seconds, where the yardstick takes YARDSTICK of them
+# Beside other programs, which share the processor's caches and its memory, the same work takes up to three times as long. So
+# what is done is measured beside a piece of the same work, at the same time: a slow moment makes both longer.
+YARDSTICK = 0.012  # seconds, on an idle machine
+TEXT = "é☃x" * 1_000_000
+TRIES = 8  # a neighbour may hold one of them up; what always takes too long never passes
 
 
-def _most() -> float:
-    is_busy = os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
-    return MOST_WHEN_BUSY if is_busy else MOST
+def _yardstick() -> float:
+    began = time.thread_time()
+    msgspec.json.decode(msgspec.json.encode(TEXT))
+    return time.thread_time() - began
+
+
+def _most(yardsticks: list[float]) -> float:
+    return MOST * max(1.0, max(yardsticks) / YARDSTICK)
 
 
 class HeldUp(AssertionError):
     """The loop was."""
+
+
+def at_its_best(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """The test passes if it does once. Each try has a folder of its own."""
+
+    @functools.wraps(test)
+    async def try_often(**given: Any) -> None:
+        folder: Path | None = given.pop("tmp_path", None)
+        for attempt in range(1, TRIES + 1):
+            own: dict[str, Path] = {}
+            if folder is not None:
+                own["tmp_path"] = folder / str(attempt)
+                own["tmp_path"].mkdir()
+            try:
+                await test(**given, **own)
+                return
+            except HeldUp:
+                if attempt == TRIES:
+                    raise
+
+    return try_often
 
 
 DOORS = [
@@ -94,6 +122,7 @@ class Heart:
 async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
     """Watching every call makes the thread's work ten times as long, so it is not done everywhere."""
     beating = Heart()
+    yardsticks = [_yardstick()]
     gc.collect()
     gc.freeze()  # as the server does: what was made before is not looked through meanwhile
     if watches_calls:
@@ -105,7 +134,8 @@ async def heart(*, watches_calls: bool = False) -> AsyncIterator[Heart]:
         task.cancel()
         await asyncio.wait([task])
         await asyncio.wrap_future(thread().submit(sys.setprofile, None))
-    if max(beating.in_loop, beating.in_thread) >= _most():
+    yardsticks.append(_yardstick())
+    if max(beating.in_loop, beating.in_thread) >= _most(yardsticks):
         raise HeldUp(
             f"{beating.in_loop:.3f} s in the loop, {beating.in_thread:.3f} s in {beating.culprit or 'the thread'}"
         )
@@ -287,26 +317,15 @@ async def post_each(
     door: Door, tmp_path: Path, bodies: list[tuple[str, bytes]], *, watches_calls: bool = False
 ) -> list[tuple[str, int, bytes]]:
     """What the doors answer while nothing holds the loop up."""
-    for attempt in range(TRIES):
-        try:
-            return await _post_each(door, tmp_path / f"journal-{attempt}.db", bodies, watches_calls)
-        except HeldUp:
-            if attempt == TRIES - 1:
-                raise
-    raise AssertionError
-
-
-async def _post_each(
-    door: Door, file: Path, bodies: list[tuple[str, bytes]], watches_calls: bool
-) -> list[tuple[str, int, bytes]]:
     model = ScriptedModel(*[says("ok") for _ in bodies], says("ok"))
-    async with door.serving(model, journal=SqliteJournal(file)) as served:
+    async with door.serving(model, journal=SqliteJournal(tmp_path / "journal.db")) as served:
         await post(served, "/conversations", dump(request("/conversations", "x")))  # the tables are made
         async with heart(watches_calls=watches_calls):
             return [(path, *await post(served, path, body)) for path, body in bodies]
 
 
 @pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+@at_its_best
 async def test_a_body_that_is_refused_holds_nothing_up(
     door: Door, tmp_path: Path, kind: Callable[[str], bytes]
 ) -> None:
@@ -316,6 +335,7 @@ async def test_a_body_that_is_refused_holds_nothing_up(
 
 
 @pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.__name__)
+@at_its_best
 async def test_a_body_that_is_read_holds_nothing_up_on_any_door(
     door: Door, tmp_path: Path, kind: Callable[[str], bytes]
 ) -> None:
@@ -324,6 +344,7 @@ async def test_a_body_that_is_read_holds_nothing_up_on_any_door(
 
 
 @pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.__name__)
+@at_its_best
 async def test_nothing_that_is_read_takes_long_in_one_piece(
     door: Door, tmp_path: Path, kind: Callable[[str], bytes]
 ) -> None:
@@ -331,17 +352,20 @@ async def test_nothing_that_is_read_takes_long_in_one_piece(
     assert len(await post_each(door, tmp_path, bodies, watches_calls=True)) == len(bodies)
 
 
+@at_its_best
 async def test_as_much_text_as_is_taken_holds_nothing_up(door: Door, tmp_path: Path) -> None:
     bodies = [(path, text_within_bounds(path)) for path in ("/chat/completions", "/responses", "/conversations")]
     for path, status, answer in await post_each(door, tmp_path, bodies, watches_calls=True):
         assert status == 200, (path, answer)
 
 
+@at_its_best
 async def test_no_door_reads_what_no_door_takes(door: Door, tmp_path: Path) -> None:
     found = await post_each(door, tmp_path, [(path, many_keys(path)) for path in DOORS])
     assert [status for _, status, _ in found] == [413] * len(DOORS)
 
 
+@at_its_best
 async def test_a_body_over_a_socket_holds_nothing_up_either(door: Door, tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     bodies = [b'{"type":"response.create",' + kind("/responses")[1:] for kind in [*READ, many_keys]]
@@ -361,6 +385,7 @@ LARGE_UPSTREAMS = ["openai-chat:m", "openai:m", "anthropic:m", "gemini:m", "mist
 
 
 @pytest.mark.parametrize("spec", LARGE_UPSTREAMS)
+@at_its_best
 async def test_a_long_conversation_is_written_for_its_upstream_beside_the_loop(
     door: Door, tmp_path: Path, spec: str
 ) -> None:
@@ -375,6 +400,7 @@ async def test_a_long_conversation_is_written_for_its_upstream_beside_the_loop(
 
 
 @pytest.mark.parametrize("spec", LARGE_UPSTREAMS)
+@at_its_best
 async def test_a_text_of_escapes_alone_is_written_for_its_upstream_piece_by_piece(spec: str) -> None:
     text = "x" + "\n" * 10_000_000 + "x"
     async with Upstream(answers(b"{}", 400)) as upstream:
@@ -385,6 +411,7 @@ async def test_a_text_of_escapes_alone_is_written_for_its_upstream_piece_by_piec
     assert len(upstream.bodies[0]) > 20_000_000
 
 
+@at_its_best
 async def test_an_image_of_20_mb_comes_through(door: Door, tmp_path: Path) -> None:
     picture = "data:image/png;base64," + "iVBORw0KGgo+/AAA" * 1_250_000
     said = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}}]}]
@@ -403,6 +430,7 @@ async def test_an_image_of_20_mb_comes_through(door: Door, tmp_path: Path) -> No
 # ---- what lies on the disk -----------------------------------------------------------------------------------------------
 
 
+@at_its_best
 async def test_a_folder_of_many_agents_is_listed_beside_the_loop(door: Door, tmp_path: Path) -> None:
     for number in range(2_000):
         (tmp_path / f"a{number}.prompty").write_text(f"---\nname: a{number}\n---\nuser:\nHi {{{{who}}}}")
@@ -412,6 +440,7 @@ async def test_a_folder_of_many_agents_is_listed_beside_the_loop(door: Door, tmp
     assert len(json.loads(answer)["data"]) >= 2_000
 
 
+@at_its_best
 async def test_a_long_conversation_is_read_back_beside_the_loop(door: Door, tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     async with door.serving(ScriptedModel("ok"), journal=SqliteJournal(file)) as served:
