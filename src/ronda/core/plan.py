@@ -63,6 +63,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     tool_type: str = ""  # as what events tell of its calls: code_execution, shell, web_search; "" is any other tool
     origin: Origin | None = None
     deferred: bool = False  # the model is not shown it before it has looked for it
+    checks_arguments: bool = False  # it says itself what is wrong with them, in words of its own
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,115 @@
+"""What the page's tools have in common: one call → JSON for the model, a summary for the page, pictures, changed files.
+
+`details` of each call are {"output": the summary, "ok": …, "path": the page's path} and, where files have changed, "files" with
+what is in them and "code", the whole page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.parts import Image
+from ronda.core.plan import ToolSpec
+from ronda.drive import ToolContext, ToolOutput
+from ronda.errors import ToolFailed
+
+if TYPE_CHECKING:
+    from ronda.tools.page.project import PageProject
+
+EXCLUSIVE: Final = "page"  # a variant has a session of its own, so this is per variant
+TIMEOUT: Final = 300.0
+
+Work: TypeAlias = "Callable[[dict[str, Any], ToolContext], Awaitable[Outcome]]"
+
+
+class PageError(ToolFailed):
+    """A call that came to nothing. The model and the people at the page read different words.
+
+    `result` is what the model is told beside `error`, `output` what the page is.
+    """
+
+    def __init__(
+        self,
+        error: str,
+        shown: str | None = None,
+        *,
+        result: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.result = {"error": error, **(result or {})}
+        self.output = {"error": shown or error, **(output or {})}
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a call: `result` for the model, `output` for the page."""
+
+    result: dict[str, Any]
+    output: dict[str, Any]
+    images: tuple[Image, ...] = ()
+    files: dict[str, str] = {}  # that the call changed, with what is in them now
+    ok: bool = True
+
+
+class PageTool:
+    """A function of the arguments as a tool of one project. It checks its arguments itself, for the words are part of it."""
+
+    def __init__(
+        self,
+        project: PageProject,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        work: Work,
+        *,
+        repeatable: bool = True,
+    ) -> None:
+        self._project = project
+        self._work = work
+        self.spec = ToolSpec(
+            name,
+            description,
+            Raw(msgspec.json.encode(parameters)),
+            repeatable=repeatable,
+            exclusive=EXCLUSIVE,
+            timeout=TIMEOUT,
+            no_arguments_needed=not parameters.get("required"),
+            checks_arguments=True,
+            labels=("page",),
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        # A model under a strict schema has to write null for what it leaves out.
+        present = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            outcome = await self._work(present, context)
+        except PageError as error:
+            outcome = Outcome(error.result, error.output, ok=False)
+        details: dict[str, Any] = {"output": outcome.output, "ok": outcome.ok, "path": self._project.main}
+        if outcome.files:
+            details |= {"code": self._project.code, "files": outcome.files}
+        text = msgspec.json.encode(outcome.result).decode()
+        return ToolOutput(text, outcome.images, failed=not outcome.ok, details=details)
+
+
+def object_schema(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def read_texts(arguments: Mapping[str, Any], name: str, missing: tuple[str, str], empty: tuple[str, str]) -> list[str]:
+    """A list of texts: trimmed, without doubles, in order. `missing` and `empty` are what is said without one, each twice."""
+    value = arguments.get(name)
+    if not isinstance(value, list) or not value:
+        raise PageError(*missing)
+    texts = list(dict.fromkeys(text.strip() for text in value if isinstance(text, str) and text.strip()))
+    if not texts:
+        raise PageError(*empty)
+    return texts
