@@ -64,6 +64,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     origin: Origin | None = None
     deferred: bool = False  # the model is not shown it before it has looked for it
     checks_arguments: bool = False  # it says itself what is wrong with them, in words of its own
+    preview: tuple[str, ...] = ()  # arguments, by JSON pointer, that whoever watches sees while the model writes them
 
 
 class ToolChoice(Struct, frozen=True, omit_defaults=True):

@@ -15,9 +15,13 @@ from starlette.types import ASGIApp
 from ronda.core.events import (
     PREVIEWS,
     Answered,
+    Asked,
+    CallDelta,
+    Checked,
     Event,
     ModelFinished,
     ModelInterrupted,
+    ModelStarted,
     RunFinished,
     RunStarted,
     Steered,
@@ -32,17 +36,19 @@ from ronda.server.follow import EventStream
 from ronda.server.incoming import Incoming, Json
 from ronda.server.recovery import answer_waiting
 from ronda.server.responses.query import Query
-from ronda.wire.events import write_frame
+from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
 from ronda.wire.runs import write_run, write_summary
+from ronda.wire.showing import CallsGrew, Showing, TurnClosed
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
+_PREVIEWED: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
 _ALL_PREVIEWS: Final = 2**62  # more than any fact has behind it
 
 # For docs/compatibility.md: query parameters, and members of bodies.
@@ -107,17 +113,18 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     after = _after(request)
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
         return Response(status_code=204)
-    _, follower = await server.runs.follow(events, after)
+    start = events[0]
+    assert type(start) is RunStarted
+    # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
+    is_watched = any(tool.preview for tool in start.plan.tools)
+    run, follower = await server.runs.follow(events, (after[0], 0) if is_watched and after is not None else after)
     live = server.runs.live.get(request.places["id"])
 
     def why_unended(sibling: int) -> Failure | None:
         return BROKE_DOWN if live is not None and live.error is not None else None
 
-    start = events[0]
-    assert type(start) is RunStarted
-    return EventStream(
-        [Reader(follower)], Frames(after, "output" in start.plan.guards), is_open=True, why_unended=why_unended
-    )
+    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None)
+    return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
 
 
 async def get_cassette(server: Server, request: Incoming) -> ASGIApp:
@@ -224,11 +231,18 @@ class Reader:
 
 class Frames:
     """Events → server-sent events, numbered by their positions. Of a run that is `guarded` they do not say what the model said:
-    a guardrail may still refuse it. What it allows comes as deltas, and with the run's result."""
+    a guardrail may still refuse it. What it allows comes as deltas, and with the run's result.
 
-    def __init__(self, after: Position | None, guarded: bool = False) -> None:
+    With a `showing`, events that add to arguments worth watching are followed by what they add; what was seen of the turn
+    that `after` is in is then read again, and not written."""
+
+    def __init__(self, after: Position | None, guarded: bool = False, showing: Showing | None = None) -> None:
         self._fact, self._preview = (-1, 0) if after is None else after
         self._guarded = guarded
+        self._showing = showing
+        self._seen = (self._fact, self._preview)
+        if showing is not None:
+            self._preview = 0
 
     def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
         return b"".join([self._frame(event) for event in batch])
@@ -242,7 +256,15 @@ class Frames:
             self._fact, self._preview = self._fact + 1, 0
             if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
                 event = replace(event, turn=AssistantTurn((), event.turn.stop))
-        return write_frame(write_position((self._fact, self._preview)), event)
+        shown = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEWED else None
+        here = (self._fact, self._preview)
+        if here <= self._seen:
+            return b""
+        position = write_position(here)
+        frame = write_frame(position, event)
+        if isinstance(shown, CallsGrew | TurnClosed):
+            frame += b"".join([write_preview(position, patches) for patches in shown.previews])
+        return frame
 
 
 def _shown(run: Run, facts: int, events: Iterable[Event], queue_position: int | None = None) -> Json:

@@ -18,7 +18,7 @@ import contextvars
 import functools
 import inspect
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, get_args, overload, runtime_checkable
 
 import msgspec
@@ -51,7 +51,11 @@ class FunctionTool:
         bindings: Mapping[str, str] | None = None,
         kind: ToolKind = "function",
         approval: Approval = "auto",
+        preview: Sequence[str] = (),
     ) -> None:
+        for pointer in preview:
+            if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
+                raise BadConfig(f"preview names {pointer!r}, which is no JSON pointer such as '/content'")
         if approval not in get_args(Approval):
             raise BadConfig(f"approval is {approval!r}; it can be 'auto', 'ask' or 'deny'")
         self.function = function
@@ -79,6 +83,7 @@ class FunctionTool:
             bound=tuple(self.bindings),
             no_arguments_needed=not self._signature.parameters.get("required"),
             approval=approval,
+            preview=tuple(preview),
         )
         functools.update_wrapper(self, function, updated=())
 
@@ -120,6 +125,7 @@ def around(tool: FunctionTool, function: Callable[..., Any]) -> FunctionTool:
         bindings=tool.bindings,
         kind=spec.kind,
         approval=spec.approval,
+        preview=spec.preview,
     )
     made._is_async = tool._is_async
     return made
@@ -138,6 +144,7 @@ def tool(
     strict: bool | None = None,
     bindings: Mapping[str, str] | None = None,
     approval: Approval = "auto",
+    preview: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -149,6 +156,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         options: `repeatable` (may run again after a crash), `exclusive` (a key: calls with the same one never overlap within
             a session), `timeout` in seconds or None, `bindings` (parameter → name of an input that fills it; the model
             never sees it), `approval` ("ask": a person has to approve each call before it runs; "deny": none runs),
+            `preview` (JSON pointers such as "/content": arguments that whoever watches sees while the model writes them),
             `name`, `description`, `strict`.
     """
     if function is None:

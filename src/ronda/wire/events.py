@@ -44,6 +44,8 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
 from ronda.errors import BadRequest
+from ronda.wire.partial import pointer
+from ronda.wire.preview import ArgumentPatches
 
 VERSION: Final = 1
 
@@ -101,6 +103,24 @@ class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
     child: str = ""  # the run that asked, where that is an agent which the call started
 
 
+class ArgumentPatch(Struct, frozen=True):
+    """ "set" puts `value` at `path`, a JSON pointer into the call's arguments; "append" adds it to the text there."""
+
+    op: Literal["set", "append"]
+    path: str
+    value: Any
+
+
+class CallPreviewed(Struct, frozen=True, tag="call_preview", omit_defaults=True):
+    """What is new of the arguments that a tool wants watched (`preview`). It follows the event that it was made from, and has its
+    position. `index` counts the calls of the turn."""
+
+    index: int
+    id: str
+    name: str
+    patches: tuple[ArgumentPatch, ...]
+
+
 class Unknown(Struct, frozen=True):
     """An event of a kind that is newer than this reader."""
 
@@ -126,7 +146,9 @@ _Same: TypeAlias = (
     | Recovered
     | RunFinished
 )
-WireEvent: TypeAlias = Started | Finished | Ended | Question | _Same | ModelInterrupted | Checked | Steered
+WireEvent: TypeAlias = (
+    Started | Finished | Ended | Question | CallPreviewed | _Same | ModelInterrupted | Checked | Steered
+)
 
 
 def shown(event: Event) -> WireEvent | None:
@@ -214,13 +236,16 @@ def write(event: WireEvent) -> bytes:
 def write_frame(position: str, event: Event) -> bytes:
     """One server-sent event, whose id is where to go on from."""
     data = shown(event)
-    if data is None:
-        return b""
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (
-        position.encode(),
-        _TAGS[type(data)],
-        _encode(data),
-    )
+    return b"" if data is None else _frame(position, data)
+
+
+def write_preview(position: str, previews: ArgumentPatches) -> bytes:
+    patches = [ArgumentPatch(patch.op, pointer(patch.path), patch.value) for patch in previews.patches]
+    return _frame(position, CallPreviewed(previews.place, previews.id, previews.name, tuple(patches)))
+
+
+def _frame(position: str, data: WireEvent) -> bytes:
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode(), _TAGS[type(data)], _encode(data))
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------

@@ -300,5 +300,12 @@ def pointer(path: Path) -> str:
     return "".join(["/" + str(key).replace("~", "~0").replace("/", "~1") for key in path])
 
 
+def read_pointer(text: str) -> Path:
+    """A JSON pointer as a path. Which of its keys are indexes only the value tells, so all of them are texts."""
+    if text and not text.startswith("/"):
+        raise ValueError(f"{text!r} is no JSON pointer; one begins with '/'")
+    return tuple([key.replace("~1", "/").replace("~0", "~") for key in text.split("/")[1:]])
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 20 else text[:20] + "…"

@@ -14,7 +14,8 @@ The run is read when it has ended, and at no other moment: a log written again i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, assert_never
 
 from msgspec import Raw, Struct
@@ -53,6 +54,7 @@ from ronda.core.run import Run
 from ronda.wire.call_ids import are_ours, own_id
 from ronda.wire.citations import Source
 from ronda.wire.failures import Failure, failure_at
+from ronda.wire.preview import ArgumentPatches, Previews
 from ronda.wire.tool_records import ToolRecords
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
@@ -66,9 +68,13 @@ class TurnBegan(Struct, frozen=True, gc=False):
 
 
 class CallsGrew(Struct, frozen=True, gc=False):
-    """Calls that are being written, and the pieces of the caller's that go out. The first of each announces its call."""
+    """Calls that are being written, and the pieces of the caller's that go out. The first of each announces its call.
+
+    `previews` are of our tools' calls: what is new of the arguments that are worth watching.
+    """
 
     pieces: Sequence[Piece] = ()
+    previews: Sequence[ArgumentPatches] = ()
 
 
 class TurnClosed(Struct, frozen=True, gc=False):
@@ -78,6 +84,7 @@ class TurnClosed(Struct, frozen=True, gc=False):
     at: float
     unseen: Sequence[Delta]
     pieces: Sequence[Piece]
+    previews: Sequence[ArgumentPatches] = ()  # where what runs is not what was shown of it
 
 
 class TurnBroke(Struct, frozen=True, gc=False):
@@ -142,6 +149,10 @@ class Showing:
     _calls: LiveCalls | None = None  # most turns make none
     _has_logprobs = False
     _broken: ModelInterrupted | None = None
+    _previews: Previews | None = None  # few tools have any
+    _questions: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # that are open about calls whose arguments are watched → the call
     _slept: frozenset[str] = frozenset()  # calls that were told of, and wait for people: they are not told of again
 
     def __init__(
@@ -174,6 +185,9 @@ class Showing:
         self._broken = None
         self.tools.begin_run(run.tools, run.start)
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
+        # A guardrail may still refuse what the model says: then nothing of it is shown early.
+        is_watched = "output" not in run.plan.guards and any(tool.preview for tool in run.plan.tools)
+        self._previews = Previews(run.tools) if is_watched else None
         self._clear(None)
 
     @property
@@ -194,6 +208,8 @@ class Showing:
         self._has_logprobs = False
         if self._ids:
             self._ids = {}
+        if self._previews is not None:
+            self._previews.begin_turn()
         if self._slept:
             self._slept = frozenset()
 
@@ -204,7 +220,24 @@ class Showing:
         if calls and self._gives_ids:
             self._give_ids(calls)
         pieces = self._live_calls().rest(turn) if calls and self._announces else ()
-        return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces)
+        previews = self._previews.close_turn(calls) if calls and self._previews is not None else ()
+        return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces, previews)
+
+    def _preview(self, delta: CallDelta) -> Sequence[ArgumentPatches]:
+        if self._previews is None or (self._start is not None and self._start.last):  # calls of a last turn are dropped
+            return ()
+        patches = self._previews.add(delta.index, delta.id, delta.name, delta.arguments)
+        return () if patches is None else (patches,)
+
+    def _rewritten(self, call_id: str | None, arguments: str | None) -> CallsGrew | None:
+        """Somebody put other arguments in the place of the model's: whoever watches sees what runs."""
+        if self._previews is None or call_id is None or arguments is None:
+            return None
+        place, call = self._previews.place_of(call_id), self.tools.calls.get(call_id)
+        if place is None or call is None:
+            return None
+        patches = self._previews.replace(place, call_id, call.name, arguments)
+        return None if patches is None else CallsGrew((), (patches,))
 
     def shown_id(self, id: str) -> str:
         """The id under which a call of this turn goes out."""
@@ -257,7 +290,8 @@ class Showing:
                 if id and id not in self._ids:
                     self._give_id(id, event.index)
                 pieces = () if self._whole_calls else self._live_calls().add(event)
-                return CallsGrew(pieces) if pieces else _NO_PIECES
+                previews = self._preview(event)
+                return CallsGrew(pieces, previews) if pieces or previews else _NO_PIECES
             case ModelStarted():
                 return self._begin(event)
             case ModelFinished():
@@ -292,6 +326,8 @@ class Showing:
             case ModelRetried():
                 self._calls = None  # nothing was announced
                 return _WITHDRAWN
+            case Checked(stage="tool", rewrite=rewrite):
+                return self._rewritten(event.call_id, rewrite if isinstance(rewrite, str) else None)
             case Checked(problem=problem, stage=stage):
                 return _WITHDRAWN if problem is not None and stage in ("format", "output") else None
             case Warned(message=message):
@@ -302,9 +338,11 @@ class Showing:
             case Asked(child=child):  # no dialect has a word for it yet
                 if child:
                     self._slept |= {event.call_id}
+                elif self._previews is not None and event.kind == "approval":
+                    self._questions = {**self._questions, event.id: event.call_id}
                 return None
-            case Answered():
-                return None
+            case Answered(arguments=arguments):
+                return self._rewritten(self._questions.get(event.id), arguments)
             case Failure():
                 return Ended(RunFinished("failed", message=event.message), "", (), (), event)
             case _:

@@ -14,6 +14,7 @@ from ronda.core.plan import ToolSpec
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.made_files import file_object
+from ronda.wire.preview import ArgumentPatches, write_patches
 from ronda.wire.web_search import WEB_TOOLS, begin_data, record_text
 
 # What of a call's arguments is told when a tool of this type begins.
@@ -161,6 +162,16 @@ class ToolRecords:
             "tool_call_id": call.id,
             "phase": "calling" if result is None else "complete",
             "data": data,
+        }
+
+    def preview(self, patches: ArgumentPatches) -> dict[str, Any]:
+        """What is said while a call's arguments are being written."""
+        return {
+            "round": self.round,
+            "tool_name": patches.name,
+            "tool_call_id": patches.id,
+            "index": patches.place,
+            "patches": write_patches(patches.patches),
         }
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:

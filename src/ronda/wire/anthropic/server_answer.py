@@ -29,6 +29,7 @@ from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
 from ronda.wire.failures import TOO_LONG, Failure
 from ronda.wire.json import encode
+from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
@@ -45,6 +46,7 @@ from ronda.wire.web_calls import read_call, read_outcome
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _PROGRESS: Final = b"agentic_tool_call_progress"
+_PREVIEW: Final = b"agentic_tool_call_preview"
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 # Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
@@ -203,11 +205,12 @@ class MessageAnswer:
             case ReasoningDelta(text=text):
                 self._end_text()
                 content.grow("thinking", text)
-            case CallsGrew(pieces=pieces):
+            case CallsGrew(pieces=pieces, previews=previews):
                 if pieces:
                     self._end_text()
                 for piece in pieces:
                     content.call(piece)
+                self._preview(previews)
             case NativeDelta(api=api, payload=payload):
                 if api == API:
                     self._end_text()
@@ -223,6 +226,7 @@ class MessageAnswer:
             ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
                 self._turn = turn
                 self._show_rest(turn)
+                self._preview(shown.previews)
             case TurnBroke(turn=turn):
                 self._show_rest(turn)
             case ToolBegan(call=call):
@@ -256,6 +260,10 @@ class MessageAnswer:
             return
         for piece in self._cited.add(text):
             self._content.say(piece)
+
+    def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
+        for patches in previews:
+            self._tell(_PREVIEW, self._showing.tools.preview(patches))
 
     def _end_text(self) -> None:
         """Something else comes: what was held back of the text is text."""

@@ -35,6 +35,7 @@ from ronda.wire.json import encode, in_one_line
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
 from ronda.wire.openai_chat.usage import write_usage
+from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
@@ -128,8 +129,9 @@ class ChatAnswer:
         match shown:
             case ReasoningDelta(text=text):
                 out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text, choice.round)))
-            case CallsGrew(pieces=pieces):
+            case CallsGrew(pieces=pieces, previews=previews):
                 out += [self._piece(choice, piece) for piece in pieces]
+                out += [self._preview(choice, patches) for patches in previews]
             case TurnClosed():
                 self._close_turn(choice, shown, out)
             case ToolBegan(call=call):
@@ -164,6 +166,7 @@ class ChatAnswer:
             self._write(choice, piece, out)
         if not closed.turn.calls:
             return
+        out += [self._preview(choice, patches) for patches in closed.previews]
         extras = _extras(closed.turn)
         if self._options.whole_calls:
             out += [self._piece(choice, call, extras) for call in closed.pieces]
@@ -201,12 +204,14 @@ class ChatAnswer:
         return self._chunk(choice.index, encode(delta))
 
     def _progress(self, choice: Choice, fields: dict[str, Any]) -> bytes:
-        event = {
-            "type": "agentic_tool_call_progress",
-            **fields,
-            "choices": _nothing_said(choice),
-        }
-        return b"event: agentic_tool_call_progress\ndata: {%b,%b\n\n" % (self._head, encode(event)[1:])
+        return self._named(choice, "agentic_tool_call_progress", fields)
+
+    def _preview(self, choice: Choice, patches: ArgumentPatches) -> bytes:
+        return self._named(choice, "agentic_tool_call_preview", choice.showing.tools.preview(patches))
+
+    def _named(self, choice: Choice, type: str, fields: dict[str, Any]) -> bytes:
+        event = {"type": type, **fields, "choices": _nothing_said(choice)}
+        return b"event: %b\ndata: {%b,%b\n\n" % (type.encode(), self._head, encode(event)[1:])
 
     def _file(self, choice: Choice, file: dict[str, Any]) -> bytes:
         """It has an id of its own, so it is no chunk of this answer."""

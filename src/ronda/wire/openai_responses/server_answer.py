@@ -43,6 +43,7 @@ from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.tools import split_name
+from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import (
     CallsGrew,
     Delta,
@@ -60,6 +61,7 @@ from ronda.wire.web_calls import read_call, read_outcome, ronda_id
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
 PROGRESS: Final = b"agentic_tool_call_progress"
+PREVIEW: Final = b"agentic_tool_call_preview"
 _TRUE: Final = Raw(b"true")
 _IGNORED: Final = b"keepalive"  # the type that npm's accumulator passes over, whatever else the event has
 
@@ -203,9 +205,10 @@ class ResponseAnswer:
                 self._say(text)
             case ReasoningDelta(text=text):
                 self._think(text)
-            case CallsGrew(pieces=pieces):
+            case CallsGrew(pieces=pieces, previews=previews):
                 for piece in pieces:
                     self._grow(piece)
+                self._preview(previews)
             case RefusalDelta(text=text):
                 self._open_message().refusal(text)
             case LogprobsDelta(logprobs=logprobs):
@@ -262,6 +265,11 @@ class ResponseAnswer:
         if self._thoughts is None:
             self._thoughts = Thoughts(self.frames, self._id("rs"), self._next())
         self._thoughts.add(text)
+
+    def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
+        if self.frames.writing:
+            for patches in previews:
+                self._tell(PREVIEW, self._showing.tools.preview(patches))
 
     def _tell(self, name: bytes, fields: dict[str, Any]) -> None:
         """An event of our own."""
@@ -327,6 +335,7 @@ class ResponseAnswer:
         self._close(b"completed" if is_whole or calls else b"incomplete", "commentary" if calls else "final_answer")
         for piece in closed.pieces:
             self._grow(piece)
+        self._preview(closed.previews)
         places = self._showing.places
         for call in calls:
             if call.id in places:
