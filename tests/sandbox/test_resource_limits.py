@@ -311,4 +311,4 @@ async def test_a_flood_of_output_is_cut_in_its_middle(layer: str, opened: OpenSa
     size = 160 * 65536 + 8
     assert (done.ended.why, done.stdout.total, seen) == ("exited", size, size)
     assert (done.stdout.head[:6], done.stdout.tail[-4:]) == (b"beginx", b"xend")
-    assert f"x\n… {size - 1000} bytes left out …\nx" in done.stdout.text()
+    assert f"x\n… {size - 1000} of {size} bytes left out …\nx" in done.stdout.text()

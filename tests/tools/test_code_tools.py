@@ -165,6 +165,7 @@ async def test_an_exception_has_the_traceback_of_the_code_alone(sessions: Sessio
     ("code", "exception"),
     [
         ("import sys; sys.exit(3)", "SystemExit: Code called sys.exit(3)."),
+        ("import sys; sys.stdin.readline()", "RuntimeError: nobody can type an answer here: input() is not available"),
         ("input('name? ')", "RuntimeError: nobody can type an answer here: input() is not available"),
         ("1 +", "SyntaxError: invalid syntax"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt: Execution was interrupted."),
@@ -248,34 +249,14 @@ async def test_files_it_makes_and_names_are_handed_on(sessions: Sessions) -> Non
     assert contents(second) == {"a/new.csv": b"1", "two.csv": b"2"}
 
 
-FIGURES = """
-import os, sys
-os.makedirs("matplotlib", exist_ok=True)
-open("matplotlib/__init__.py", "w").close()
-open("matplotlib/pyplot.py", "w").write('''
-figures = {}
-class Figure:
-    def savefig(self, file, **how): file.write(b"PNG" + how["format"].encode())
-def figure(number=None): return figures.setdefault(number or len(figures) + 1, Figure())
-def get_fignums(): return list(figures)
-def close(which): figures.clear()
-''')
-import matplotlib.pyplot as plt
-plt.figure(); plt.figure()
-"""
-
-
-async def test_figures_left_open_are_pictures_of_the_call(sessions: Sessions) -> None:
-    """With a stand-in for matplotlib, which need not be installed."""
-    output = await sessions.python(FIGURES + "None")
-    again = await sessions.python("1")
-
-    picture = base64.b64encode(b"PNGpng").decode()
-    assert [attachment.url for attachment in output.attachments] == [f"data:image/png;base64,{picture}"] * 2  # type: ignore[union-attr]  # images
-    assert output.details is not None
-    assert output.details["images_base64"] == [picture, picture]
-    assert result(output)["images_generated"] == 2
-    assert again.attachments == ()
+async def test_a_picture_that_is_none_is_left_out(sessions: Sessions) -> None:
+    """Code can write frames of its own; what it calls a picture would be sent to a model."""
+    forged = {"images": ["no base64", "QUJD"], "frames": ["QUJD"], "frame_count": 1, "result": "x" * 100_000}
+    output = await sessions.python(
+        f"import os, struct\nframe = {json.dumps(forged).encode()!r}\nos.write(3, struct.pack('!I', len(frame)) + frame)"
+    )
+    assert output.attachments == ()
+    assert len(result(output)["result"]) < 70_000
 
 
 async def test_a_call_that_is_cancelled_ends_its_python(sessions: Sessions) -> None:
@@ -350,12 +331,26 @@ async def test_background_processes_end_with_the_call_and_files_stay(sessions: S
     assert result(await sessions.python("open('file').read()"))["result"] == "'here\\n'"
 
 
-async def test_long_output_is_cut_in_its_middle(sessions: Sessions) -> None:
-    output = await sessions.shell("i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done", max_output_length=40)
+async def test_long_output_is_cut_in_its_middle_and_can_be_read_from_a_file(sessions: Sessions) -> None:
+    output = await sessions.shell("echo ok", "printf '%01000d' 7", max_output_length=250)
+    flood = await sessions.python("print('x' * 100_000 + 'end')")
+    small = await sessions.python("len(open('.outputs/call-stdout.txt').read()), 1")
 
-    text = result(output)["stdout"]
-    assert (text[:14], text[-16:]) == ("line 0\nline 1\n", "line 98\nline 99\n")
-    assert "\n… 750 bytes left out …\n" in text
+    *_, second = (output.details or {})["outputs"]
+    assert "\n… 750 of 1000 bytes left out; all of them are in .outputs/call-2-stdout.txt …\n" in second["stdout"]
+    shown = result(flood)["stdout"]
+    assert shown.startswith("xxx")
+    assert shown.endswith("end\n")
+    assert len(shown) < 33_000
+    assert result(small)["result"] == "(100004, 1)"
+    assert output.files == flood.files == ()
+
+
+async def test_a_file_of_output_is_never_written_through_a_link(sessions: Sessions) -> None:
+    await sessions.python("import os; os.mkdir('elsewhere'); os.symlink('elsewhere', '.outputs')")
+    flood = await sessions.python("print('x' * 100_000)")
+    assert "bytes left out …" in result(flood)["stdout"]
+    assert result(await sessions.python("os.listdir('elsewhere')"))["result"] == "[]"
 
 
 async def test_files_are_surfaced_by_name(sessions: Sessions) -> None:

@@ -73,9 +73,10 @@ class Capture:
     def is_cut(self) -> bool:
         return self.total > len(self._head) + len(self.tail)
 
-    def text(self) -> str:
+    def text(self, where: str = "") -> str:
+        """`where` says where what is left out can be found."""
         left_out = self.total - len(self.head) - len(self.tail)
-        middle = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
+        middle = f"\n… {left_out} of {self.total} bytes left out{where} …\n".encode() if left_out else b""
         return (self.head + middle + self.tail).decode(errors="replace")
 
 

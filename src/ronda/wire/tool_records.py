@@ -150,6 +150,8 @@ class ToolRecords:
         if result is not None:
             if (details := _object(self._details.get(call_id))) is not None:
                 data = details if "tool_type" in details else {**data, **details}
+                if data.get("tool_type") == "code_execution":  # its code was told when it began
+                    data.pop("code", None)
             elif result.failed:  # it did not run, or broke down: where such a tool tells what went wrong
                 data |= _NOT_RUN.get(data["tool_type"], {}) | {_WRONG.get(data["tool_type"], "content"): result.content}
             if data.get("tool_type") == "custom":

@@ -11,8 +11,10 @@ from msgspec import Raw
 from ronda.core.parts import Image
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
+from ronda.sandbox.box import Sandbox
+from ronda.tools.code.long_output import shown_text
 from ronda.tools.code.outputs import output_names, snapshot
-from ronda.tools.code.workbench import Execution, Workbench
+from ronda.tools.code.workbench import Executed, Execution, Workbench
 
 PYTHON = "mistralrs_execute_python"
 RESET = "mistralrs_reset_python_session"
@@ -65,8 +67,8 @@ class PythonTool:
         before = await asyncio.to_thread(snapshot, workspace)
         execution = await session.execute(code, timeout=self._timeout, show=context.progress)
         made = await self._workbench.collector(session, PYTHON, context).collect(before, output_names(arguments))
-        result = self._result(execution, session.sandbox.workdir)
-        images = execution.executed.images if execution.executed is not None else ()
+        result = await self._result(execution, session.sandbox, context.call_id)
+        executed = execution.executed or Executed()
         details = {"tool_type": "code_execution", "code": code} | {
             name: result[name]
             for name in ("stdout", "stderr", "exception", "result", "working_directory", "execution_time_ms")
@@ -74,21 +76,24 @@ class PythonTool:
         }
         if execution.interrupted:
             details["timed_out"] = True
-        if images:
-            details["images_base64"] = list(images)
+        if executed.images:
+            details["images_base64"] = executed.images
+        if executed.frame_count:
+            details |= {"video_frames_base64": executed.frames, "video_frame_count": executed.frame_count}
         return ToolOutput(
             msgspec.json.encode(result).decode() + made.section(),
-            tuple(Image(f"data:image/png;base64,{image}") for image in images),
+            tuple(Image(f"data:image/png;base64,{image}") for image in executed.images),
             failed=result["status"] != "success",
             details=details,
             files=made.files,
         )
 
-    def _result(self, execution: Execution, workdir: str) -> dict[str, Any]:
+    async def _result(self, execution: Execution, sandbox: Sandbox, call: str) -> dict[str, Any]:
         """What the model reads; what is empty is left out."""
         executed = execution.executed
-        said = {"stdout": execution.stdout.text(), "stderr": execution.stderr.text()}
-        result: dict[str, Any] = {"status": "success", "working_directory": workdir}
+        streams = {"stdout": execution.stdout, "stderr": execution.stderr}
+        said = {name: await shown_text(stream, sandbox, f"{call}-{name}") for name, stream in streams.items()}
+        result: dict[str, Any] = {"status": "success", "working_directory": sandbox.workdir}
         if execution.began_anew:
             result["note"] = BEGAN_ANEW
         if execution.interrupted:
@@ -107,6 +112,8 @@ class PythonTool:
                 result["status"] = "error"
             if executed.images:
                 result["images_generated"] = len(executed.images)
+            if executed.frame_count:
+                result["video_frames_generated"] = executed.frame_count
         return result | {name: text for name, text in said.items() if text}
 
 

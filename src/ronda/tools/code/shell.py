@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,7 +17,8 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
-from ronda.sandbox.process import Capture, Process, Stream, tell
+from ronda.sandbox.process import Process, Stream, tell
+from ronda.tools.code.long_output import LongCapture, shown_text
 from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.python import EXCLUSIVE, OUTPUTS
 from ronda.tools.code.workbench import Workbench
@@ -84,7 +84,7 @@ class ShellTool:
         session = await self._workbench.session(context)
         sandbox = session.sandbox
         before = await asyncio.to_thread(snapshot, sandbox.workspace)
-        call = _Call(sandbox, self._shell, most, context.progress)
+        call = _Call(sandbox, self._shell, most, context)
         outputs = await call.run(commands, timeout)
         made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
         result = _result(commands, outputs, sandbox.workdir)
@@ -115,20 +115,21 @@ def _result(commands: list[str], outputs: list[dict[str, Any]], workdir: str) ->
 class _Call:
     """One shell that is handed one command after another, and says on a channel of its own how each ended."""
 
-    def __init__(self, sandbox: Sandbox, shell: str, most: int, show: Callable[[str], None]) -> None:
+    def __init__(self, sandbox: Sandbox, shell: str, most: int, context: ToolContext) -> None:
         self._sandbox = sandbox
         self._shell = shell
         self._most = most
-        self._show = show
+        self._context = context
+        self._count = 0  # of commands that have ended
         self._captures = self._fresh()
 
-    def _fresh(self) -> dict[Stream, Capture]:
-        return {"stdout": Capture(self._most), "stderr": Capture(self._most)}
+    def _fresh(self) -> dict[Stream, LongCapture]:
+        return {"stdout": LongCapture(self._most), "stderr": LongCapture(self._most)}
 
     def _take(self, stream: Stream, data: bytes) -> None:
         self._captures[stream].add(data)
         if self._captures[stream].total <= self._most:
-            self._show(data.decode(errors="replace"))
+            self._context.progress(data.decode(errors="replace"))
 
     async def run(self, commands: list[str], timeout: float) -> list[dict[str, Any]]:
         outputs: list[dict[str, Any]] = []
@@ -140,12 +141,12 @@ class _Call:
         except TimeoutError:
             process.kill("timeout")
             await process.wait()
-            outputs.append(self._output({"type": "timeout"}))
+            outputs.append(await self._output({"type": "timeout"}))
         except ToolFailed:  # the shell is gone: `exit`, or it was ended
             ended = await process.wait()
             if ended.why != "exited":
                 self._captures["stderr"].add(f"\n{tell(ended)}\n".encode())
-            outputs.append(self._output({"type": "exit", "exit_code": ended.code}))
+            outputs.append(await self._output({"type": "exit", "exit_code": ended.code}))
         finally:
             process.kill()
         await process.wait()
@@ -154,13 +155,17 @@ class _Call:
     async def _next(self, process: Process) -> dict[str, Any]:
         code = await process.receive(most=16)
         process.drain()
-        output = self._output({"type": "exit", "exit_code": _exit_code(code)})
+        output = await self._output({"type": "exit", "exit_code": _exit_code(code)})
         await process.send(b"\n")  # what comes from here on is the next command's
         return output
 
-    def _output(self, outcome: dict[str, Any]) -> dict[str, Any]:
+    async def _output(self, outcome: dict[str, Any]) -> dict[str, Any]:
         captures, self._captures = self._captures, self._fresh()
-        return {"stdout": captures["stdout"].text(), "stderr": captures["stderr"].text(), "outcome": outcome}
+        self._count += 1
+        name = f"{self._context.call_id}-{self._count}"
+        stdout = await shown_text(captures["stdout"], self._sandbox, f"{name}-stdout")
+        stderr = await shown_text(captures["stderr"], self._sandbox, f"{name}-stderr")
+        return {"stdout": stdout, "stderr": stderr, "outcome": outcome}
 
 
 def _script(commands: list[str]) -> str:

@@ -7,28 +7,34 @@ folder stays, and belongs to whoever made it.
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
 
 from ronda.drive import ToolContext
+from ronda.drive.aside import LIGHT_BYTES, aside
 from ronda.errors import ToolFailed
 from ronda.files.file_store import FileStore
 from ronda.sandbox.box import Sandbox, open_sandbox
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import Policy
-from ronda.sandbox.process import Capture, Process, Stream
+from ronda.sandbox.process import Process, Stream
+from ronda.tools.code.long_output import LongCapture
 from ronda.tools.code.outputs import Collector
 
 IDLE_SECONDS = 3600.0
 _START_SECONDS = 30.0
 _GRACE = 3.0  # seconds for code that was interrupted to end
-_MOST_OUTPUT = 64 * 1024  # bytes of each stream that are kept of a call: its beginning and its end
-_LONGEST_ANSWER = 64 * 1024 * 1024
+_MOST_OUTPUT = 32 * 1024  # bytes of each stream that a model is shown of a call: its beginning and its end
+_LONGEST_ANSWER = 32 * 1024 * 1024
+_LONGEST_TEXT = 64 * 1024  # of a result or an exception
+_MOST_PICTURES = 32
 
 FindFolder = Callable[[ToolContext], Path]
 
@@ -40,14 +46,16 @@ class Executed(Struct, frozen=True):
     result: str | None = None
     result_type: str | None = None
     images: tuple[str, ...] = ()  # PNG, in base64
-    execution_time_ms: int = 0
+    frames: tuple[str, ...] = ()  # of animations that were saved, the same; of many some …
+    frame_count: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0  # … of so many
+    execution_time_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
 
 
 class Execution(Struct, frozen=True):
     """One call of Python: `executed` is None when it had to be ended; `interrupted` when its time was up."""
 
-    stdout: Capture
-    stderr: Capture
+    stdout: LongCapture
+    stderr: LongCapture
     executed: Executed | None
     interrupted: bool = False
     problem: str | None = None  # why there is no answer
@@ -66,7 +74,7 @@ class Session:
         self._take: Callable[[Stream, bytes], None] = lambda stream, data: None
 
     async def execute(self, code: str, *, timeout: float, show: Callable[[str], None]) -> Execution:
-        captures: dict[Stream, Capture] = {"stdout": Capture(_MOST_OUTPUT), "stderr": Capture(_MOST_OUTPUT)}
+        captures: dict[Stream, LongCapture] = {name: LongCapture(_MOST_OUTPUT) for name in ("stdout", "stderr")}
 
         def take(stream: Stream, data: bytes) -> None:
             captures[stream].add(data)
@@ -95,7 +103,7 @@ class Session:
                 waiting.cancel()
                 raise
             process.drain()
-            executed = _read_answer(answer)
+            executed = _read_answer(answer) if len(answer) < LIGHT_BYTES else await aside(_read_answer, answer)
         except ToolFailed as error:
             problem = str(error)
         finally:
@@ -133,15 +141,42 @@ class Session:
 
 
 def _read_answer(answer: bytes) -> Executed:
+    """Within the bounds that our worker keeps to, and the code, which can write frames of its own, need not."""
     try:
-        return msgspec.json.decode(answer, type=Executed)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+        executed = msgspec.json.decode(answer, type=Executed)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         raise ToolFailed("the code has sent something that is no result") from None
+    return Executed(
+        _clipped(executed.exception),
+        _clipped(executed.result),
+        _clipped(executed.result_type),
+        tuple([image for image in executed.images[:_MOST_PICTURES] if _is_png(image)]),
+        tuple([frame for frame in executed.frames[:_MOST_PICTURES] if _is_png(frame)]),
+        executed.frame_count,
+        executed.execution_time_ms,
+    )
+
+
+def _clipped(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+
+def _is_png(text: str) -> bool:
+    """Its beginning, and that it can be a part of an address: all that a model's service would stumble over."""
+    try:
+        return base64.b64decode(text, validate=True).startswith(b"\x89PNG\r\n\x1a\n")
+    except ValueError:
+        return False
 
 
 @cache
 def _worker() -> str:
-    return Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+    """Both files as one program."""
+    figures, worker = (
+        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("figures.py", "worker.py")
+    )
+    begin = "worker['main'](figures['Pictures']())"
+    return f"figures, worker = {{}}, {{}}\nexec({figures!r}, figures)\nexec({worker!r}, worker)\n{begin}"
 
 
 class Workbench:

@@ -7,7 +7,6 @@ its stdout and stderr; only results travel in frames. The code shares the proces
 from __future__ import annotations
 
 import ast
-import base64
 import builtins
 import io
 import json
@@ -22,14 +21,15 @@ import types
 from typing import Any
 
 _LONGEST_TEXT = 64 * 1024  # of a result or a traceback
-_MOST_PICTURES = 32
 
 
-def main() -> None:
+def main(pictures: Any) -> None:
+    """`pictures` is what catches them: `figures.Pictures`."""
     channel = int(os.environ.pop("RONDA_CHANNEL"))
     os.set_inheritable(channel, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     builtins.input = _no_input
+    sys.stdin = _NoInput()
     sys.path.insert(0, os.getcwd())
     module = _new_module()
     _write(channel, struct.pack("!I", 0))  # from here on it can be interrupted
@@ -37,7 +37,7 @@ def main() -> None:
     while True:
         request = json.loads(_exactly(channel, struct.unpack("!I", _exactly(channel, 4))[0]))
         count += 1
-        frame = json.dumps(_execute(request["code"], "<call " + str(count) + ">", module)).encode()
+        frame = json.dumps(_execute(request["code"], "<call " + str(count) + ">", module, pictures)).encode()
         _write(channel, struct.pack("!I", len(frame)) + frame)
 
 
@@ -61,6 +61,22 @@ def _no_input(prompt: object = "") -> str:
     raise RuntimeError("nobody can type an answer here: input() is not available")
 
 
+class _NoInput(io.TextIOBase):
+    """What stands in for stdin."""
+
+    def read(self, size: Any = -1) -> str:
+        return _no_input()
+
+    def readline(self, size: Any = -1) -> str:  # type: ignore[override]  # its base class has it of two kinds
+        return _no_input()
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 0
+
+
 def _new_module() -> types.ModuleType:
     module = types.ModuleType("__main__")
     module.__dict__["__builtins__"] = builtins
@@ -68,17 +84,16 @@ def _new_module() -> types.ModuleType:
     return module
 
 
-def _execute(code: str, name: str, module: types.ModuleType) -> dict[str, Any]:
+def _execute(code: str, name: str, module: types.ModuleType, pictures: Any) -> dict[str, Any]:
     begun = time.monotonic()
-    pictures: list[str] = []
     answer: dict[str, Any] = {"exception": None, "result": None, "result_type": None}
     try:
         value = _run(code, name, module)
         if value is not None:
             module.__dict__["_"] = value
-            picture = _as_picture(value)
-            if picture is not None:
-                pictures.append(picture)
+            pillow = sys.modules.get("PIL.Image")
+            if pillow is not None and isinstance(value, pillow.Image):
+                pictures.add(value)
             answer["result"] = repr(value)[:_LONGEST_TEXT]
             answer["result_type"] = type(value).__name__
     except SystemExit as error:
@@ -90,12 +105,11 @@ def _execute(code: str, name: str, module: types.ModuleType) -> dict[str, Any]:
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        pictures += _open_figures()
+        answer.update(pictures.take())
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     except BaseException as error:
         answer["exception"] = answer["exception"] or _tell(error)
-    answer["images"] = pictures[:_MOST_PICTURES]
     answer["execution_time_ms"] = int((time.monotonic() - begun) * 1000)
     return answer
 
@@ -121,30 +135,3 @@ def _tell(error: BaseException) -> str:
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT // 2] + "\n…\n" + text[-_LONGEST_TEXT // 2 :]
     return text.rstrip("\n")
-
-
-def _open_figures() -> list[str]:
-    """matplotlib's figures that the code has left open; closed, so that the next call begins without them."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return []
-    pictures = []
-    for number in pyplot.get_fignums()[:_MOST_PICTURES]:
-        file = io.BytesIO()
-        pyplot.figure(number).savefig(file, format="png", dpi=150, bbox_inches="tight")
-        pictures.append(base64.b64encode(file.getvalue()).decode())
-    pyplot.close("all")
-    return pictures
-
-
-def _as_picture(value: Any) -> str | None:
-    image = sys.modules.get("PIL.Image")
-    if image is None or not isinstance(value, image.Image):
-        return None
-    file = io.BytesIO()
-    value.save(file, format="PNG")
-    return base64.b64encode(file.getvalue()).decode()
-
-
-if __name__ == "__main__":
-    main()
