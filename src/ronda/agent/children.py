@@ -8,6 +8,10 @@ time than its parent has left, and children that run side by side share that; wh
 driven in the task of the tool call, so whoever cancels the parent cancels it. What people say to the parent it never hears;
 who approves the parent's calls approves its calls, too.
 
+Whoever follows the parent reads there what the child writes, as progress of the call, and finds its id, under which it is a run
+like any other; its first event has its share of the limits. An answer too long to be read by the parent's model is kept as a file
+of the session, where there is a store for files.
+
 Its id follows from the call. So whoever goes on with a parent finds the child where it was left, and goes on with that, or has
 its result. A child that waits for people ends its tool call for now: the parent asks what the child asks, waits with it, and
 makes the call again when there is an answer.
@@ -16,6 +20,8 @@ makes the call again when there is an answer.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,16 +29,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.agent.join import FileJob, start_job
-from ronda.agent.reopen import restart
+from ronda.agent.long_answer import as_file
+from ronda.agent.reopen import kept_file, restart
 from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.value import Agent
-from ronda.core.events import Answered, Asked, Event, Fact
+from ronda.core.events import Answered, Asked, Event, Fact, RunStarted, TextDelta
 from ronda.core.limits import LIBRARY_ROUNDS
+from ronda.core.parts import user
 from ronda.core.run import Run, rebuild
 from ronda.drive import ToolContext, ToolOutput, check_answer, child_id
 from ronda.errors import BadConfig, BadRequest, RunCancelled, RunEnded
 from ronda.host.recovery import expired, recovered
-from ronda.prompty.children import Child
+from ronda.prompty.children import INPUT, Child
 from ronda.prompty.model import Prompty
 from ronda.tools.function import to_output
 from ronda.trace.spans import span
@@ -78,7 +86,8 @@ async def start_child(
     family.tokens += share.tokens or 0
     family.tool_calls += share.tool_calls or 0
     try:
-        return await _run(parent, family, share, agent, inputs, mode, Link(id, context.call_id), begun)
+        output = await _run(parent, family, share, agent, inputs, mode, Link(id, context.call_id), begun, context)
+        return await as_file(output, parent, context, id)
     finally:
         # Given back: what the child did use comes to the parent with the result of the call.
         family.tokens -= share.tokens or 0
@@ -145,6 +154,7 @@ async def _run(
     mode: str,
     link: Link,
     begun: Begun | None,
+    context: ToolContext,
 ) -> ToolOutput:
     options: RunOptions = {
         "max_iterations": share.rounds,
@@ -165,7 +175,9 @@ async def _run(
     }
     if mode == "agentic" or begun is not None:
         with span("invoke_agent", signature="ronda.invoke_agent", inputs=inputs) as emit:
-            start = await _start(agent, inputs, options, link, begun)
+            start = await _start(agent, inputs, options, link, begun, stream=parent.run.plan.stream)
+            if parent.run.plan.stream:
+                start.live.add_tap(partial(_show, context))
             output = await _outcome(start, parent, family)
             emit("result", output.content)
             return output
@@ -181,12 +193,14 @@ async def _run(
         return output
 
 
-async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link, begun: Begun | None) -> Start:
+async def _start(
+    agent: Any, inputs: dict[str, Any], options: RunOptions, link: Link, begun: Begun | None, *, stream: bool
+) -> Start:
     lent = agent.tools if isinstance(agent, Child) else None
     if begun is not None:
         try:
             is_made = isinstance(agent, Agent)
-            found = agent if is_made else _prompty(agent)
+            found = agent if is_made else _as_begun(_prompty(agent), begun.run.start)
             start = await restart(found, inputs if is_made else None, lent, begun.run, begun.events, options)
         except BaseException:
             if (journal := options.get("journal")) is not None:
@@ -195,8 +209,27 @@ async def _start(agent: Any, inputs: dict[str, Any], options: RunOptions, link: 
         start.live.happened(begun.events)
         return start
     if isinstance(agent, Agent):
-        return Start(agent, inputs, None, False, options, link=link)
-    return await start_job(FileJob(_prompty(agent), inputs), lent, False, options, link=link)
+        return Start(agent, inputs, None, stream, options, link=link)
+    return await start_job(_job(agent, inputs), lent, stream, options, link=link)
+
+
+def _show(context: ToolContext, batch: Sequence[Event]) -> None:
+    """What a child writes, to those who follow its parent."""
+    if text := "".join([event.text for event in batch if type(event) is TextDelta]):
+        context.progress(text)
+
+
+def _as_begun(prompty: Prompty, start: RunStarted) -> Prompty:
+    """The file as it was when the child began, whatever became of it since."""
+    if start.file is None:
+        return prompty
+    return kept_file(start.file, None if prompty.host is None else prompty.host.env)
+
+
+def _job(agent: Any, inputs: dict[str, Any]) -> FileJob:
+    if isinstance(agent, Child) and agent.asks:
+        return FileJob(agent.prompty, {}, [user(inputs[INPUT])])
+    return FileJob(_prompty(agent), inputs)
 
 
 def _prompty(agent: Any) -> Prompty:
@@ -210,6 +243,7 @@ async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
     run, live = start.run, start.live
     live.family = Family(depth=family.depth + 1)
     live.parent = parent
+    live.files = parent.files
     if run.ended is None:
         await start.drive()
     elif live.journal is not None:  # it had ended when its parent was cut off

@@ -181,6 +181,7 @@ class LiveRun(Driven):
     span: OpenSpan | None = None  # that began before it was driven
     read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
     workspace: str | None = None  # a folder for its tools
+    files: Any = None  # where what its children make is kept; theirs to know
     goes_on = False  # it was begun before: what it has started may be there
     parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
     sleeping: frozenset[str] = frozenset()  # children that wait for people, or did

@@ -1,7 +1,9 @@
-"""A tool of kind `prompty` → the file it names, loaded, and a tool that starts it.
+"""A tool of kind `prompty`, or the name of an agent → the file it means, loaded, and a tool that starts it.
 
 The path is relative to the file that declares the tool, and may not lead out of the allowed folders. All files below one are
 looked at when it starts: one that would start itself, at any distance, is refused before a model is called.
+
+Agents that know each other by name may well ask each other: only how deep they go is bounded, by whoever starts them.
 """
 
 from __future__ import annotations
@@ -21,16 +23,21 @@ from ronda.prompty.parameters import parameters_of
 from ronda.prompty.references import Roots
 from ronda.prompty.registry import Lent
 from ronda.tools.agent import STARTED, AgentTool
+from ronda.tools.mcp.names import offered_name
 
 MAX_DEPTH: Final = 8  # files, one the tool of another
 MAX_FILES: Final = 100  # below one file
+INPUT: Final = "input"  # what an agent is asked that has no inputs of its own
 
 
 class Child(Struct, frozen=True):
-    """A file to start, and the handlers that its parent was given: they run what the file declares under their names."""
+    """A file to start, and the handlers that its parent was given: they run what the file declares under their names.
+
+    `asks`: the file has no inputs, and what it is called with is what somebody says to it."""
 
     prompty: Prompty
     tools: Lent
+    asks: bool = False
 
 
 class Children:
@@ -45,6 +52,26 @@ class Children:
     async def tool(self, declared: PromptyTool, parent: Prompty) -> AgentTool:
         child = await asyncio.to_thread(self._checked, declared, parent)
         return AgentTool(_spec(declared, child), Child(child, self._lent), declared.mode)
+
+    async def agent(self, name: str, parent: Prompty) -> AgentTool:
+        """The agent of this name: the server's, or the file beside this one."""
+        folder = Path(parent.path).parent if parent.path is not None else None
+        try:
+            return await asyncio.to_thread(self._agent, name, folder)
+        except PromptyNotFound as error:
+            raise BadPrompty(f"there is no agent '{name[:200]}'", path=parent.path, field="agents") from error
+
+    def _agent(self, name: str, folder: Path | None) -> AgentTool:
+        roots, path = list(self._host.roots), f"{name}.prompty"
+        if self._lent.agents is not None:
+            path = self._lent.agents.path(name)
+            roots.append(str(Path(path).parent))
+        found = Roots(folder, roots, self._host.files).find(path)
+        child = self._read(found)
+        for one in child.tools:
+            if isinstance(one, PromptyTool):
+                self._walk(one, child, [found])
+        return agent_tool(name, child, self._lent)
 
     def _checked(self, declared: PromptyTool, parent: Prompty) -> Prompty:
         return self._walk(declared, parent, [Path(parent.path)] if parent.path is not None else [])
@@ -74,12 +101,28 @@ class Children:
             raise _bad(str(error), declared, parent, kind) from error
 
     def _load(self, path: Path, declared: PromptyTool, parent: Prompty) -> Prompty:
+        if path not in self._loaded and len(self._loaded) >= MAX_FILES:
+            raise _bad(f"more than {MAX_FILES} files are tools of each other", declared, parent)
+        return self._read(path)
+
+    def _read(self, path: Path) -> Prompty:
         if path not in self._loaded:
-            if len(self._loaded) >= MAX_FILES:
-                raise _bad(f"more than {MAX_FILES} files are tools of each other", declared, parent)
             host = self._host
             self._loaded[path] = load(path, allowed_file_roots=host.roots, env=host.env, files=host.files)
         return self._loaded[path]
+
+
+def agent_tool(name: str, child: Prompty, lent: Lent) -> AgentTool:
+    """An agent as a tool under its name: its parameters are its inputs, or what it is to be asked."""
+    declared = PromptyTool(
+        name=offered_name(None, name.replace("/", "_")), description=child.description or f"The agent {name}."
+    )
+    asks = all(one.kind == "thread" for one in child.inputs)
+    if not asks:
+        return AgentTool(_spec(declared, child), Child(child, lent), "agentic")
+    about = Property(name=INPUT, kind="string", required=True, description="What to ask the agent.")
+    spec = _spec(declared, msgspec.structs.replace(child, inputs=(about,)))
+    return AgentTool(spec, Child(child, lent, asks=True), "agentic")
 
 
 def _bad(message: str, declared: PromptyTool, parent: Prompty, kind: type[BadPrompty] = BadPrompty) -> BadPrompty:

@@ -39,6 +39,9 @@ def schema() -> Schema:
             ),
             "outputs": _or_reference({"$ref": "#/$defs/properties"}, "The answer's fields: asks the model for JSON."),
             "tools": _or_reference({"$ref": "#/$defs/tools"}, "What the model may call."),
+            "agents": _or_reference(
+                {"type": "array", "items": {"type": "string"}}, "Names of other agents that the model may call."
+            ),
             "template": _or_reference({"$ref": "#/$defs/template"}, "How the text below becomes messages."),
             "instructions": _text("The prompt, if there is no text below the front matter."),
         },

@@ -291,6 +291,7 @@ class Prompty(Struct, frozen=True, rename="camel", kw_only=True):
     inputs: tuple[Property, ...] = ()
     outputs: tuple[Property, ...] = ()
     tools: tuple[Tool, ...] = ()
+    agents: tuple[str, ...] = ()  # names of others that are its tools; Ronda's own, no part of the format
     template: Template = Template()
     instructions: str = ""
     path: str | None = None
@@ -305,7 +306,15 @@ class Prompty(Struct, frozen=True, rename="camel", kw_only=True):
 
 def _parts(prompty: Prompty) -> tuple[object, ...]:
     """What decides how it runs."""
-    return prompty.model, prompty.inputs, prompty.outputs, prompty.tools, prompty.template, prompty.instructions
+    return (
+        prompty.model,
+        prompty.inputs,
+        prompty.outputs,
+        prompty.tools,
+        prompty.agents,
+        prompty.template,
+        prompty.instructions,
+    )
 
 
 def hosted(prompty: Prompty, roots: Sequence[str], env: Mapping[str, str] | None, files: Files) -> Prompty:
@@ -325,6 +334,8 @@ def to_dict(value: Prompty) -> dict[str, Any]:
     """The specification's JSON, every default written out; a section that the file does not have is None."""
     known: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(value, host=None)))
     del known["path"], known["bodyLine"], known["host"]
+    if not value.agents:
+        del known["agents"]
     for section in ("metadata", "inputs", "outputs", "tools"):
         known[section] = known[section] or None
     for tool in known["tools"] or ():

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ronda.drive import Tool
 from ronda.errors import BadConfig
@@ -27,11 +27,21 @@ Handler: TypeAlias = Callable[..., Any] | Tool
 KindHandler: TypeAlias = Callable[..., Any]  # (tool, arguments, agent, inputs) → a result, or something to await for it
 
 
+class AgentNames(Protocol):
+    """Whoever knows the files of a server by their names."""
+
+    def path(self, name: str) -> str:
+        """Where the agent of this name is, or would be."""
+
+    def agents_of(self, path: str | None) -> Sequence[str]:
+        """The names that the operator adds to those that the file at this path has itself."""
+
+
 class Lent(dict[str, Handler]):
     """Handlers that a run lends to the files it starts: each runs what such a file declares under its name, and adds nothing.
 
     `otherwise` makes a tool of the name of a declared function that nobody else runs. `mcp` are the MCP servers that a file may
-    name.
+    name, and `agents` knows the agents that it may; without, these are the files beside it.
     """
 
     def __init__(
@@ -39,10 +49,12 @@ class Lent(dict[str, Handler]):
         handlers: Mapping[str, Handler] | None = None,
         otherwise: Callable[[str], Tool] | None = None,
         mcp: McpServers | None = None,
+        agents: AgentNames | None = None,
     ) -> None:
         super().__init__(handlers or {})
         self.otherwise = otherwise
         self.mcp = mcp
+        self.agents = agents
 
 
 _lock = threading.Lock()

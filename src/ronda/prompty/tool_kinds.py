@@ -6,6 +6,8 @@
     mcp         one tool for each tool of the server
     any other   whoever is registered for the kind, or an installed package that brings it along
 
+and for each name under `agents` the agent of that name, started as a child of the run.
+
 Who runs a call is found in this order: what was given to the run, what is registered under the name, what is registered for
 the kind, what is built in. A declared tool that none of them runs is still shown to the model; a call of it ends the run
 with a `ToolMissing`. Neither the file nor a registry is changed.
@@ -24,6 +26,7 @@ from ronda.core.plan import ANY_OBJECT, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, RondaError
 from ronda.prompty.children import Children
+from ronda.prompty.errors import BadPrompty
 from ronda.prompty.handlers import (
     DeclaredTool,
     KindTool,
@@ -71,19 +74,20 @@ async def tools_of(
         leave_out: A tool that cannot be made is left out, instead of raising what is wrong with it.
     """
     given = _by_name(overlay)
-    if not prompty.tools and not isinstance(overlay, Lent):
+    if not prompty.tools and not prompty.agents and not isinstance(overlay, Lent):
         return {name: as_tool(handler, name) for name, handler in given.items()}
-    otherwise = overlay.otherwise if isinstance(overlay, Lent) else None
-    mcp = overlay.mcp if isinstance(overlay, Lent) else None
-    making = _Making(prompty, Lent(given, otherwise, mcp), dict(inputs or {}))
+    lent = overlay if isinstance(overlay, Lent) else Lent()
+    making = _Making(prompty, Lent(given, lent.otherwise, lent.mcp, lent.agents), dict(inputs or {}))
+    added = () if lent.agents is None else lent.agents.agents_of(prompty.path)
     table: dict[str, Tool] = {}
-    for declared in prompty.tools:
+    for declared in (*prompty.tools, *dict.fromkeys((*prompty.agents, *added))):
         try:
-            made = await making.tools(declared)
+            made = [await making.agent(declared)] if isinstance(declared, str) else await making.tools(declared)
         except RondaError as error:
             if not leave_out:
                 raise
-            log.warning("the tool '%s' cannot be called any more: %s", declared.name, error)
+            name = declared if isinstance(declared, str) else declared.name
+            log.warning("the tool '%s' cannot be called any more: %s", name, error)
             continue
         table |= {tool.spec.name: tool for tool in made}
     for name, handler in given.items():
@@ -125,7 +129,8 @@ class _Making:
         self._lent = lent
         self._inputs = inputs
         self._children = Children(host, lent)
-        self._taken = {tool.name for tool in prompty.tools} | set(lent)
+        self._made = {tool.name for tool in prompty.tools}
+        self._taken = self._made | set(lent)
 
     async def tools(self, declared: Declared) -> list[Tool]:
         handler = self._handler(declared.name)
@@ -148,6 +153,16 @@ class _Making:
                 return [self._by_handler(declared, self._lent.otherwise(declared.name))]
             case _:
                 return [MissingTool(_spec(declared))]
+
+    async def agent(self, name: str) -> Tool:
+        """Another agent, by its name."""
+        tool = await self._children.agent(name, self._prompty)
+        if tool.spec.name in self._made:
+            raise BadPrompty(
+                f"the agent '{name}' and another tool are both named '{tool.spec.name}'", path=self._prompty.path
+            )
+        self._made.add(tool.spec.name)
+        return tool
 
     def _handler(self, name: str) -> Handler | None:
         found = self._lent.get(name)

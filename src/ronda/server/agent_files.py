@@ -11,6 +11,7 @@ requires is missing, it is what the user said last.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +25,15 @@ from msgspec.structs import replace
 from ronda.agent.join import agent_of, tell_answer
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.core.run import Run
+from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, RondaError
+from ronda.prompty.children import Children
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.history import PLACE_OF_THREAD, place_in, thread_of
 from ronda.prompty.inputs import kept_inputs
 from ronda.prompty.load import read_file, tell_load
-from ronda.prompty.model import Prompty, for_one_run
+from ronda.prompty.model import Host, Prompty, for_one_run
 from ronda.prompty.prepare import prepare
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
@@ -40,6 +43,8 @@ from ronda.server.failure import without_paths
 from ronda.server.models import Target, TargetOpening
 from ronda.server.toolbox import Toolbox
 from ronda.trace.spans import Tracer
+
+log = logging.getLogger("ronda.server")
 
 ENDING = ".prompty"
 
@@ -58,14 +63,21 @@ class _Known(Struct, frozen=True):
 
 
 class AgentFiles:
-    def __init__(self, folder: str, toolbox: Toolbox) -> None:
+    def __init__(self, folder: str, toolbox: Toolbox, agent_tools: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`agent_tools`: the name of an agent → names of others that are its tools, beside those that its file has."""
         self._folder = Path(folder)
         self._toolbox = toolbox
+        self._agent_tools = dict(agent_tools or {})
         self._known: dict[str, _Known] = {}
         self._titles: dict[str, str] = {}  # what a file calls itself → its name; looked at again before it is used
         self._stamps: dict[str, tuple[int, int, str]] = {}  # a file's name → its time, size and title
         if not self._folder.is_dir():
             raise BadConfig(f"there is no folder of agents {folder!r}")
+        for name in dict.fromkeys(
+            [*self._agent_tools, *[one for names in self._agent_tools.values() for one in names]]
+        ):
+            if name != "default" and not Path(self.path(name)).is_file():
+                raise BadConfig(f"[agent_tools] names the agent '{name}', which {folder!r} does not have")
 
     def names(self) -> Iterable[str]:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
@@ -75,6 +87,32 @@ class AgentFiles:
         """The file as it is on disk now, if it can be used."""
         known = self._look_at(name)
         return None if known is None or known.served is None else known.prompty
+
+    def path(self, name: str) -> str:
+        """Where the agent of this name is: that of the file, or what a file calls itself."""
+        if self._look_at(name) is None:
+            self._with_title(name)
+            name = self._titles.get(name, name)
+        return str(self._folder.resolve() / f"{name}{ENDING}")
+
+    def agents_of(self, path: str | None) -> Sequence[str]:
+        """What the operator adds to the agents that a file has as its tools."""
+        if path is None or not self._agent_tools:
+            return ()
+        folder = self._folder.resolve()
+        place = Path(path)
+        name = place.relative_to(folder).as_posix().removesuffix(ENDING) if place.is_relative_to(folder) else ""
+        return self._agent_tools.get(name, ())
+
+    async def tools_named(self, names: Sequence[str]) -> list[Tool]:
+        """Agents as tools of the server's own model. One that cannot be used is left out: the model can do without."""
+        tools: list[Tool] = []
+        for name in names:
+            try:
+                tools.append(await Children(Host(), self._toolbox.lent).agent(name, Prompty()))
+            except BadPrompty as error:
+                log.warning("the agent '%s' cannot be used as a tool: %s", name, error)
+        return tools
 
     async def find(self, name: str, owner: str) -> Target | None:
         began = time.time()

@@ -107,6 +107,7 @@ class Server:
             queue=self.catalog.queue,
             logs=Logs(config.keep_previews, config.keep_previews_bytes),
         )
+        self.runs.files = self.files
         self._upkeep: list[asyncio.Task[None]] = []
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)
@@ -147,8 +148,14 @@ class Server:
             config.max_offered_tools,
         )
         if config.agents is not None:
-            self.agent_files = AgentFiles(config.agents, self.toolbox)
+            self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools)
+            self.toolbox.agents = self.agent_files
             self.models.add(self.agent_files)
+
+    async def agent_tools(self) -> Sequence[Tool]:
+        """The agents that the operator makes tools of the server's own model."""
+        names = self.config.agent_tools.get("default", ())
+        return await self.agent_files.tools_named(names) if names and self.agent_files is not None else ()
 
     def other_needs(self, needs: Sequence[Need]) -> Sequence[Need]:
         """Those that are no MCP servers which a request may name here."""

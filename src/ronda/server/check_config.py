@@ -32,6 +32,8 @@ def check_config(config: ServerConfig) -> None:
         if host != "*" and not re.fullmatch(r"[\w.-]+", host):
             raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
     _check_dispatch(config)
+    if config.agent_tools and config.agents is None:
+        raise BadConfig("[agent_tools] names agents, and there are none: --agents says in which folder they are")
     for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
         value = getattr(config, name)
         if value is not None and value < 0:

@@ -51,6 +51,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     aliases: tuple[str, ...] = ()  # other names of the model; "*" is any name that is not an agent's
     tools: tuple[str, ...] = ()
     agents: str | None = None  # a folder of .prompty files
+    # The name of one of them, or "default" for the model → names of those that it may call, beside what its file says.
+    agent_tools: dict[str, tuple[str, ...]] = {}
     tool_dispatch_url: str | None = None
     tool_dispatch_timeout: float = 30.0
     agent: bool = False  # whatever an agent works with is there for requests that ask for it

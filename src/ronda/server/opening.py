@@ -183,7 +183,10 @@ async def open_for(
     if server.mcp is not None and rounds > 0:
         await server.toolbox.ready()
     if served.opener is None and not request.inputs:
-        opened = TargetOpening(served.begin(turns), served.tools, served.declared)
+        brought = served.tools
+        if server.config.agent_tools and rounds > 0:
+            brought = (*brought, *await server.agent_tools())
+        opened = TargetOpening(served.begin(turns), brought, served.declared)
     else:
         opened = await served.open(turns, request.inputs)
     declared = (*not_redeclared(opened.declared, request.tools), *request.tools)

@@ -171,7 +171,7 @@ async def reopen(
     if start.version:  # the one that it began with, whatever it was called then
         name = f"{name.partition('@')[0]}@{start.version}"
     served = await server.models.find(name, start.owner)
-    brought = served.tools
+    brought = (*served.tools, *await server.agent_tools())
     if served.opener is not None:  # of a journal that keeps no files yet
         inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
         brought = (await served.open(start.turns, inputs)).tools

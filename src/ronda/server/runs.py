@@ -17,6 +17,7 @@ from ronda.core.parts import Turn
 from ronda.core.permissions import may_ask
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Summarize, Tool
+from ronda.files.file_store import FileStore
 from ronda.host.history import is_in_session
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
@@ -65,6 +66,7 @@ class Runs:
         logs: Logs | None = None,
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
+        self.files: FileStore | None = None  # where what runs make is kept
         self._approval_timeout = approval_timeout
         self.journal = journal
         self.guards = guarded_stages(guardrails)  # of the plans of all runs
@@ -114,6 +116,7 @@ class Runs:
                 live.approver = RemoteApprover(run, live.inbox, self.left_waiting)
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of
+            live.files = self.files
             live.add_tap(partial(_hand_out, run, journal))
         if run.start.about and is_in_session(run.start):
             live.before_end = self._keep_session

@@ -13,7 +13,7 @@ from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, ToolChoice, ToolSpec
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, NotFound
-from ronda.prompty.registry import Lent
+from ronda.prompty.registry import AgentNames, Lent
 from ronda.server.dispatch import Dispatch
 from ronda.tools.callback import CallbackTool
 from ronda.wire.capabilities import Capability, Need, NotHere
@@ -74,6 +74,7 @@ class Toolbox:
         self._most = max_offered
         self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
         self._with_mcp: tuple[Sequence[Tool], Offer] = ((), self._fixed)
+        self.agents: AgentNames | None = None  # who knows the agents of this server by name
 
     def _own(self) -> Offer:
         """What every request is offered: the same value until a tool of an MCP server comes or goes."""
@@ -104,6 +105,7 @@ class Toolbox:
             {**self._dispatch.by_name, **callbacks, **self._own().handlers},
             self._dispatch.otherwise,
             None if self._mcp is None else self._mcp.here(),
+            self.agents,
         )
 
     def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:

@@ -42,6 +42,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
+from ronda.core.limits import Limits
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
 from ronda.errors import BadRequest
 from ronda.wire.partial import pointer
@@ -50,8 +51,18 @@ from ronda.wire.preview import ArgumentPatches
 VERSION: Final = 1
 
 
+class Share(Struct, frozen=True, omit_defaults=True):
+    """What a run may use of what its parent had left. None is as much as it likes."""
+
+    rounds: int
+    tool_calls: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
 class Started(Struct, frozen=True, tag="run_started", omit_defaults=True):
-    """A run began. `turns` is the conversation it began with, without instructions."""
+    """A run began. `turns` is the conversation it began with, without instructions. One that is a `call` of its parent has a
+    share of its parent's limits."""
 
     version: int
     run: str
@@ -62,6 +73,8 @@ class Started(Struct, frozen=True, tag="run_started", omit_defaults=True):
     parent: tuple[str, int] | None = None
     session: str = ""
     sibling: int = 0
+    call: str = ""
+    limits: Share | None = None
 
 
 class Finished(Struct, frozen=True, tag="model_finished", omit_defaults=True):
@@ -151,6 +164,10 @@ WireEvent: TypeAlias = (
 )
 
 
+def _share(limits: Limits) -> Share:
+    return Share(limits.rounds, limits.tool_calls, limits.tokens, limits.seconds)
+
+
 def shown(event: Event) -> WireEvent | None:
     """What is said of an event; nothing of one that only a provider's own API has a word for."""
     match event:
@@ -167,6 +184,8 @@ def shown(event: Event) -> WireEvent | None:
                 parent=event.parent,
                 session=event.session,
                 sibling=event.sibling,
+                call=event.call,
+                limits=_share(plan.limits) if event.call else None,
             )
         case ModelFinished(turn=turn):
             return Finished(_bare(turn), event.usage, event.at, _json(event.logprobs))
