@@ -59,9 +59,13 @@ def main() -> int:
         before = open_things.enter_context(checkout(options.against, folder / "before")) if options.against else None
         children = open_things.enter_context(Children(folder, cores))
         bench = Bench(plan, children, options.upstream, before)
-        failures = [failure for section in SECTIONS if section in wanted and (failure := measure(bench, section))]
+        timed: set[Section] = set() if options.instructions else wanted
+        failures = [failure for section in SECTIONS if section in timed and (failure := measure(bench, section))]
         if before is not None and not options.quick and wanted & {"library", "server"}:
             instructions = count_instructions(bench, wanted)
+    if options.instructions:
+        print(instructions)
+        return 0
     judged = rows(bench.samples, wanted)
     where = f"core {cores.tested} tested, core {cores.rest} asks" if cores.tested != cores.rest else "one core for all"
     print(f"Python {platform.python_version()}, {where}, medians, {time.monotonic() - began:.0f} s\n")
@@ -89,8 +93,16 @@ def read_options() -> argparse.Namespace:
     parser.add_argument(
         "--against", metavar="COMMIT", help="measure this commit too, in turns, and say what has changed"
     )
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="with --against: count instructions and measure no time, for a machine that others use",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.instructions and (options.quick or not options.against):
+        parser.error("--instructions compares with another commit, in full: it needs --against, and not --quick")
+    return options
 
 
 def stop(*_: object) -> NoReturn:
