@@ -41,12 +41,15 @@ async def test_a_call_waits_for_an_answer(
         asking = asyncio.create_task(served.ask(stream=stream))
         run, question = await asked_of(served)
         _, waiting = await get(served, f"/runs/{run}")
+        while not (listed := (await get(served, "/runs?state=waiting"))[1]["data"]):
+            pass  # it is asked a moment before it waits
         assert files.deleted == []
         status, _ = await post(served, f"/runs/{run}/answer", {"id": question["id"], **answer})
         said = await asking
         again, refused = await post(served, f"/runs/{run}/answer", {"id": question["id"], **answer})
         _, body = await get(served, f"/runs/{run}/events")
 
+    assert [(one["id"], one["state"]) for one in listed] == [(run, "waiting")]
     assert (waiting["state"], question["kind"], question["tool"]) == ("waiting", "approval", "delete")
     assert json.loads(question["arguments"]) == {"path": "/a"}
     assert (status, said.content, files.deleted) == (200, "Well.", deleted)

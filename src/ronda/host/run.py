@@ -338,6 +338,8 @@ class LiveRun(Driven):
         if is_cancelled is not None:
             driver.is_cancelled = is_cancelled
         await driver.drive()
+        if self.journal is not None and self.run.is_waiting:
+            self.journal.pause(self.run.id)
 
     def _driver(self, spans: RunSpans | None) -> Driver:
         is_told = self._host is not None or self.journal is not None or self.log is not None or bool(self._taps)

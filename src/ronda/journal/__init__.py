@@ -110,11 +110,13 @@ class Journal(Protocol):
     async def list_runs(self, query: RunQuery) -> RunPage:
         """One page of an owner's runs, the newest first."""
 
+    def pause(self, run: str) -> None:
+        """The held run has nothing to do until an answer comes: it is listed as waiting until its next event is appended."""
+
     def release(self, run: str, *, waiting: bool = False) -> None:
         """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept).
 
-        `waiting`: it has nothing to do until an answer comes. Whoever brings one resumes it, and with the next event that
-        is appended it waits no more.
+        `waiting`: paused, too. Whoever brings the answer resumes it.
         """
 
     async def forget(self, run: str) -> bool:

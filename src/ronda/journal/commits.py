@@ -69,8 +69,8 @@ class Held:
         self.dirty = False
         self.finished = False
         self.released = False
-        self.was_waiting = False  # when it was resumed
-        self.waiting = False  # nobody drives it, since there is nothing to do until an answer comes
+        self.was_waiting = False  # when it was resumed, or since then
+        self.waiting = False  # there is nothing to do until an answer comes
         self.error: RondaError | None = None  # events are missing: nothing more can be kept
         self.is_reported = False  # the driver knows
 
@@ -93,6 +93,7 @@ class _Portion(Struct):
     expected: list[tuple[str, str]]
     size: int
     is_let_go: bool
+    is_waiting: bool
     previews: list[Some] = []
     are_over: bool = False  # the previews before these are of rounds that are over
     error: RondaError | None = None  # it cannot be written
@@ -100,7 +101,7 @@ class _Portion(Struct):
     @classmethod
     def of(cls, held: Held) -> _Portion:
         is_let_go = held.released and not held.finished
-        portion = cls(held, held.key, held.pending, held.expected, held.size, is_let_go)
+        portion = cls(held, held.key, held.pending, held.expected, held.size, is_let_go, held.waiting)
         held.pending = []
         held.size = 0
         if held.expected:
@@ -231,7 +232,7 @@ class Commits:
             held = portion.held
             if portion.error is not None:
                 self._fail(held, portion.error)
-            elif held.pending or held.expected or held.released or held.previews is not None:
+            elif held.pending or held.expected or held.released or held.waiting or held.previews is not None:
                 self._go_on(held, portion)
             else:
                 held.dirty = False
@@ -242,9 +243,10 @@ class Commits:
         self._upkeep.look_after()
 
     def _go_on(self, held: Held, portion: _Portion) -> None:
-        """More was said while the portion was written, or the run was let go of."""
+        """More was said while the portion was written, or the run waits, or was let go of."""
         more = held.pending or held.expected or (held.previews is not None and held.previews.pending)
-        if more or (held.released and not (held.finished or portion.is_let_go)):
+        is_paused = held.waiting and not portion.is_waiting
+        if more or is_paused or (held.released and not (held.finished or portion.is_let_go)):
             self.mark(held)
         else:
             held.dirty = False
@@ -325,8 +327,10 @@ class Commits:
                     rows.forget()
                     self._db.rollback()
                     return portion
+                if portion.is_waiting:
+                    rows.pause(key)
                 if portion.is_let_go:
-                    rows.let_go(key, waiting=held.waiting)
+                    rows.let_go(key)
                 keys.append(key)
             execute("COMMIT")
         except BaseException:

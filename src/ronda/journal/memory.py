@@ -133,6 +133,10 @@ class MemoryJournal:
                 last = kept.place
         return RunPage(found)
 
+    def pause(self, run: str) -> None:
+        if (kept := self._runs.get(run)) is not None and kept.held:
+            kept.waiting = True
+
     def release(self, run: str, *, waiting: bool = False) -> None:
         if (kept := self._runs.get(run)) is not None:
             kept.held = False

@@ -216,9 +216,14 @@ class RowWriter:
         """It does not wait any more."""
         self._execute("UPDATE run SET state = NULL WHERE id = ? AND state = 'waiting'", (key,))
 
-    def let_go(self, key: int, *, waiting: bool) -> None:
-        state = ", state = 'waiting'" if waiting else ""
-        self._execute(f"UPDATE run SET writer = NULL{state} WHERE id = ? AND writer = ?", (key, self._writer))
+    def pause(self, key: int) -> None:
+        """It waits, if it is still ours."""
+        self._execute(
+            "UPDATE run SET state = 'waiting' WHERE id = ? AND ended IS NULL AND writer = ?", (key, self._writer)
+        )
+
+    def let_go(self, key: int) -> None:
+        self._execute("UPDATE run SET writer = NULL WHERE id = ? AND writer = ?", (key, self._writer))
 
     def _write_start(
         self, run: str, events: list[Event], now: float, end: RunFinished | None

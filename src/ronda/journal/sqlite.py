@@ -119,6 +119,7 @@ class SqliteJournal:
         if held.error is not None:
             return
         held.pending += events
+        held.waiting = False
         held.size += events_size(events, LARGE) if size is None else size
         if held.previews is not None:
             held.previews.add_facts(events)
@@ -236,12 +237,19 @@ class SqliteJournal:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: list_runs(db, query))
 
+    def pause(self, run: str) -> None:
+        held = self._held.get(run)
+        if held is not None:
+            held.waiting = held.was_waiting = True
+            if not held.dirty and held.error is None:
+                self._commits.mark(held)
+
     def release(self, run: str, *, waiting: bool = False) -> None:
         held = self._held.pop(run, None)
         if held is None:
             return
         held.released = True
-        held.waiting = waiting
+        held.waiting = held.waiting or waiting
         if held.error is not None:
             self._commits.report_lost(held)
         if held.key and not held.finished and not held.dirty:

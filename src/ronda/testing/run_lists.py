@@ -122,3 +122,20 @@ class RunListContract(ABC):
                 journal.release(name)
             assert await journal.forget("b")
             assert _names(await journal.list_runs(RunQuery("ann"))) == ["a"]
+
+    async def test_36_a_run_that_is_held_waits_until_its_next_event(self) -> None:
+        async with self.opened() as journal:
+            for name in ("a", "b", "c"):
+                journal.append(name, [_start(name)])
+            await journal.barrier("a")
+            for name in ("a", "b", "c"):
+                journal.pause(name)
+            journal.append("c", [Warned("on it goes, before anybody looks")])
+            journal.pause("nobody")
+            listed = (await journal.list_runs(RunQuery("ann"))).runs
+            assert [(one.run, one.state) for one in listed] == [("c", "running"), ("b", "waiting"), ("a", "waiting")]
+            assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == ["b", "a"]
+            journal.append("a", [Warned("on it goes")])
+            journal.release("b")  # without a word about it
+            assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == ["b"]
+            assert await journal.unfinished() == [Unfinished("b", 1, _start("b"), is_waiting=True)]
