@@ -42,7 +42,7 @@ def main() -> int:
         return 2
     began = time.monotonic()
     try:
-        _try_all(asked.suite, Path(asked.folder).resolve(), asked.quick)
+        _try_all(asked)
     except Failed as failure:
         print(f"FAILED: {failure}")
         return 1
@@ -56,18 +56,25 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fresh", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--suite", default="bookworm", help="which Debian: bookworm (12), trixie (13), sid")
     parser.add_argument("--quick", action="store_true", help="'make serve' only, without 'make test'")
+    parser.add_argument("--only", choices=[USER, "root"], help="one of the newcomers alone")
     parser.add_argument("--folder", default=str(REPOSITORY / "build" / "fresh"), help="where the roots are made")
     return parser.parse_args()
 
 
-def _try_all(suite: str, folder: Path, quick: bool) -> None:
+def _try_all(asked: argparse.Namespace) -> None:
+    folder = Path(asked.folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if changed := _git("status", "--porcelain").splitlines():
         print(f"note: {len(changed)} changed files that are not committed are left out")
-    with _step(f"a minimal Debian ({suite}) with {INCLUDED.replace(',', ', ')}"):
-        base = _base(suite, folder)
+    with _step(f"a minimal Debian ({asked.suite}) with {INCLUDED.replace(',', ', ')}"):
+        base = _base(asked.suite, folder)
+    if asked.only != "root":
+        _try_as_user(Root(base, folder / f"{asked.suite}-user", folder), asked.quick)
+    if asked.only != USER:
+        _try_as_root(Root(base, folder / f"{asked.suite}-root", folder), asked.quick)
 
-    root = Root(base, folder / f"{suite}-user", folder)
+
+def _try_as_user(root: Root, quick: bool) -> None:
     root.add_user(USER)
     root.clone(USER)
     with _step("an ordinary user without rights is told what to install"):
@@ -78,7 +85,8 @@ def _try_all(suite: str, folder: Path, quick: bool) -> None:
     _try_both(root, USER, quick)
     root.remove()
 
-    root = Root(base, folder / f"{suite}-root", folder)
+
+def _try_as_root(root: Root, quick: bool) -> None:
     root.clone("root")
     _try_both(root, "root", quick)
     root.remove()

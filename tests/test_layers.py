@@ -79,3 +79,9 @@ def test_the_core_has_no_await_and_no_clock() -> None:
     for path in (SOURCE / "core").rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text())))
         assert not [node for node in nodes if isinstance(node, ast.Await | ast.AsyncFunctionDef)], path
+
+
+def test_no_two_test_files_have_the_same_name() -> None:
+    """pytest imports each by its name alone: of two in one process, the second cannot be collected."""
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

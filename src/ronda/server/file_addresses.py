@@ -38,11 +38,14 @@ async def with_files(config: ServerConfig, turns: Sequence[Turn], named: Sequenc
     if len(addresses) > MAX_FILES:
         raise BadRequest(f"the request names {len(addresses)} files by their addresses; it may name {MAX_FILES}")
     fetcher = Fetcher(AllowList.parse(config.fetch_allow))
+    failure: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:
             tasks = {one: group.create_task(fetch_file(fetcher, *one)) for one in addresses}
     except* FetchFailed as failed:
-        raise BadRequest(str(failed.exceptions[0])) from failed
+        failure = failed.exceptions[0]
+    if failure is not None:  # raised out here: before Python 3.11.4, what `except*` raises is put into a group
+        raise BadRequest(str(failure)) from failure
     files = {one: task.result() for one, task in tasks.items()}
 
     def found(part: UserPart) -> UserPart:
