@@ -13,7 +13,7 @@ from ronda.cli.settings import read_config
 from ronda.core.plan import PermissionRule
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import AllowedHosts, Loopback, NoNetwork, Policy
-from ronda.server.code_tools import workspaces_root
+from ronda.server.code_tools import _check_shared, workspaces_root
 from ronda.server.config import ServerConfig
 
 
@@ -39,7 +39,9 @@ def test_flags_say_how_code_runs() -> None:
         "--enable-shell", "--shell-path", "/bin/bash", "--shell-timeout", "7", "--sandbox", "on",
         "--sandbox-profile", "developer", "--sandbox-network", "loopback",
         "--sb-max-memory-mb", "100", "--sb-max-cpu-secs", "10", "--sb-max-procs", "8",
+        "--code-exec-workdir", "work", "--code-exec-pool", "2", "--shell-workdir", "sessions",
     )  # fmt: skip
+    assert (config.code_exec_workdir, config.code_exec_pool, config.shell_workdir) == ("work", 2, "sessions")
     assert (config.enable_code_execution, config.code_exec_timeout, config.code_exec_python) == (
         True, 5.0, "/usr/bin/python3",
     )  # fmt: skip
@@ -72,6 +74,16 @@ def test_permissions_have_two_names(flag: str) -> None:
     assert read(flag, "ask").agent_permission == "ask"
 
 
+def test_a_folder_for_all_sessions_must_be_there_and_root_takes_nobodys_files(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="there is no such folder"):
+        _check_shared(tmp_path / "gone", takes_over=False)
+    _check_shared(tmp_path, takes_over=True)
+    (tmp_path / "work.txt").touch()
+    _check_shared(tmp_path, takes_over=False)
+    with pytest.raises(BadConfig, match="is not empty: code of a server that is root has a user of its own"):
+        _check_shared(tmp_path, takes_over=True)
+
+
 def test_workspaces_are_where_the_sandboxs_user_gets(tmp_path: Path) -> None:
     """pytest's own folder is closed for others, as a home is."""
     closed, instead = tmp_path / "data", tmp_path / "instead"
@@ -98,6 +110,9 @@ def test_workspaces_are_where_the_sandboxs_user_gets(tmp_path: Path) -> None:
         ("[[permission]]\nmode = 'ask'\narguments = {'/a' = '('}", "is no regular expression"),
         ("max_upload = 0", "--max-upload is 0"),
         ("code_exec_timeout = -1", "code-exec-timeout"),
+        ("code_exec_pool = -1", "--code-exec-pool is -1; it can be 0 to 64"),
+        ("code_exec_workdir = '.'", "--code-exec-workdir is of no use without --enable-code-execution"),
+        ("enable_code_execution = true\nshell_path = '/bin/bash'", "--shell-path is of no use without --enable-shell"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, problem: str, tmp_path: Path) -> None:

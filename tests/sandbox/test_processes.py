@@ -333,10 +333,7 @@ async def test_a_closed_sandbox_leaves_no_temporary_folder(layer: str, opened: O
 
 
 async def test_processes_are_found_on_kernels_that_do_not_list_children(layer: str, opened: OpenSandbox) -> None:
-    code = (
-        ECHO
-        + "children = [os.fork() for _ in range(2)]\nif all(children): send(b'ready')\nimport signal; signal.pause()"
-    )
+    code = ECHO + "for _ in range(2):\n  if not os.fork(): break\nelse: send(b'ready')\nimport signal; signal.pause()"
     process, _ = await start(await opened(layer), code, channel=True)
 
     async with soon():
@@ -345,4 +342,4 @@ async def test_processes_are_found_on_kernels_that_do_not_list_children(layer: s
         await process.end()
 
     assert listed == scanned
-    assert len(listed) >= 5  # the first, perhaps bubblewrap's second, and four of its own
+    assert len(listed) >= 4  # the first, perhaps bubblewrap's second, the program and its two children

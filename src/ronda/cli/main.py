@@ -455,7 +455,20 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="lets requests ask for Python, which runs in a sandbox for each session",
     )
-    parser.add_argument("--code-exec-python", metavar="PATH", help="the Python inside (default python3)")
+    parser.add_argument(
+        "--code-exec-python", metavar="PATH", help="the Python inside (default: the one that this server runs on)"
+    )
+    parser.add_argument(
+        "--code-exec-workdir",
+        metavar="DIR",
+        help="the folder in which Python works, for all sessions (default: one for each session)",
+    )
+    parser.add_argument(
+        "--code-exec-pool",
+        type=int,
+        metavar="N",
+        help="Pythons that are kept ready for new sessions, so that a first call need not wait (default 0)",
+    )
     parser.add_argument(
         "--code-exec-timeout", type=float, metavar="N", help="seconds that a call of Python may take (default 60)"
     )
@@ -466,6 +479,11 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         help="lets requests ask for a shell, which runs in a sandbox for each session",
     )
     parser.add_argument("--shell-path", metavar="PATH", help="the shell inside (default /bin/sh)")
+    parser.add_argument(
+        "--shell-workdir",
+        metavar="DIR",
+        help="where the folders of the sessions are (default: in the data folder)",
+    )
     parser.add_argument(
         "--shell-timeout", type=float, metavar="N", help="seconds that a call of the shell may take (default 600)"
     )

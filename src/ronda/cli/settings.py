@@ -85,7 +85,9 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                     key: str(folder / value[key]) for key in ("folder", "index") if isinstance(value.get(key), str)
                 }
                 found[name] = {**value, **places}
-            case (("agents" | "data_dir" | "mcp_config"), str()) if value != ":memory:":
+            case (("agents" | "data_dir" | "mcp_config" | "code_exec_workdir" | "shell_workdir"), str()) if (
+                value != ":memory:"
+            ):
                 found[name] = str(folder / value)
             case "tool_dispatch_secret", str():
                 found[name] = _secret(value, name)

@@ -33,6 +33,7 @@ from ronda.sandbox.workspace import clean_names, write_input
 from ronda.store import StoreError
 
 _REMOVED: Final = ".removed-"
+_SPARE: Final = ".spare-"  # and the process that it belongs to
 _RESERVED: Final = ("skills",)  # folders that the server puts there itself
 
 
@@ -77,6 +78,28 @@ class Workspaces:
         except OSError as error:
             raise StoreError(str(self._root), f"no folder can be made in it: {error.strerror}") from error
         return place / "files"
+
+    def spare_folder(self) -> Path:
+        """A folder for a session that is still to come; `adopt` makes it that session's."""
+        place = self._root / f"{_SPARE}{os.getpid()}-{secrets.token_hex(8)}"
+        try:
+            for outer in (self._root, place):
+                outer.mkdir(mode=0o711, parents=True, exist_ok=True)
+            (place / "files").mkdir(mode=0o700)
+        except OSError as error:
+            raise StoreError(str(self._root), f"no folder can be made in it: {error.strerror}") from error
+        return place / "files"
+
+    def adopt(self, spare: str | os.PathLike[str], owner: str, session: str) -> Path | None:
+        """The spare folder as that of a session, under its name; None if the session has one."""
+        place = self._place(owner, session)
+        if place.exists():
+            return None
+        try:
+            os.rename(Path(spare).parent, place)
+        except OSError:  # it has one by now
+            return None
+        return self.folder(owner, session)
 
     def existing_folder(self, owner: str, session: str) -> Path | None:
         """The folder of a session that has one. It does not count as used."""
@@ -125,8 +148,10 @@ class Workspaces:
         over = self._clock() - self.limits.seconds
         with contextlib.suppress(FileNotFoundError):
             for place in list(self._root.iterdir()):
-                if place.name.startswith(_REMOVED):
+                if place.name.startswith(_REMOVED) or _is_left_over(place.name):
                     remove_tree(place)
+                elif place.name.startswith(_SPARE):
+                    continue
                 elif _last_use(place) <= over:
                     self._remove(place)
 
@@ -140,6 +165,12 @@ class Workspaces:
     def _place(self, owner: str, session: str) -> Path:
         text = f"{len(owner)}:{owner}{session}".encode("utf-8", "surrogatepass")
         return self._root / blake2b(text, digest_size=16, person=b"workspace").hexdigest()
+
+
+def _is_left_over(name: str) -> bool:
+    """A spare folder of a server that is no more."""
+    pid = name.removeprefix(_SPARE).partition("-")[0]
+    return name.startswith(_SPARE) and not os.path.exists(f"/proc/{pid}")
 
 
 def _last_use(place: Path) -> float:

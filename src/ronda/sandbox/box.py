@@ -28,7 +28,7 @@ from ronda.sandbox.bubblewrap import (
     Descriptors,
     bubblewrap_command,
 )
-from ronda.sandbox.cgroup import Group
+from ronda.sandbox.cgroup import Group, find_parent_group, sweep_groups
 from ronda.sandbox.environment import scrubbed_environment
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.interpreter import Interpreter, find_interpreter
@@ -108,8 +108,15 @@ def _prepare(folder: str, policy: Policy, user: User) -> None:
             raise BadConfig(f"the sandbox's user may not read {closed}, which is needed for {path}; make it accessible")
 
 
+def sweep_sandboxes() -> None:
+    """Removes what servers that are no more have left on this machine: for the start of another. Blocks."""
+    sweep_temporary()
+    if (parent := find_parent_group()) is not None:
+        sweep_groups(parent)
+
+
 def sweep_temporary(scratch: str | os.PathLike[str] | None = None) -> None:
-    """Removes the temporary folders of servers that are no more: for the start of another. Blocks."""
+    """Their temporary folders."""
     root = tempfile.gettempdir() if scratch is None else os.fspath(scratch)
     for name in os.listdir(root):
         pid = name.removeprefix(_TEMPORARY_PREFIX).partition("-")[0]
@@ -154,18 +161,40 @@ class Sandbox:
         self._layers = layers
         self._claim = claim
         self._temporary = temporary
+        self._outside = outside
         self._view = view_of(policy, interpreter, outside)
-        self._environment = scrubbed_environment(
-            policy,
-            outside,
-            home=self.workdir,
-            temporary=temporary or TEMPORARY,
-            path=(os.path.dirname(interpreter.executable),),
-        )
-        if isinstance(policy.network, AllowedHosts) and choice.layer == "bubblewrap":
-            self._environment |= _proxy_variables()
+        self.environment = self._new_environment()
         self.new_proxy = new_proxy
         self._running: set[Process] = set()
+
+    def _new_environment(self) -> dict[str, str]:
+        environment = scrubbed_environment(
+            self.policy,
+            self._outside,
+            home=self.workdir,
+            temporary=self._temporary or TEMPORARY,
+            path=(os.path.dirname(self.interpreter.executable),),
+        )
+        if isinstance(self.policy.network, AllowedHosts) and self.layer == "bubblewrap":
+            environment |= _proxy_variables()
+        return environment
+
+    def move(self, rename: Callable[[str], str | None]) -> bool:
+        """Has the workspace renamed, which the programs that run in it follow. `rename` tells where it is now; None: as before.
+
+        Where they see the host's own path (not under bubblewrap) their environment and `workdir` are out of date then.
+        """
+        for process in self._running:
+            process.unwatch()  # nobody should look for it where it was
+        moved = rename(self.workspace)
+        if moved is not None:
+            if self.workdir == self.workspace:
+                self.workdir = moved
+            self.workspace = moved
+            self.environment = self._new_environment()
+        for process in self._running:
+            process.watch(self.watched(process))
+        return moved is not None
 
     async def run(
         self,
@@ -227,7 +256,7 @@ class Sandbox:
         *,
         in_place: bool,
     ) -> Process:
-        start = Start(self, argv, self._environment | dict(env or {}), on_output, channel, in_place=in_place)
+        start = Start(self, argv, self.environment | dict(env or {}), on_output, channel, in_place=in_place)
         process = await start.begin()
         self._running.add(process)
 

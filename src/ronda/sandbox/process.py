@@ -173,8 +173,15 @@ class Process:
         return not self._exit.done() and self._why == "exited"
 
     def watch(self, watched: Watched) -> None:
+        """From now on as `watched` says, and not as another did before."""
+        self.unwatch()
         self._watched = watched
         watchdog.watch(watched)
+
+    def unwatch(self) -> None:
+        if self._watched is not None:
+            watchdog.forget(self._watched)
+            self._watched = None
 
     def hold(self, pid: int) -> None:
         """The first process of its pid namespace: when that is gone, all are. bubblewrap's own end does not end it if it comes
@@ -245,8 +252,7 @@ class Process:
         code = await self._exit
         if self._init >= 0:
             await self._all_gone()
-        if self._watched is not None:
-            watchdog.forget(self._watched)
+        self.unwatch()
         await asyncio.wait([pump.done for pump in self._pumps], timeout=_LAST_WORDS)
         for pump in self._pumps:
             pump.close()

@@ -143,7 +143,8 @@ class Watchdog:
                 try:
                     look(watched)
                 except Exception:  # unwatched code must not go on, whatever the reason is
-                    watched.stop("watchdog")
+                    if watched in self._watched:  # else its folder was moved, and it is watched there
+                        watched.stop("watchdog")
                     setattr(watched, due, time.monotonic() + IDLE_INTERVAL)
 
 

@@ -12,6 +12,8 @@ from ronda.schema.validate import check_schema
 from ronda.server.config import ServerConfig
 
 MOST_SHUTDOWN_SECONDS = 3600
+MOST_POOL = 64
+_DEFAULTS = ServerConfig()
 
 
 def check_config(config: ServerConfig) -> None:
@@ -70,11 +72,27 @@ def check_config(config: ServerConfig) -> None:
         if value is not None and not (value > 0 and math.isfinite(value)):
             unit = "days" if name == "approval_days" else "seconds"
             raise BadConfig(f"--{name.replace('_', '-')} is {value:g}; it must be more than 0 {unit}")
+    _check_code(config)
     _check_local_sizes(config)
     if config.context_budget is not None and config.context_budget < 1:
         raise BadConfig(f"--context-budget is {config.context_budget}; it counts characters, from 1 on")
     if config.max_answer_bytes < 1:
         raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")
+
+
+def _check_code(config: ServerConfig) -> None:
+    """What says how code runs is for servers that run some."""
+    if not 0 <= config.code_exec_pool <= MOST_POOL:
+        raise BadConfig(f"--code-exec-pool is {config.code_exec_pool}; it can be 0 to {MOST_POOL}")
+    switches = {
+        "enable_code_execution": ("code_exec_python", "code_exec_timeout", "code_exec_workdir", "code_exec_pool"),
+        "enable_shell": ("shell_path", "shell_timeout", "shell_workdir"),
+    }
+    for switch, names in switches.items():
+        for name in names:
+            if not getattr(config, switch) and getattr(config, name) != getattr(_DEFAULTS, name):
+                flag, needed = (text.replace("_", "-") for text in (name, switch))
+                raise BadConfig(f"--{flag} is of no use without --{needed} (or --agent)")
 
 
 def _check_dispatch(config: ServerConfig) -> None:

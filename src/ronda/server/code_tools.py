@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from ronda.drive import Tool
-from ronda.errors import RondaError
+from ronda.errors import BadConfig, RondaError
 from ronda.files.file_store import FileStore
-from ronda.files.workspaces import Workspaces
-from ronda.sandbox.box import sweep_temporary
+from ronda.files.workspaces import WorkspaceLimits, Workspaces
+from ronda.sandbox.box import sweep_sandboxes
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
+from ronda.sandbox.user import UIDS
 from ronda.server.config import ServerConfig
 from ronda.server.workspace_files import WorkspaceFiles
 from ronda.tools.code.python import PythonTool, ResetTool
@@ -42,37 +44,51 @@ class CodeTools:
     ) -> None:
         """`environ` is where the sandbox takes the few variables from that it passes on."""
         self._workspaces = workspaces
-        self._workbench = Workbench(
-            config.sandbox,
-            lambda context: workspaces.folder(context.owner, context.session),
-            outside=environ,
-            python=config.code_exec_python,
-            layers=layers,
-            files=files,
-            find_marker=lambda context: workspaces.folder(context.owner, context.session).with_name("python"),
-        )
-        self.files = WorkspaceFiles(workspaces, self._workbench.close_session)
+
+        def workbench(shared: str | None = None, pool: int = 0) -> Workbench:
+            return Workbench(
+                config.sandbox,
+                lambda context: workspaces.folder(context.owner, context.session),
+                outside=environ,
+                python=config.code_exec_python or sys.executable,
+                layers=layers,
+                files=files,
+                find_marker=lambda context: workspaces.folder(context.owner, context.session).with_name("python"),
+                shared=None if shared is None else Path(shared),
+                spares=workspaces,
+                pool=pool,
+            )
+
+        # Both are at work in the session's folder, unless Python has one for all sessions.
+        python = workbench(config.code_exec_workdir, config.code_exec_pool)
+        shell = python if config.code_exec_workdir is None else workbench()
+        self._workbenches = (python,) if shell is python else (python, shell)
+        self.files = WorkspaceFiles(workspaces, self._close_session)
         self.capabilities: dict[Capability, Sequence[Tool]] = {}
         if config.enable_code_execution:
-            python = PythonTool(self._workbench, timeout=config.code_exec_timeout)
-            self.capabilities["python"] = (python, ResetTool(self._workbench))
+            self.capabilities["python"] = (PythonTool(python, timeout=config.code_exec_timeout), ResetTool(python))
         if config.enable_shell:
-            shell = ShellTool(self._workbench, shell=config.shell_path, timeout=config.shell_timeout)
-            self.capabilities["shell"] = (shell, SurfaceTool(self._workbench))
+            run = ShellTool(shell, shell=config.shell_path, timeout=config.shell_timeout)
+            self.capabilities["shell"] = (run, SurfaceTool(shell))
+
+    async def _close_session(self, owner: str, session: str) -> None:
+        await asyncio.gather(*[workbench.close_session(owner, session) for workbench in self._workbenches])
 
     async def keep_tidy(self, every: float = _TIDY_SECONDS) -> None:
-        """Ends what nobody uses and removes what nobody owns, for as long as the server runs."""
-        await asyncio.to_thread(sweep_temporary)
+        """Ends what nobody uses and removes what nobody owns, for as long as the server runs. Fills the pool, too."""
+        await asyncio.to_thread(sweep_sandboxes)
         while True:
             try:
-                await self._workbench.close_idle()
+                for workbench in self._workbenches:
+                    await workbench.close_idle()
+                    await workbench.fill_pool()
                 await self._workspaces.sweep()
             except (RondaError, OSError) as error:
                 log.warning("sessions that nobody uses cannot be removed: %s", error)
             await asyncio.sleep(every)
 
     async def close(self) -> None:
-        await self._workbench.close()
+        await asyncio.gather(*[workbench.close() for workbench in self._workbenches])
 
 
 def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStore], CodeTools] | None:
@@ -83,9 +99,34 @@ def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStor
     if not (config.enable_code_execution or config.enable_shell):
         return None
     layers = find_layers()
-    choose_layer(config.sandbox, layers)
-    root = _temporary_root() if folder is None else workspaces_root(folder, is_root=os.getuid() == 0)
-    return lambda files: CodeTools(config, files, Workspaces(root), os.environ, layers)
+    choice = choose_layer(config.sandbox, layers)
+    if config.code_exec_workdir is not None:
+        _check_shared(Path(config.code_exec_workdir), takes_over=choice.own_uid)
+    if config.shell_workdir is not None:
+        root = _chosen_root(Path(config.shell_workdir))
+    else:
+        root = _temporary_root() if folder is None else workspaces_root(folder, is_root=os.getuid() == 0)
+    limits = WorkspaceLimits(seconds=config.session_max_days * 86400)
+    return lambda files: CodeTools(config, files, Workspaces(root, limits), os.environ, layers)
+
+
+def _check_shared(folder: Path, *, takes_over: bool) -> None:
+    """`takes_over`: code has a uid of its own, and what is in the folder becomes that user's."""
+    if not folder.is_dir():
+        raise BadConfig(f"--code-exec-workdir is {str(folder)!r}, and there is no such folder")
+    if takes_over and folder.stat().st_uid not in UIDS and any(folder.iterdir()):
+        raise BadConfig(
+            f"--code-exec-workdir is {str(folder)!r}, which is not empty: code of a server that is root has a user of its own, "
+            "who would become the owner of these files; name an empty folder, or start the server as an ordinary user"
+        )
+
+
+def _chosen_root(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadConfig(f"--shell-workdir is {str(folder)!r}, and cannot be made: {error.strerror}") from error
+    return folder
 
 
 def _temporary_root() -> Path:

@@ -82,11 +82,14 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_detached: int = 100  # runs at a time that go on without their clients
     max_grace: float = 3600.0  # seconds that a request may ask for
     enable_code_execution: bool = False
-    code_exec_python: str = "python3"
+    code_exec_python: str | None = None  # None: the one that the server runs on
     code_exec_timeout: float = 60.0
+    code_exec_workdir: str | None = None  # the folder of all sessions; None: one for each
+    code_exec_pool: int = 0  # Pythons that are started before there is a session for them
     enable_shell: bool = False
     shell_path: str = "/bin/sh"
     shell_timeout: float = 600.0
+    shell_workdir: str | None = None  # where the sessions' folders are; None: in the data folder
     sandbox: Policy = Policy()  # of both
     agent_permission: Approval = "auto"  # of every call of a tool that runs here …
     permission: tuple[PermissionRule, ...] = ()  # … and of some of them; a request can only be stricter

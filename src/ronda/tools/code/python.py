@@ -14,7 +14,8 @@ from ronda.drive import ToolContext, ToolOutput
 from ronda.sandbox.box import Sandbox
 from ronda.tools.code.long_output import shown_text
 from ronda.tools.code.outputs import output_names, snapshot
-from ronda.tools.code.workbench import Executed, Execution, Workbench
+from ronda.tools.code.session import Executed, Execution, Session
+from ronda.tools.code.workbench import Workbench
 
 PYTHON = "mistralrs_execute_python"
 RESET = "mistralrs_reset_python_session"
@@ -62,7 +63,10 @@ class PythonTool:
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        session = await self._workbench.session(context)
+        async with self._workbench.use(context) as session:
+            return await self._run(session, arguments, context)
+
+    async def _run(self, session: Session, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
         workspace, code = session.sandbox.workspace, arguments["code"]
         before = await asyncio.to_thread(snapshot, workspace)
         execution = await session.execute(code, timeout=self._timeout, show=context.progress)
@@ -133,6 +137,6 @@ class ResetTool:
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        session = await self._workbench.session(context)
-        await session.reset()
+        async with self._workbench.use(context) as session:
+            await session.reset()
         return ToolOutput('{"status":"success"}', details={"tool_type": "code_execution"})

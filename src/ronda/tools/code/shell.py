@@ -81,12 +81,12 @@ class ShellTool:
             raise ToolFailed("a command has a NUL character in it")
         timeout = min(self._timeout, (arguments.get("timeout_ms") or self._timeout * 1000) / 1000)
         most = arguments.get("max_output_length") or MAX_OUTPUT
-        session = await self._workbench.session(context)
-        sandbox = session.sandbox
-        before = await asyncio.to_thread(snapshot, sandbox.workspace)
-        call = _Call(sandbox, self._shell, most, context)
-        outputs = await call.run(commands, timeout)
-        made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
+        async with self._workbench.use(context) as session:
+            sandbox = session.sandbox
+            before = await asyncio.to_thread(snapshot, sandbox.workspace)
+            call = _Call(sandbox, self._shell, most, context)
+            outputs = await call.run(commands, timeout)
+            made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
         result = _result(commands, outputs, sandbox.workdir)
         return ToolOutput(
             msgspec.json.encode(result).decode() + made.section(),
@@ -207,9 +207,9 @@ class SurfaceTool:
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        session = await self._workbench.session(context)
-        workspace, names = session.sandbox.workspace, output_names(arguments)
-        everything = await asyncio.to_thread(snapshot, workspace)
-        made = await self._workbench.collector(session, SURFACE, context).collect(everything, names)
+        async with self._workbench.use(context) as session:
+            everything = await asyncio.to_thread(snapshot, session.sandbox.workspace)
+            collector = self._workbench.collector(session, SURFACE, context)
+            made = await collector.collect(everything, output_names(arguments))
         status = "error" if made.problems else "success"
         return ToolOutput(f'{{"status":"{status}"}}' + made.section(), failed=not made.files, files=made.files)

@@ -7,176 +7,34 @@ folder stays, and belongs to whoever made it.
 from __future__ import annotations
 
 import asyncio
-import base64
+import contextlib
 import time
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
-from msgspec import Struct
+from typing import Protocol
 
 from ronda.drive import ToolContext
-from ronda.drive.aside import LIGHT_BYTES, aside
-from ronda.errors import ToolFailed
 from ronda.files.file_store import FileStore
 from ronda.sandbox.box import Sandbox, open_sandbox
+from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import Policy
-from ronda.sandbox.process import Process, Stream
-from ronda.tools.code.long_output import LongCapture
 from ronda.tools.code.outputs import Collector
+from ronda.tools.code.pool import Pool
+from ronda.tools.code.session import Session
 
 IDLE_SECONDS = 3600.0
-_START_SECONDS = 30.0
-_GRACE = 3.0  # seconds for code that was interrupted to end
-_MOST_OUTPUT = 32 * 1024  # bytes of each stream that a model is shown of a call: its beginning and its end
-_LONGEST_ANSWER = 32 * 1024 * 1024
-_LONGEST_TEXT = 64 * 1024  # of a result or an exception
-_MOST_PICTURES = 32
+_MOST_SESSIONS = 64  # that have processes at a time, but for those that are at work: 15 MB of memory each
 
 FindFolder = Callable[[ToolContext], Path]
 
 
-class Executed(Struct, frozen=True):
-    """What came of one call of Python. Everything in it was said by the code."""
+class Spares(Protocol):
+    """Where folders come from for sessions that are still to come."""
 
-    exception: str | None = None
-    result: str | None = None
-    result_type: str | None = None
-    images: tuple[str, ...] = ()  # PNG, in base64
-    frames: tuple[str, ...] = ()  # of animations that were saved, the same; of many some …
-    frame_count: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0  # … of so many
-    execution_time_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    def spare_folder(self) -> Path: ...
 
-
-class Execution(Struct, frozen=True):
-    """One call of Python: `executed` is None when it had to be ended; `interrupted` when its time was up."""
-
-    stdout: LongCapture
-    stderr: LongCapture
-    executed: Executed | None
-    interrupted: bool = False
-    problem: str | None = None  # why there is no answer
-    began_anew: bool = False  # the Python of earlier calls was gone
-
-
-class Session:
-    """One sandbox, and the Python in it. The file `marker` notes that there was one, beyond the life of a server."""
-
-    def __init__(self, sandbox: Sandbox, marker: Path | None = None) -> None:
-        self.sandbox = sandbox
-        self._marker = marker
-        self._began_anew = False
-        self.used = time.monotonic()
-        self._process: Process | None = None
-        self._take: Callable[[Stream, bytes], None] = lambda stream, data: None
-
-    async def execute(self, code: str, *, timeout: float, show: Callable[[str], None]) -> Execution:
-        captures: dict[Stream, LongCapture] = {name: LongCapture(_MOST_OUTPUT) for name in ("stdout", "stderr")}
-
-        def take(stream: Stream, data: bytes) -> None:
-            captures[stream].add(data)
-            if captures[stream].total <= _MOST_OUTPUT:  # nobody wants to watch a flood
-                show(data.decode(errors="replace"))
-
-        self._take = take
-        self.used = time.monotonic()
-        executed, interrupted, problem = None, False, None
-        self._began_anew = False
-        try:
-            process = await self._python()
-            await process.send(msgspec.json.encode({"code": code}))
-            waiting = asyncio.ensure_future(process.receive(_LONGEST_ANSWER))
-            try:
-                done, _ = await asyncio.wait([waiting], timeout=timeout)
-                if not done:
-                    interrupted = True
-                    process.interrupt()
-                    done, _ = await asyncio.wait([waiting], timeout=_GRACE)
-                if not done:
-                    process.kill("timeout")
-                answer = await waiting
-            except asyncio.CancelledError:
-                process.kill()
-                waiting.cancel()
-                raise
-            process.drain()
-            executed = _read_answer(answer) if len(answer) < LIGHT_BYTES else await aside(_read_answer, answer)
-        except ToolFailed as error:
-            problem = str(error)
-        finally:
-            self._take = lambda stream, data: None
-            self.used = time.monotonic()
-        return Execution(captures["stdout"], captures["stderr"], executed, interrupted, problem, self._began_anew)
-
-    async def reset(self) -> None:
-        """The next call begins with a new Python."""
-        if self._process is not None:
-            await self._process.end()
-        if self._marker is not None:
-            self._marker.unlink(missing_ok=True)
-
-    async def _python(self) -> Process:
-        if self._process is None or not self._process.is_running:
-            self._process = None
-            process = await self.sandbox.start_python(
-                _worker(), channel=True, on_output=lambda stream, data: self._take(stream, data)
-            )
-            try:
-                async with asyncio.timeout(_START_SECONDS):
-                    await process.receive(most=0)
-            except TimeoutError:
-                process.kill()
-                raise ToolFailed("Python did not start in time") from None
-            except BaseException:
-                process.kill()
-                raise
-            self._process = process
-            if self._marker is not None:
-                self._began_anew = self._marker.exists()
-                self._marker.touch(mode=0o600)
-        return self._process
-
-
-def _read_answer(answer: bytes) -> Executed:
-    """Within the bounds that our worker keeps to, and the code, which can write frames of its own, need not."""
-    try:
-        executed = msgspec.json.decode(answer, type=Executed)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        raise ToolFailed("the code has sent something that is no result") from None
-    return Executed(
-        _clipped(executed.exception),
-        _clipped(executed.result),
-        _clipped(executed.result_type),
-        tuple([image for image in executed.images[:_MOST_PICTURES] if _is_png(image)]),
-        tuple([frame for frame in executed.frames[:_MOST_PICTURES] if _is_png(frame)]),
-        executed.frame_count,
-        executed.execution_time_ms,
-    )
-
-
-def _clipped(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
-
-
-def _is_png(text: str) -> bool:
-    """Its beginning, and that it can be a part of an address: all that a model's service would stumble over."""
-    try:
-        return base64.b64decode(text, validate=True).startswith(b"\x89PNG\r\n\x1a\n")
-    except ValueError:
-        return False
-
-
-@cache
-def _worker() -> str:
-    """Both files as one program."""
-    figures, worker = (
-        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("figures.py", "worker.py")
-    )
-    begin = "worker['main'](figures['Pictures']())"
-    return f"figures, worker = {{}}, {{}}\nexec({figures!r}, figures)\nexec({worker!r}, worker)\n{begin}"
+    def adopt(self, spare: str, owner: str, session: str) -> Path | None: ...
 
 
 class Workbench:
@@ -192,6 +50,10 @@ class Workbench:
         layers: Layers | None = None,
         files: FileStore | None = None,  # keeps what code makes
         find_marker: FindFolder | None = None,  # where it is noted that a session has had a Python
+        shared: Path | None = None,  # the folder of all sessions, if they have one: then they share a sandbox
+        spares: Spares | None = None,
+        pool: int = 0,  # Pythons that are started before there is a session for them
+        most_sessions: int = _MOST_SESSIONS,
     ) -> None:
         self._policy = policy
         self._find_folder = find_folder
@@ -200,25 +62,88 @@ class Workbench:
         self._layers = layers
         self._files = files
         self._find_marker = find_marker
+        self._shared = shared
+        self._shared_sandbox: asyncio.Task[Sandbox] | None = None
+        self._spares = spares
+        self._pool = Pool(pool, self._open_spare)
+        self._most_sessions = most_sessions
         self._sessions: dict[tuple[str, str], asyncio.Task[Session]] = {}
 
-    async def session(self, context: ToolContext) -> Session:
+    @contextlib.asynccontextmanager
+    async def use(self, context: ToolContext) -> AsyncIterator[Session]:
         """The session of this call, opened if it is not; BadConfig where code cannot be isolated."""
+        session = await self._session(context)
+        session.users += 1
+        try:
+            yield session
+        finally:
+            session.users -= 1
+            session.used = time.monotonic()
+            await self._make_room()
+
+    async def _session(self, context: ToolContext) -> Session:
         key = (context.owner, context.session)
-        folder = self._find_folder(context)  # every time: the folder counts as used
         task = self._sessions.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self._sessions[key] = asyncio.ensure_future(self._open(folder, context))
+            task = self._sessions[key] = asyncio.ensure_future(self._open(context))
+        elif self._shared is None:
+            self._find_folder(context)  # it counts as used
         return await asyncio.shield(task)
 
     def collector(self, session: Session, tool: str, context: ToolContext) -> Collector:
         return Collector(session.sandbox.workspace, tool, context, self._files)
 
-    async def _open(self, folder: Path, context: ToolContext) -> Session:
-        sandbox = await open_sandbox(
-            self._policy, folder, outside=self._outside, python=self._python, layers=self._layers
-        )
-        return Session(sandbox, None if self._find_marker is None else self._find_marker(context))
+    async def _open(self, context: ToolContext) -> Session:
+        if (ready := self._adopted(context)) is not None:
+            return ready
+        marker = None if self._find_marker is None else self._find_marker(context)
+        if self._shared is not None:
+            return Session(await self._open_shared(self._shared), marker, owns_sandbox=False)
+        return Session(await self._sandbox(self._find_folder(context)), marker)
+
+    async def _sandbox(self, folder: Path) -> Sandbox:
+        return await open_sandbox(self._policy, folder, outside=self._outside, python=self._python, layers=self._layers)
+
+    async def _open_shared(self, folder: Path) -> Sandbox:
+        task = self._shared_sandbox
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._shared_sandbox = asyncio.ensure_future(self._sandbox(folder))
+        return await asyncio.shield(task)
+
+    # Pythons that wait for a session.
+
+    async def fill_pool(self) -> None:
+        await self._pool.fill()
+
+    async def _open_spare(self) -> Session:
+        if self._shared is not None:
+            session = Session(await self._open_shared(self._shared), owns_sandbox=False)
+        else:
+            assert self._spares is not None, "a pool needs folders"
+            session = Session(await self._sandbox(await asyncio.to_thread(self._spares.spare_folder)))
+        await session.warm_up()
+        return session
+
+    def _adopted(self, context: ToolContext) -> Session | None:
+        """A session of the pool, for one that is new: what has a folder goes on there, under the uid that it has."""
+        if (session := self._pool.take()) is None:
+            return None
+
+        def rename(folder: str) -> str | None:
+            if self._shared is not None:
+                return folder
+            assert self._spares is not None, "a pool needs folders"
+            moved = self._spares.adopt(folder, context.owner, context.session)
+            return None if moved is None else str(moved)
+
+        if not session.move(rename):
+            self._pool.give_back(session)
+            return None
+        if self._find_marker is not None:
+            session.mark(self._find_marker(context))
+        return session
+
+    # Ends.
 
     async def close_session(self, owner: str, session: str) -> None:
         """Ends the processes of one session, if it has some."""
@@ -226,16 +151,36 @@ class Workbench:
         if task is not None:
             [opened] = await asyncio.gather(task, return_exceptions=True)
             if isinstance(opened, Session):
-                await opened.sandbox.close()
+                await opened.close()
 
     async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
         """Ends the processes of sessions that nobody has used for so long."""
-        for key, task in list(self._sessions.items()):
-            if task.done() and not task.exception() and time.monotonic() - task.result().used >= seconds:
-                del self._sessions[key]
-                await task.result().sandbox.close()
+        over = time.monotonic() - seconds
+        await asyncio.gather(*[self.close_session(*key) for used, key in self._idle() if used <= over])
+
+    async def _make_room(self) -> None:
+        """Ends the processes of those that nobody has used for longest, where there are too many."""
+        idle = self._idle()
+        too_many = len(self._sessions) - self._most_sessions
+        await asyncio.gather(*[self.close_session(*key) for _, key in idle[: max(0, too_many)]])
+
+    def _idle(self) -> list[tuple[float, tuple[str, str]]]:
+        """When each was used last, and its key: those that are not at work, the longest unused first."""
+        opened = [(task, key) for key, task in self._sessions.items() if task.done()]
+        sessions = [(task.result(), key) for task, key in opened if not task.cancelled() and not task.exception()]
+        return sorted([(session.used, key) for session, key in sessions if not session.users])
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, {}
+        shared, self._shared_sandbox = self._shared_sandbox, None
         opened = await asyncio.gather(*sessions.values(), return_exceptions=True)
-        await asyncio.gather(*(session.sandbox.close() for session in opened if isinstance(session, Session)))
+        ready = await self._pool.empty()
+        everything = [*ready, *[session for session in opened if isinstance(session, Session)]]
+        await asyncio.gather(*[session.close() for session in everything])
+        if self._shared is None:
+            for session in ready:
+                await asyncio.to_thread(remove_tree, Path(session.sandbox.workspace).parent)
+        if shared is not None:
+            [sandbox] = await asyncio.gather(shared, return_exceptions=True)
+            if isinstance(sandbox, Sandbox):
+                await sandbox.close()

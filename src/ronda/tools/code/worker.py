@@ -37,6 +37,7 @@ def main(pictures: Any) -> None:
     while True:
         request = json.loads(_exactly(channel, struct.unpack("!I", _exactly(channel, 4))[0]))
         count += 1
+        os.environ.update(request["environment"] or {})
         frame = json.dumps(_execute(request["code"], "<call " + str(count) + ">", module, pictures)).encode()
         _write(channel, struct.pack("!I", len(frame)) + frame)
 
