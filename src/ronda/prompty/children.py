@@ -23,7 +23,6 @@ from ronda.prompty.parameters import parameters_of
 from ronda.prompty.references import Roots
 from ronda.prompty.registry import Lent
 from ronda.tools.agent import STARTED, AgentTool
-from ronda.tools.mcp.names import offered_name
 
 MAX_DEPTH: Final = 8  # files, one the tool of another
 MAX_FILES: Final = 100  # below one file
@@ -114,6 +113,8 @@ class Children:
 
 def agent_tool(name: str, child: Prompty, lent: Lent) -> AgentTool:
     """An agent as a tool under its name: its parameters are its inputs, or what it is to be asked."""
+    from ronda.tools.mcp.names import offered_name  # for those who have such agents
+
     declared = PromptyTool(
         name=offered_name(None, name.replace("/", "_")), description=child.description or f"The agent {name}."
     )

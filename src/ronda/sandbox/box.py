@@ -231,9 +231,11 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
         channel: bool = False,
+        pipes: tuple[int, int] | None = None,
     ) -> Process:
-        """Starts a program by its absolute path. With a `channel` it can exchange frames, apart from its output."""
-        return await self._begin(argv, env, on_output, channel, in_place=False)
+        """Starts a program by its absolute path. With a `channel` it can exchange frames, apart from its output. `pipes` are the
+        descriptors of its input and output, which stay the caller's to close; without them it has no input."""
+        return await self._begin(argv, env, on_output, channel, in_place=False, pipes=pipes)
 
     async def start_python(
         self,
@@ -255,8 +257,11 @@ class Sandbox:
         channel: bool,
         *,
         in_place: bool,
+        pipes: tuple[int, int] | None = None,
     ) -> Process:
-        start = Start(self, argv, self.environment | dict(env or {}), on_output, channel, in_place=in_place)
+        start = Start(
+            self, argv, self.environment | dict(env or {}), on_output, channel, in_place=in_place, pipes=pipes
+        )
         process = await start.begin()
         self._running.add(process)
 

@@ -45,8 +45,10 @@ class Start:
         channel: bool,
         *,
         in_place: bool,
+        pipes: tuple[int, int] | None = None,
     ) -> None:
         self._sandbox = sandbox
+        self._pipes = pipes
         self._argv = argv
         self._environment = environment
         self._on_output = on_output
@@ -154,8 +156,8 @@ class Start:
         try:
             popen = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=their_stdout,
+                stdin=subprocess.DEVNULL if self._pipes is None else self._pipes[0],
+                stdout=their_stdout if self._pipes is None else self._pipes[1],
                 stderr=their_stderr,
                 pass_fds=[fd for fd in self._theirs if fd not in (their_stdout, their_stderr)],
                 start_new_session=True,

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from ronda.core.plan import Approval
 from ronda.providers.grants import Grant
+from ronda.sandbox.policy import Policy
 
 CALL_SECONDS: Final = 30.0  # mistral.rs's `tool_timeout_secs`, where its file does not say
 CONNECT_SECONDS: Final = 30.0  # a first `npx` downloads what it runs
@@ -19,12 +20,14 @@ Era: TypeAlias = Literal["auto", "legacy", "modern"]
 
 
 class Process(Struct, frozen=True, tag="process"):
-    """A program of the operator's that speaks over its standard input and output."""
+    """A program of the operator's that speaks over its standard input and output. None as its `sandbox`: it may do what the
+    operator may."""
 
     command: str
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     folder: str | None = None
+    sandbox: Policy | None = None
 
 
 class Http(Struct, frozen=True, tag="http"):

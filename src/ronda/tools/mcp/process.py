@@ -13,6 +13,7 @@ import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from mcp.client._transport import TransportStreams
@@ -33,7 +34,10 @@ class Complaints:
 
     async def read(self, stream: asyncio.StreamReader) -> None:
         while data := await stream.read(8192):
-            self._lines.extend(line[:500] for line in data.decode("utf-8", "replace").splitlines() if line.strip())
+            self.add(data)
+
+    def add(self, data: bytes) -> None:
+        self._lines.extend(line[:500] for line in data.decode("utf-8", "replace").splitlines() if line.strip())
 
     @property
     def last(self) -> str:
@@ -62,27 +66,26 @@ async def process_streams(source: Process, complaints: Complaints) -> AsyncGener
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    stdin = process.stdin
     listener = asyncio.create_task(complaints.read(process.stderr))
-
-    async def write(text: str) -> None:
-        """Raises only where the line cannot have been read as a whole: then it has not run."""
-        if not stdin.is_closing():
-            stdin.write(text.encode() + b"\n")
-        if stdin.is_closing():
-            raise BrokenPipeError
-        with contextlib.suppress(ConnectionError):  # it may have been read before: the end of its output tells the rest
-            await stdin.drain()
-
     try:
-        async with message_streams(_lines(process.stdout), write) as streams:
+        async with message_streams(lines(process.stdout), partial(write_line, process.stdin)) as streams:
             yield streams
     finally:
         # In a task of its own: an end that is itself cancelled would leave the program behind.
         await asyncio.shield(asyncio.create_task(_end(process, listener)))
 
 
-async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def write_line(stdin: asyncio.StreamWriter, text: str) -> None:
+    """Raises only where the line cannot have been read as a whole: then it has not run."""
+    if not stdin.is_closing():
+        stdin.write(text.encode() + b"\n")
+    if stdin.is_closing():
+        raise BrokenPipeError
+    with contextlib.suppress(ConnectionError):  # it may have been read before: the end of its output tells the rest
+        await stdin.drain()
+
+
+async def lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while True:
         try:
             line = await stdout.readline()

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ronda.core.plan import Approval
 from ronda.errors import BadConfig
 from ronda.providers.grants import Grant
+from ronda.sandbox.policy import Policy, read_policy
 from ronda.tools.mcp.config import (
     AUTO,
     CALL_SECONDS,
@@ -39,6 +40,7 @@ from ronda.tools.mcp.config import (
 _T = TypeVar("_T")
 
 MAX_CONFIG: Final = 1024 * 1024
+SANDBOX_CPU_SECONDS: Final = 86_400  # a server stays for long, unlike code that a model runs
 _REFERENCE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 _SOURCES: Final = {"Process": "stdio", "Http": "http", "WebSocket": "websocket"}  # mistral.rs's words
@@ -64,7 +66,7 @@ _APPROVALS: Final[dict[str, Approval]] = {
 }
 _ERAS: Final[dict[str, Era]] = {"auto": "auto", "legacy": "legacy", "modern": "modern"}
 _TABLE_KEYS: Final = {
-    *("transport", "type", "command", "args", "env", "folder", "cwd", "work_dir", "url", "headers"),
+    *("transport", "type", "command", "args", "env", "folder", "cwd", "work_dir", "sandbox", "url", "headers"),
     *("bearer_token", "client_id", "client_secret", "token_url", "scopes"),
     *("enabled", "prefix", "description", "allowed_tools", "approval", "ask_tools", "auto_tools"),
     *("resources", "prompts"),
@@ -209,8 +211,11 @@ class _Reader:
             if not command:
                 self.refuse(place, "needs a 'command', the program to start")
             folders = [self._text(table, key, place) for key in ("folder", "cwd", "work_dir")]
-            args = self._texts(table, "args", place) or ()
-            return Process(command, args, self._pairs(table, "env", place), next(filter(None, folders), None))
+            args, folder = self._texts(table, "args", place) or (), next(filter(None, folders), None)
+            sandbox = self._sandbox(table, place)
+            if sandbox is not None and folder is not None:
+                self.refuse(place, "has a folder and a sandbox, which has one of its own; see extra_fs_read and _write")
+            return Process(command, args, self._pairs(table, "env", place), folder, sandbox)
         url = self._text(table, "url", place)
         schemes = ("ws://", "wss://") if transport == "websocket" else ("http://", "https://")
         if not url or not url.startswith(schemes):
@@ -219,6 +224,19 @@ class _Reader:
         if transport == "websocket":
             return WebSocket(url, headers)
         return Sse(url, headers) if transport == "sse" else Http(url, headers)
+
+    def _sandbox(self, table: dict[str, Any], place: str) -> Policy | None:
+        """The name of a profile, or the settings of `[sandbox]` for this server alone."""
+        value = table.get("sandbox")
+        if value is None or value is False:
+            return None
+        settings = {"profile": value} if isinstance(value, str) else value
+        if not isinstance(settings, dict):
+            self.refuse(f"{place}.sandbox", "must be 'restricted', 'developer' or a table of settings")
+        try:
+            return read_policy({"max_cpu_secs": SANDBOX_CPU_SECONDS, **settings})
+        except BadConfig as error:
+            self.refuse(f"{place}.sandbox", f"cannot be used: {error}")
 
     # ---- values -------------------------------------------------------------------------------------------------------
 

@@ -33,8 +33,12 @@ def _streams(
 ) -> AbstractAsyncContextManager[TransportStreams]:
     source = server.source
     match source:
-        case Process():
+        case Process(sandbox=None):
             return process_streams(source, complaints)
+        case Process():
+            from ronda.tools.mcp.sandboxed import sandboxed_streams  # for those who have one
+
+            return sandboxed_streams(source, complaints)
         case Http():
             return _http(source.url, server)
         case Sse():
