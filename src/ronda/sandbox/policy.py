@@ -17,7 +17,8 @@ from msgspec import Struct
 from ronda.errors import BadConfig
 
 Mode = Literal["auto", "on", "off"]
-Profile = Literal["restricted", "developer"]
+# What code sees of the machine. "browser" is no choice of the operator's: it is for Chromium (`BROWSER`).
+Profile = Literal["restricted", "developer", "browser"]
 
 MODES: tuple[Mode, ...] = ("auto", "on", "off")
 PROFILES: tuple[Profile, ...] = ("restricted", "developer")
@@ -78,6 +79,10 @@ class Policy(Struct, frozen=True):
     extra_env: tuple[str, ...] = ()  # names to pass on, or NAME=value
 
 
+# For a browser that shows what nobody trusts. It has no network, and is isolated even where other code is not. It starts some
+# hundred threads, each of which counts as a process, and a process for each page.
+BROWSER = Policy(profile="browser", max_procs=512, max_open_fds=4096, max_cpu_secs=180, max_disk_mb=256)
+
 _NAMES = Policy.__struct_fields__
 
 
@@ -118,6 +123,8 @@ def _mode_of(environ: Mapping[str, str]) -> dict[str, str]:
 
 def check_policy(policy: Policy) -> None:
     """Refuses what no type can: numbers out of bounds, paths that mean nothing or everything, names that are no names."""
+    if policy.profile == "browser":
+        raise BadConfig("the sandbox's profile can be restricted or developer")
     for name, (least, most) in _BOUNDS.items():
         value = getattr(policy, name)
         if not least <= value <= most:

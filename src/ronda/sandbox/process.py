@@ -288,12 +288,7 @@ class Process:
     # Frames: four bytes of length, and the bytes. Only for programs that were started with a channel.
 
     async def send(self, frame: bytes) -> None:
-        if self._watched is not None:
-            watchdog.hurry(self._watched)
-        try:
-            await self._loop.sock_sendall(self._open_channel(), struct.pack("!I", len(frame)) + frame)
-        except OSError as error:
-            raise ToolFailed(await self._gone()) from error
+        await self.write(struct.pack("!I", len(frame)) + frame)
 
     async def receive(self, most: int = MAX_FRAME) -> bytes:
         (length,) = struct.unpack("!I", await self._exactly(4))
@@ -303,21 +298,35 @@ class Process:
         return await self._exactly(length)
 
     async def _exactly(self, count: int) -> bytes:
-        channel = self._open_channel()
         while len(self._buffer) < count:
-            self._is_receiving = True
-            try:
-                data = await self._loop.sock_recv(channel, _PIECE)
-            except OSError:
-                data = b""
-            finally:
-                self._is_receiving = False
-            if not data:
-                raise ToolFailed(await self._gone())
-            self._buffer += data
+            self._buffer += await self.read()
         taken = bytes(self._buffer[:count])
         del self._buffer[:count]
         return taken
+
+    # The same channel without frames: for programs that have a protocol of their own. ToolFailed where it is gone.
+
+    async def write(self, data: bytes) -> None:
+        if self._watched is not None:
+            watchdog.hurry(self._watched)
+        try:
+            await self._loop.sock_sendall(self._open_channel(), data)
+        except OSError as error:
+            raise ToolFailed(await self._gone()) from error
+
+    async def read(self) -> bytes:
+        """What has come, and something has."""
+        channel = self._open_channel()
+        self._is_receiving = True
+        try:
+            data = await self._loop.sock_recv(channel, _PIECE)
+        except OSError:
+            data = b""
+        finally:
+            self._is_receiving = False
+        if not data:
+            raise ToolFailed(await self._gone())
+        return data
 
     def _open_channel(self) -> socket.socket:
         if self._channel is None:

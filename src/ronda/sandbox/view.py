@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import assert_never
 
 from msgspec import Struct
 
@@ -33,6 +34,8 @@ SYSTEM_FILES = (
     "/etc/ssl/openssl.cnf",
     "/etc/timezone",
 )
+# A browser's own settings, and the index of fonts, which takes a second to make.
+BROWSER_FILES = ("/etc/chromium", "/etc/chromium.d", "/opt/google/chrome", "/var/cache/fontconfig")
 NETWORK_FILES = ("/etc/gai.conf", "/etc/hosts", "/etc/protocols", "/etc/resolv.conf", "/etc/services")
 
 
@@ -49,8 +52,15 @@ def view_of(policy: Policy, interpreter: Interpreter | None, outside: Mapping[st
         read += NETWORK_FILES
     if interpreter is not None:
         read += interpreter.needs
-    if policy.profile == "developer":
-        read += _tools(outside)
+    match policy.profile:
+        case "developer":
+            read += _tools(outside)
+        case "browser":
+            read += BROWSER_FILES
+        case "restricted":
+            pass
+        case _ as never:
+            assert_never(never)
     for name, paths in (("extra_fs_read", policy.extra_fs_read), ("extra_fs_write", policy.extra_fs_write)):
         for path in paths:
             if not os.path.exists(path):

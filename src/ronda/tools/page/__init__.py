@@ -12,6 +12,7 @@ from ronda.tools.page.edit_file import edit_file
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.retrieve_option import retrieve_option
 from ronda.tools.page.save_assets import save_assets
+from ronda.tools.page.screenshot_preview import screenshot_preview
 from ronda.tools.page.services import PageServices, open_page_services
 
 __all__ = ["PageAssets", "PageProject", "PageServices", "open_page_services", "page_tools"]
@@ -19,9 +20,7 @@ __all__ = ["PageAssets", "PageProject", "PageServices", "open_page_services", "p
 
 def page_tools(project: PageProject, services: PageServices) -> list[Tool]:
     """Those that a model is offered for this project."""
-    return [
-        create_file(project),
-        edit_file(project),
-        save_assets(project, services.assets),
-        retrieve_option(project),
-    ]
+    tools: list[Tool] = [create_file(project), edit_file(project)]
+    if services.browser.may_work:
+        tools.append(screenshot_preview(project, services))
+    return [*tools, save_assets(project, services.assets), retrieve_option(project)]

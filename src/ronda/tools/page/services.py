@@ -2,18 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from ronda.errors import BadConfig
+from ronda.tools.fetch.addresses import AllowList
+from ronda.tools.fetch.fetcher import Fetcher
 from ronda.tools.page.assets import PageAssets
+from ronda.tools.page.browser import Browser
+from ronda.tools.page.cdn import Cdn
+from ronda.tools.page.packages import packages_folder
+from ronda.tools.page.pictures import MAX_BYTES
+
+FETCH_SECONDS = 20.0
+
+
+class PageSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The operator's table `[page]`."""
+
+    chromium: str | None = None  # the path of a Chromium; without, the usual places are looked at
+    folder: str | None = None  # where `ronda page setup` keeps what it brings
 
 
 class PageServices:
-    def __init__(self, assets: PageAssets) -> None:
+    """`fetcher` gets pictures that others name; `images` draws them."""
+
+    def __init__(
+        self, assets: PageAssets, settings: PageSettings | None = None, fetcher: Fetcher | None = None
+    ) -> None:
+        settings = settings or PageSettings()
         self.assets = assets
+        self.fetcher = fetcher or page_fetcher()
+        self.folder = Path(settings.folder).expanduser() if settings.folder else packages_folder()
+        self.cdn = Cdn(self.folder)
+        self._chromium = settings.chromium
+
+    @cached_property
+    def browser(self) -> Browser:
+        return Browser(self._chromium)
+
+    async def can_screenshot(self) -> bool:
+        return not await self.browser.problem()
+
+    async def close(self) -> None:
+        self.assets.close()
 
 
-def open_page_services(data_dir: Path | None, tables: Mapping[str, Any] | None = None) -> PageServices:
-    """`data_dir` is the server's data folder, None where nothing is kept."""
-    return PageServices(PageAssets(None if data_dir is None else data_dir / "page-assets"))
+def page_fetcher(allow: Sequence[str] = ()) -> Fetcher:
+    return Fetcher(AllowList.parse(allow), seconds=FETCH_SECONDS, max_bytes=MAX_BYTES)
+
+
+def open_page_services(
+    data_dir: Path | None,
+    *,
+    page: Mapping[str, Any] | None = None,
+    fetch_allow: Sequence[str] = (),
+) -> PageServices:
+    """`data_dir` is the server's data folder, None where nothing is kept; `page` is the operator's table of that name."""
+    try:
+        settings = msgspec.convert(page or {}, PageSettings)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"[page] cannot be used: {error}") from error
+    assets = PageAssets(None if data_dir is None else data_dir / "page-assets")
+    return PageServices(assets, settings, page_fetcher(fetch_allow))

@@ -1,0 +1,55 @@
+"""`screenshot_preview`: the page as it looks, on a desktop and on a phone."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from ronda.core.parts import Image
+from ronda.drive import ToolContext
+from ronda.tools.page.browser import DESKTOP, PHONE, Browser, BrowserFailed
+from ronda.tools.page.preview import Preview
+from ronda.tools.page.project import PageProject
+from ronda.tools.page.services import PageServices
+from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema
+
+_VIEWPORTS = (DESKTOP, PHONE)
+
+
+def screenshot_preview(project: PageProject, services: PageServices) -> PageTool:
+    async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        if not project.code.strip():
+            raise PageError("No file exists yet. Call create_file first.", "No file to screenshot")
+        browser: Browser = services.browser
+        preview = Preview(project, services.assets, services.cdn)
+        try:
+            pictures = await browser.pictures(preview.url, _VIEWPORTS, preview.answer)
+        except BrowserFailed as error:
+            raise PageError(f"Screenshot failed: {error}", "Screenshot failed") from error
+        urls = [f"data:image/png;base64,{base64.b64encode(picture).decode()}" for picture in pictures]
+        facts = [
+            {
+                "viewport": viewport.name,
+                "full_page": True,
+                "image_part_index": index,
+                "image_display_name": f"preview_{viewport.name}.png",
+                "image_bytes": len(picture),
+            }
+            for index, (viewport, picture) in enumerate(zip(_VIEWPORTS, pictures, strict=True))
+        ]
+        sizes = " and ".join(f"{viewport.name} ({viewport.width}×{viewport.height})" for viewport in _VIEWPORTS)
+        shown = [{**fact, "image_url": url, "status": "ok"} for fact, url in zip(facts, urls, strict=True)]
+        return Outcome(
+            {"content": f"Screenshots of the whole page: {sizes}.", "details": {"screenshots": facts}},
+            {"screenshots": shown, "status": "ok"},
+            tuple(Image(url) for url in urls),
+        )
+
+    return PageTool(
+        project,
+        "screenshot_preview",
+        "Look at the page as it is now: pictures of the whole page on a desktop and on a phone. It has no network: scripts and "
+        "styles of well-known CDNs are there, pictures of other sites are not.",
+        object_schema({}),
+        work,
+    )
