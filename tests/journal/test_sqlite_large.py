@@ -11,8 +11,8 @@ from tests.timeouts import soon
 
 from ronda.core.events import Event, ModelFinished, ModelStarted
 from ronda.core.parts import AssistantTurn, Text
-from ronda.journal import rows
-from ronda.journal.commits import LARGE
+from ronda.journal import codecs, rows
+from ronda.journal.held import LARGE
 from ronda.journal.sqlite import SqliteJournal
 from ronda.testing.facts import finish, start
 
@@ -28,14 +28,14 @@ class Gate:
         self._may_pass = threading.Event()
         self._loop = asyncio.get_running_loop()
         self.is_reached = asyncio.Event()
-        hash_value = rows._hash_value
+        hash_value = codecs.hash_value
 
         def wait(body: bytes) -> bytes:
             self._loop.call_soon_threadsafe(self.is_reached.set)
             assert self._may_pass.wait(60.0), "the event loop waits for what it must let pass"
             return hash_value(body)
 
-        monkeypatch.setattr(rows, "_hash_value", wait)
+        monkeypatch.setattr(rows, "hash_value", wait)
 
     def open(self) -> None:
         self._may_pass.set()

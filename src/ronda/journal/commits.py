@@ -13,17 +13,14 @@ and told so; the others are not disturbed.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sqlite3
 import time
 from collections.abc import Callable
 
-from msgspec import Struct
-
-from ronda.core.events import Event
 from ronda.errors import RondaError
-from ronda.journal.previews import PendingPreviews, Some, write_previews
+from ronda.journal.held import LARGE, Held, Portion
+from ronda.journal.previews import write_previews
 from ronda.journal.rows import LARGE_VALUE, RowWriter
 from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
@@ -31,48 +28,8 @@ from ronda.store.sqlite import MEMORY, MOVED, explain, is_busy
 
 LAZY = 0.02  # seconds until events are written that no barrier waits for
 RETRY_LOCKED = 0.02  # seconds between tries while another process holds the lock
-LARGE = 256 << 10  # as `core.sizes` counts: more than this is for a thread
 LOOK_EVERY = 1.0  # seconds between two looks whether the file is still there
 COMMIT_BYTES = 3 * 4096  # what a commit writes beside the events: about so many pages are touched
-
-_log = logging.getLogger(__name__)
-
-
-class Held:
-    """A run that is driven here, and what of it waits to be written."""
-
-    __slots__ = (
-        "dirty",
-        "error",
-        "expected",
-        "finished",
-        "is_reported",
-        "key",
-        "name",
-        "next",
-        "pending",
-        "previews",
-        "released",
-        "size",
-        "waiting",
-        "was_waiting",
-    )
-
-    def __init__(self, name: str, key: int, next: int) -> None:
-        self.name = name
-        self.key = key  # 0: not in the database yet
-        self.next = next  # the number of the first pending event
-        self.pending: list[Event] = []
-        self.size = 0  # of the pending events, as `core.sizes` counts
-        self.previews: PendingPreviews | None = None  # of one that outlives its process
-        self.expected: list[tuple[str, str]] = []
-        self.dirty = False
-        self.finished = False
-        self.released = False
-        self.was_waiting = False  # when it was resumed, or since then
-        self.waiting = False  # there is nothing to do until an answer comes
-        self.error: RondaError | None = None  # events are missing: nothing more can be kept
-        self.is_reported = False  # the driver knows
 
 
 def _place(path: str) -> tuple[int, int] | None:
@@ -82,46 +39,6 @@ def _place(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-class _Portion(Struct):
-    """What of a run goes into one transaction. More may be said of the run while a thread writes it."""
-
-    held: Held
-    key: int
-    events: list[Event]
-    expected: list[tuple[str, str]]
-    size: int
-    is_let_go: bool
-    is_waiting: bool
-    previews: list[Some] = []
-    are_over: bool = False  # the previews before these are of rounds that are over
-    error: RondaError | None = None  # it cannot be written
-
-    @classmethod
-    def of(cls, held: Held) -> _Portion:
-        is_let_go = held.released and not held.finished
-        portion = cls(held, held.key, held.pending, held.expected, held.size, is_let_go, held.waiting)
-        held.pending = []
-        held.size = 0
-        if held.expected:
-            held.expected = []
-        if held.previews is not None:
-            portion._take_previews(held.previews)
-        return portion
-
-    def _take_previews(self, waiting: PendingPreviews) -> None:
-        self.previews, waiting.pending = waiting.pending, []
-        if self.events:  # which say what those said that are dropped
-            self.are_over, waiting.are_over = waiting.are_over, False
-
-    def put_back(self) -> None:
-        held = self.held
-        held.pending = self.events + held.pending
-        held.size += self.size
-        held.expected = self.expected + held.expected
-        if held.previews is not None:
-            held.previews.put_back(self.previews, are_over=self.are_over)
 
 
 class Commits:
@@ -195,7 +112,7 @@ class Commits:
         size = 0
         portions = []
         for held in self.dirty:
-            portion = _Portion.of(held)
+            portion = Portion.of(held)
             portions.append(portion)
             size += portion.size
         self.dirty = []
@@ -205,7 +122,7 @@ class Commits:
         else:
             self._conclude(portions, waiters, self._try_to_write(portions))
 
-    async def _commit_aside(self, portions: list[_Portion], waiters: list[asyncio.Future[None]]) -> None:
+    async def _commit_aside(self, portions: list[Portion], waiters: list[asyncio.Future[None]]) -> None:
         try:
             error = await asyncio.to_thread(self._try_to_write, portions)
         finally:
@@ -214,7 +131,7 @@ class Commits:
         if self._due is None and (self.dirty or self._waiters):
             self._commit()
 
-    def _try_to_write(self, portions: list[_Portion]) -> Exception | None:
+    def _try_to_write(self, portions: list[Portion]) -> Exception | None:
         """What went wrong with all of them, if anything did; what is wrong with one of them alone is in it."""
         try:
             self._write_all(portions)
@@ -222,7 +139,7 @@ class Commits:
             return error
         return None
 
-    def _conclude(self, portions: list[_Portion], waiters: list[asyncio.Future[None]], error: Exception | None) -> None:
+    def _conclude(self, portions: list[Portion], waiters: list[asyncio.Future[None]], error: Exception | None) -> None:
         if error is not None:
             if isinstance(error, sqlite3.Error) and is_busy(error) and self._may_wait_on():
                 self._try_later(portions, waiters)
@@ -231,7 +148,7 @@ class Commits:
         for portion in portions:
             held = portion.held
             if portion.error is not None:
-                self._fail(held, portion.error)
+                held.fail(portion.error)
             elif held.pending or held.expected or held.released or held.waiting or held.previews is not None:
                 self._go_on(held, portion)
             else:
@@ -242,7 +159,7 @@ class Commits:
                 waiter.set_result(None)
         self._upkeep.look_after()
 
-    def _go_on(self, held: Held, portion: _Portion) -> None:
+    def _go_on(self, held: Held, portion: Portion) -> None:
         """More was said while the portion was written, or the run waits, or was let go of."""
         more = held.pending or held.expected or (held.previews is not None and held.previews.pending)
         is_paused = held.waiting and not portion.is_waiting
@@ -251,12 +168,12 @@ class Commits:
         else:
             held.dirty = False
 
-    def _try_later(self, portions: list[_Portion], waiters: list[asyncio.Future[None]]) -> None:
+    def _try_later(self, portions: list[Portion], waiters: list[asyncio.Future[None]]) -> None:
         """Another process holds the lock."""
         again = []
         for portion in portions:
             if portion.error is not None:
-                self._fail(portion.held, portion.error)
+                portion.held.fail(portion.error)
             else:
                 portion.put_back()
                 again.append(portion.held)
@@ -265,7 +182,7 @@ class Commits:
         self._due = loop = asyncio.get_running_loop()
         loop.call_later(RETRY_LOCKED, self._commit)
 
-    def _fail_all(self, portions: list[_Portion], error: Exception) -> None:
+    def _fail_all(self, portions: list[Portion], error: Exception) -> None:
         if isinstance(error, StoreError):
             why = error
         elif isinstance(error, sqlite3.Error):
@@ -281,7 +198,7 @@ class Commits:
             self._locked_since = now
         return now - self._locked_since < self._timeout
 
-    def _write_all(self, portions: list[_Portion]) -> None:
+    def _write_all(self, portions: list[Portion]) -> None:
         """One transaction. A run that is refused is taken out, and the others are written without it."""
         if self._place is not None:
             self._check_place()
@@ -296,7 +213,7 @@ class Commits:
                 raise StoreError(self._path, MOVED)
             self._looked_at = now
 
-    def _write(self, portions: list[_Portion]) -> _Portion | None:
+    def _write(self, portions: list[Portion]) -> Portion | None:
         """Nothing is written if one of them cannot be: which one it is."""
         if not portions:
             return None
@@ -343,20 +260,3 @@ class Commits:
         self.count += 1
         self._upkeep.wrote(size)
         return None
-
-    def _fail(self, held: Held, error: RondaError) -> None:
-        held.error = error
-        held.pending = []
-        held.size = 0
-        held.expected = []
-        held.previews = None
-        held.dirty = False
-        held.finished = False
-        if held.released:
-            self.report_lost(held)
-
-    def report_lost(self, held: Held) -> None:
-        """What a driver did not hear because it did not wait is not lost silently."""
-        if not held.is_reported:
-            held.is_reported = True
-            _log.error("the last events of run %s are lost: %s", held.name, held.error)

@@ -8,7 +8,7 @@ journal is pruned, some time after their run has ended. Nothing here commits or 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -86,14 +86,18 @@ def write_previews(execute: Callable[..., object], key: int, portion: list[Some]
     size = 0
     if are_over:
         execute("DELETE FROM preview WHERE run = ?", (key,))
-    for fact, number, previews in portion:
-        try:
-            body = _encode(previews)
-        except (TypeError, ValueError, msgspec.MsgspecError):
-            continue
+    for fact, number, body in encode_previews(portion):
         execute("INSERT OR REPLACE INTO preview VALUES (?, ?, ?, ?)", (key, fact, number, body))
         size += len(body)
     return size
+
+
+def encode_previews(portion: list[Some]) -> Iterator[tuple[int, int, bytes]]:
+    for fact, number, previews in portion:
+        try:
+            yield fact, number, _encode(previews)
+        except (TypeError, ValueError, msgspec.MsgspecError):
+            continue
 
 
 def read_previews(db: sqlite3.Connection, run: str) -> PreviewsAfter:
@@ -105,6 +109,11 @@ def read_previews(db: sqlite3.Connection, run: str) -> PreviewsAfter:
         ).fetchall()
     except UnicodeError:  # no text, so nobody can have kept it
         return {}
+    return join_previews(rows)
+
+
+def join_previews(rows: Iterable[tuple[int, int, bytes]]) -> PreviewsAfter:
+    """Rows of a fact, a number and a body, in order."""
     found: PreviewsAfter = {}
     for fact, number, body in rows:
         before = found.setdefault(fact, [])

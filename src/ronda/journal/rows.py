@@ -18,7 +18,6 @@ knows the time.
 from __future__ import annotations
 
 import sqlite3
-from hashlib import blake2b
 from typing import Final, TypeAlias, assert_never
 
 import msgspec
@@ -59,6 +58,16 @@ from ronda.core.plan import ToolSpec
 from ronda.drive.aside import LIGHT_BYTES, LIGHT_TURNS
 from ronda.journal import JournalConflict, RunPage, RunQuery, RunSummary, state_at
 from ronda.journal.chains import Chain, Chains
+from ronda.journal.codecs import (
+    KNOWN_HASHES,
+    LARGE_TOOLS,
+    LARGE_TRANSCRIPT,
+    decode_file,
+    decode_tools,
+    decode_turn,
+    encode,
+    hash_value,
+)
 from ronda.store import StoreError
 
 MIGRATIONS: Final = (
@@ -110,12 +119,8 @@ MIGRATIONS: Final = (
     ),
 )
 
-# What is kept apart, in bytes of JSON.
-LARGE_TRANSCRIPT = 4 << 10
-LARGE_TOOLS = 1 << 10
-LARGE_VALUE = 64 << 10
+LARGE_VALUE = 64 << 10  # bytes of JSON that are kept apart
 
-KNOWN_HASHES = 20_000  # remembered, so that the usual start of a run asks the database nothing
 KNOWN_TOOLS = 64
 
 # What SQLite says of values that are too large or no values; of a file that is full, locked or damaged it says other things.
@@ -131,17 +136,9 @@ class Apart(Struct, frozen=True, gc=False, tag="apart"):
 
 Kept: TypeAlias = Event | Apart
 
-_encode = msgspec.json.Encoder().encode
 _decode_row = msgspec.json.Decoder(list[Kept]).decode
-_decode_turn = msgspec.json.Decoder(Turn).decode
-_decode_tools = msgspec.json.Decoder(tuple[ToolSpec, ...]).decode
-_decode_file = msgspec.json.Decoder(tuple[dict[str, str], dict[str, str]]).decode
 _decode_result = msgspec.json.Decoder(ToolResult).decode
 _decode_answer = msgspec.json.Decoder(AssistantTurn).decode
-
-
-def _hash_value(body: bytes) -> bytes:
-    return blake2b(body, digest_size=20, person=b"value").digest()
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
@@ -184,9 +181,9 @@ class RowWriter:
                 key, events = self._write_start(run, events, now, end)
             elif end is not None:
                 self._execute("UPDATE run SET ended = ?, state = ? WHERE id = ?", (now, state_at(end), key))
-            body = b"" if is_large else _encode(events)
+            body = b"" if is_large else encode(events)
             if is_large or len(body) > LARGE_VALUE:
-                body = _encode([self._slim(event, key) for event in events])
+                body = encode([self._slim(event, key) for event in events])
             _decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
             self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, body))
         except sqlite3.IntegrityError as error:
@@ -233,7 +230,7 @@ class RowWriter:
         tip = tools = None
         if start.plan.tools and (tools := self._put_tools(start.plan.tools)) is not None:
             start = replace(start, plan=replace(start.plan, tools=()))
-        bodies = None if type(start.turns) is KnownTurns else [_encode(turn) for turn in start.turns]
+        bodies = None if type(start.turns) is KnownTurns else [encode(turn) for turn in start.turns]
         if bodies is None or sum(map(len, bodies)) > LARGE_TRANSCRIPT:
             chain = self._chains.of(start.turns, bodies)
             if chain.size > LARGE_TRANSCRIPT:
@@ -257,22 +254,22 @@ class RowWriter:
 
     def _put_file(self, file: AgentFile) -> int:
         """What is known is not encoded again: many runs have the same one."""
-        hash = _hash_value(file.hash.encode())
+        hash = hash_value(file.hash.encode())
         self._check_known()
         known = self._known.get(hash)
-        return self._put(hash, _encode((file.files, file.links))) if known is None else known
+        return self._put(hash, encode((file.files, file.links))) if known is None else known
 
     def _put_tools(self, tools: tuple[ToolSpec, ...]) -> int | None:
         """The id of this tool table, or None if it is small. A server has few, made of the same objects for many runs."""
         objects = tuple(map(id, tools))
         seen = self._tools.get(objects)
         if seen is None:
-            body = _encode(tools)
-            _decode_tools(body)
+            body = encode(tools)
+            decode_tools(body)
             if len(self._tools) >= KNOWN_TOOLS:
                 self._tools.clear()
             # Holding on to `tools` keeps the ids of its objects from being used again.
-            seen = self._tools[objects] = (tools, body, _hash_value(body))
+            seen = self._tools[objects] = (tools, body, hash_value(body))
         _, body, hash = seen
         return self._put(hash, body) if len(body) > LARGE_TOOLS else None
 
@@ -285,13 +282,13 @@ class RowWriter:
         while at > 0 and (before := self._known.get(hashes[at - 1])) is None:
             at -= 1
         for hash, turn in zip(hashes[at:], turns[at:], strict=True):
-            before = self._put_turn(hash, before, _encode(turn))
+            before = self._put_turn(hash, before, encode(turn))
         assert before is not None
         return before
 
     def _put_turn(self, hash: bytes, before: int | None, body: bytes) -> int:
-        _decode_turn(body)
-        value = self._put(_hash_value(body), body) if len(body) > LARGE_VALUE else None
+        decode_turn(body)
+        value = self._put(hash_value(body), body) if len(body) > LARGE_VALUE else None
         row = (hash, before, None if value else body, value)
         done = self._execute("INSERT OR IGNORE INTO turn (hash, before, body, value) VALUES (?, ?, ?, ?)", row)
         return self._remember(hash, "turn", done)
@@ -331,11 +328,11 @@ class RowWriter:
             case ModelStarted() | ToolStarted() | RunStarted() | RunFinished():
                 return event
             case ToolFinished(result=result):
-                body = _encode(result)
+                body = encode(result)
                 _decode_result(body)
                 slim = replace(event, result=ToolResult(result.call_id, ""))
             case ModelFinished(turn=turn) | ModelInterrupted(turn=turn):
-                body = _encode(turn)
+                body = encode(turn)
                 _decode_answer(body)
                 slim = replace(event, turn=AssistantTurn(()))
             case ModelRetried() | ModelFailed() | Checked() | Asked() | Answered() | Steered() | Compacted() | Warned():
@@ -348,7 +345,7 @@ class RowWriter:
                 assert_never(event)
         if len(body) <= LARGE_VALUE:
             return event
-        value = self._put(_hash_value(body), body)
+        value = self._put(hash_value(body), body)
         self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, value))
         return Apart(slim, value)
 
@@ -458,14 +455,14 @@ def _whole_start(db: sqlite3.Connection, start: Event, tip: int | None, tools: i
     if type(start) is not RunStarted:
         raise LookupError("it is no RunStarted")
     if tools is not None:
-        start = replace(start, plan=replace(start.plan, tools=_decode_tools(_value(db, tools))))
+        start = replace(start, plan=replace(start.plan, tools=decode_tools(_value(db, tools))))
     if tip is not None:
         start = replace(start, turns=_transcript(db, tip))
     if start.file is not None:
-        row = db.execute("SELECT body FROM value WHERE hash = ?", (_hash_value(start.file.hash.encode()),)).fetchone()
+        row = db.execute("SELECT body FROM value WHERE hash = ?", (hash_value(start.file.hash.encode()),)).fetchone()
         if row is None:
             raise LookupError("the file of its agent is not there")
-        files, links = _decode_file(bytes(row[0]))
+        files, links = decode_file(bytes(row[0]))
         start = replace(start, file=replace(start.file, files=files, links=links))
     return start
 
@@ -482,7 +479,7 @@ def _transcript(db: sqlite3.Connection, tip: int) -> tuple[Turn, ...]:
     ).fetchall()
     if not chain or chain[0][0] is not None:
         raise LookupError("the beginning of its transcript is not there")
-    return tuple([_decode_turn(body if value is None else _value(db, value)) for _, body, value in chain])
+    return tuple([decode_turn(body if value is None else _value(db, value)) for _, body, value in chain])
 
 
 def _value(db: sqlite3.Connection, id: int) -> bytes:

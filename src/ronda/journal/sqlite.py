@@ -12,15 +12,14 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
-from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
-from ronda.core.sizes import events_size
-from ronda.errors import ProtocolError
+from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
-from ronda.journal.commits import LARGE, RETRY_LOCKED, Commits, Held
+from ronda.journal.commits import RETRY_LOCKED, Commits
+from ronda.journal.held import Held, HeldRuns
 from ronda.journal.previews import PendingPreviews, PreviewsAfter, outlives, read_previews
 from ronda.journal.prune import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, forget
 from ronda.journal.rows import MIGRATIONS, Found, RowWriter, find, is_long, list_runs
@@ -37,7 +36,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqliteJournal:
+class SqliteJournal(HeldRuns):
     """Keeps runs in the file at `path`, or in ":memory:".
 
     With "NORMAL", what a barrier has acknowledged survives the end of the process, however violent; with "FULL" also a power
@@ -83,7 +82,7 @@ class SqliteJournal:
             forgot=self._rows.forget,
         )
         self._commits = Commits(self._db, path, self._rows, self._upkeep, timeout, now)
-        self._held: dict[str, Held] = {}
+        super().__init__(self._commits)
         self._lookups = 0
 
     def _announce(self) -> Presence:
@@ -97,36 +96,6 @@ class SqliteJournal:
             raise StoreError(self._path, f"no lock file can be made next to it: {error.strerror}") from error
 
     # ---- the journal -------------------------------------------------------------------------------------------------
-
-    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
-        if not events:
-            return
-        held = self._held.get(run)
-        if (first := type(events[0])) in PREVIEWS:
-            if held is not None and held.previews is not None and (added := held.previews.add(events)):
-                held.size += added
-                if not held.dirty:
-                    self._commits.mark(held)
-            return
-        if first is RunStarted:
-            if held is not None:
-                raise JournalConflict(f"run {run!r} is being driven here already")
-            held = self._held[run] = Held(run, 0, 0)
-            if cast("RunStarted", events[0]).outlives:
-                held.previews = PendingPreviews(0)
-        elif held is None:
-            raise _not_held(run)
-        if held.error is not None:
-            return
-        held.pending += events
-        held.waiting = False
-        held.size += events_size(events, LARGE) if size is None else size
-        if held.previews is not None:
-            held.previews.add_facts(events)
-        if type(events[-1]) is RunFinished:
-            held.finished = True
-        if not held.dirty:
-            self._commits.mark(held)
 
     async def barrier(self, run: str) -> None:
         held = self._held.get(run)
@@ -207,14 +176,6 @@ class SqliteJournal:
                     raise explain(self._path, error) from error
             await asyncio.sleep(RETRY_LOCKED)
 
-    def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
-        held = self._held.get(run)
-        if held is None:
-            raise _not_held(run)
-        held.expected += [(owner, id) for id in call_ids]
-        if not held.dirty and held.error is None:
-            self._commits.mark(held)
-
     async def waiting(self, owner: str, call_id: str) -> str | None:
         await self._commits.flush()
         self._lookups += 1
@@ -236,24 +197,6 @@ class SqliteJournal:
     async def list_runs(self, query: RunQuery) -> RunPage:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: list_runs(db, query))
-
-    def pause(self, run: str) -> None:
-        held = self._held.get(run)
-        if held is not None:
-            held.waiting = held.was_waiting = True
-            if not held.dirty and held.error is None:
-                self._commits.mark(held)
-
-    def release(self, run: str, *, waiting: bool = False) -> None:
-        held = self._held.pop(run, None)
-        if held is None:
-            return
-        held.released = True
-        held.waiting = held.waiting or waiting
-        if held.error is not None:
-            self._commits.report_lost(held)
-        if held.key and not held.finished and not held.dirty:
-            self._commits.mark(held)  # to say that nobody drives it any more
 
     async def prune(self) -> int:
         """Forget what is beyond the limits now; returns how many runs. Done without asking at the start and every so often."""
@@ -325,7 +268,3 @@ class SqliteJournal:
                 if found is not None and found.events and type(start := found.events[0]) is RunStarted:
                     unfinished.append(Unfinished(name, len(found.events), start, found.is_waiting))
         return unfinished
-
-
-def _not_held(run: str) -> ProtocolError:
-    return ProtocolError(f"nobody holds run {run!r} here: start it with its RunStarted, or resume it")

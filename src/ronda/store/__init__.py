@@ -3,7 +3,9 @@
 catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims, the queue
 agents …        what of each is kept, and how it is asked for. What it means is not known here
 memory          stores that forget with their process
-sqlite_…        stores in a file, which several processes may share
+sql_…           stores in tables, of SQLite or of PostgreSQL
+sqlite_…        a file, which the processes of one machine may share
+postgres_…      a database, which many machines may share
 """
 
 from __future__ import annotations

@@ -31,6 +31,12 @@ class Claims(Protocol):
     def release(self, owner: str, name: str) -> None: ...
 
 
+def hash_claim(owner: str, name: str) -> str:
+    """By which it is known where not every text can be a name."""
+    text = f"{len(owner)}:{owner}{name}".encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).hexdigest()
+
+
 class MemoryClaims:
     def __init__(self) -> None:
         self._held: set[tuple[str, str]] = set()
@@ -77,8 +83,7 @@ class FileClaims:
             self.release(owner, name)
 
     def _path(self, owner: str, name: str) -> Path:
-        text = f"{len(owner)}:{owner}{name}".encode("utf-8", "surrogatepass")
-        return self._folder / blake2b(text, digest_size=16).hexdigest()
+        return self._folder / hash_claim(owner, name)
 
     def _lock(self, path: Path) -> int | None:
         while True:

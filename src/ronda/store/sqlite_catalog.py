@@ -15,15 +15,16 @@ from typing import Final, Literal, TypeVar
 
 from ronda.store import StoreError
 from ronda.store.claims import FileClaims
+from ronda.store.sql import Duplicate
+from ronda.store.sql_agents import SqlAgents
+from ronda.store.sql_conversations import SqlConversations
+from ronda.store.sql_files import SqlFiles
+from ronda.store.sql_keys import SqlKeys
+from ronda.store.sql_queue import TABLES as QUEUE
+from ronda.store.sql_queue import SqlQueue
+from ronda.store.sql_sessions import SESSION_TABLES, SqlSessions
+from ronda.store.sql_skills import SqlSkills
 from ronda.store.sqlite import explain, open_database, transaction
-from ronda.store.sqlite_agents import SqliteAgents
-from ronda.store.sqlite_conversations import SqliteConversations
-from ronda.store.sqlite_files import SqliteFiles
-from ronda.store.sqlite_keys import SqliteKeys
-from ronda.store.sqlite_queue import TABLES as QUEUE
-from ronda.store.sqlite_queue import SqliteQueue
-from ronda.store.sqlite_sessions import SESSION_TABLES, SqliteSessions
-from ronda.store.sqlite_skills import SqliteSkills
 
 _T = TypeVar("_T")
 
@@ -85,14 +86,14 @@ class SqliteCatalog:
         self._timeout = timeout
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
-        self.agents = SqliteAgents(self)
-        self.conversations = SqliteConversations(self)
-        self.keys = SqliteKeys(self)
-        self.files = SqliteFiles(self)
-        self.skills = SqliteSkills(self)
-        self.sessions = SqliteSessions(self)
+        self.agents = SqlAgents(self)
+        self.conversations = SqlConversations(self)
+        self.keys = SqlKeys(self)
+        self.files = SqlFiles(self)
+        self.skills = SqlSkills(self)
+        self.sessions = SqlSessions(self)
         self.claims = FileClaims(f"{path}-claims")
-        self.queue = SqliteQueue(self)
+        self.queue = SqlQueue(self)
 
     @property
     def is_there(self) -> bool:
@@ -110,8 +111,8 @@ class SqliteCatalog:
         """Do something in one snapshot."""
         return await self._do(job, "DEFERRED")
 
-    async def write(self, job: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do something in one transaction. An IntegrityError is the caller's to understand, and raised as it is."""
+    async def write(self, job: Callable[[sqlite3.Connection], _T], alone: str = "") -> _T:
+        """Do something in one transaction. Whoever writes is alone."""
         return await self._do(job, "IMMEDIATE")
 
     async def close(self) -> None:
@@ -127,8 +128,8 @@ class SqliteCatalog:
                 db = self._open()
                 with transaction(db, kind):
                     return job(db)
-            except sqlite3.IntegrityError:
-                raise
+            except sqlite3.IntegrityError as error:
+                raise Duplicate(str(error)) from error
             except sqlite3.Error as error:
                 raise explain(self._path, error) from error
             except UnicodeError as error:  # a lone surrogate is no text

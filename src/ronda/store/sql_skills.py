@@ -2,54 +2,49 @@
 
 from __future__ import annotations
 
-import sqlite3
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec import structs
 
 from ronda.core.skills import StoredSkill
-
-if TYPE_CHECKING:
-    from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.sql import Sql, Tables
 
 _decode = msgspec.json.Decoder(StoredSkill).decode
 
 
-class SqliteSkills:
-    def __init__(self, catalog: SqliteCatalog) -> None:
-        self._catalog = catalog
+class SqlSkills:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     async def create(self, owner: str, skill: StoredSkill) -> None:
         row = (skill.id, owner, skill.created, skill.revision, msgspec.json.encode(skill))
-        await self._catalog.write(lambda db: db.execute("INSERT INTO skill VALUES (?, ?, ?, ?, ?)", row))
+        await self._tables.write(lambda db: db.execute("INSERT INTO skill VALUES (?, ?, ?, ?, ?)", row))
 
     async def find(self, owner: str, id: str) -> StoredSkill | None:
-        def find(db: sqlite3.Connection) -> StoredSkill | None:
+        def find(db: Sql) -> StoredSkill | None:
             row = db.execute("SELECT body FROM skill WHERE id = ? AND owner = ?", (id, owner)).fetchone()
             return None if row is None else _decode(row[0])
 
-        return await self._catalog.read(find) if self._catalog.is_there else None
+        return await self._tables.read(find) if self._tables.is_there else None
 
     async def of(self, owner: str) -> list[StoredSkill]:
-        def find_all(db: sqlite3.Connection) -> list[StoredSkill]:
+        def find_all(db: Sql) -> list[StoredSkill]:
             rows = db.execute("SELECT body FROM skill WHERE owner = ? ORDER BY created, rowid", (owner,)).fetchall()
             return [_decode(body) for (body,) in rows]
 
-        return await self._catalog.read(find_all) if self._catalog.is_there else []
+        return await self._tables.read(find_all) if self._tables.is_there else []
 
     async def replace(self, owner: str, skill: StoredSkill) -> bool:
         new = structs.replace(skill, revision=skill.revision + 1)
         values = (new.revision, msgspec.json.encode(new), skill.id, owner, skill.revision)
 
-        def replace(db: sqlite3.Connection) -> bool:
+        def replace(db: Sql) -> bool:
             statement = "UPDATE skill SET revision = ?, body = ? WHERE id = ? AND owner = ? AND revision = ?"
             return db.execute(statement, values).rowcount > 0
 
-        return await self._catalog.write(replace)
+        return await self._tables.write(replace)
 
     async def delete(self, owner: str, id: str) -> bool:
-        def delete(db: sqlite3.Connection) -> bool:
+        def delete(db: Sql) -> bool:
             return db.execute("DELETE FROM skill WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
 
-        return await self._catalog.write(delete)
+        return await self._tables.write(delete)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ronda.store import Taken
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueEntry, QueueFull, QueueLimits
-
-if TYPE_CHECKING:
-    from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.sql import Duplicate, Sql, Tables
 
 TABLES: Final = (
     """CREATE TABLE queued_run (
@@ -20,6 +17,7 @@ TABLES: Final = (
     "CREATE INDEX queued_run_driven ON queued_run (owner, session, until) WHERE worker <> ''",
 )
 
+_ALONE: Final = "queue"  # limits are counted
 _DRIVEN: Final = "SELECT count(*) FROM queued_run WHERE worker <> '' AND until > :now"
 _NEXT: Final = f"""SELECT run FROM queued_run AS one
     WHERE until <= :now AND ({_DRIVEN}) < :total
@@ -28,12 +26,12 @@ _NEXT: Final = f"""SELECT run FROM queued_run AS one
     ORDER BY id LIMIT 1"""
 
 
-class SqliteQueue:
-    def __init__(self, catalog: SqliteCatalog) -> None:
-        self._catalog = catalog
+class SqlQueue:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     async def enqueue(self, run: QueuedRun, most: int) -> None:
-        def add(db: sqlite3.Connection) -> None:
+        def add(db: Sql) -> None:
             (waiting,) = db.execute("SELECT count(*) FROM queued_run WHERE worker = ''").fetchone()
             if waiting >= most:
                 raise QueueFull(f"{most} runs wait already, and no more are allowed; try again later")
@@ -41,8 +39,8 @@ class SqliteQueue:
             db.execute("INSERT INTO queued_run (run, owner, session, at) VALUES (?, ?, ?, ?)", row)
 
         try:
-            await self._catalog.write(add)
-        except sqlite3.IntegrityError as error:
+            await self._tables.write(add, _ALONE)
+        except Duplicate as error:
             raise Taken(f"the run '{run.run}' is queued already") from error
 
     async def claim(self, worker: str, limits: QueueLimits, now: float, until: float) -> ClaimedRun | None:
@@ -53,11 +51,11 @@ class SqliteQueue:
             "per_session": limits.per_session,
         }
 
-        def find(db: sqlite3.Connection) -> str | None:
+        def find(db: Sql) -> str | None:
             row = db.execute(_NEXT, bounds).fetchone()
             return None if row is None else str(row[0])
 
-        def take(db: sqlite3.Connection) -> ClaimedRun | None:
+        def take(db: Sql) -> ClaimedRun | None:
             run = find(db)
             if run is None:
                 return None
@@ -67,39 +65,39 @@ class SqliteQueue:
             return _claimed(db.execute(f"{_CLAIMED} WHERE run = ?", (run,)).fetchone())
 
         # Looking is nearly always all there is to do, and keeps nobody from writing.
-        if not self._catalog.is_there or await self._catalog.read(find) is None:
+        if not self._tables.is_there or await self._tables.read(find) is None:
             return None
-        return await self._catalog.write(take)
+        return await self._tables.write(take, _ALONE)
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
-        def renew(db: sqlite3.Connection) -> list[ClaimedRun]:
+        def renew(db: Sql) -> list[ClaimedRun]:
             db.execute("UPDATE queued_run SET until = ? WHERE worker = ?", (until, worker))
             return [_claimed(row) for row in db.execute(f"{_CLAIMED} WHERE worker = ? ORDER BY id", (worker,))]
 
-        return await self._catalog.write(renew) if self._catalog.is_there else []
+        return await self._tables.write(renew) if self._tables.is_there else []
 
     async def cancel(self, run: str, now: float, worker: str = "") -> bool:
-        def cancel(db: sqlite3.Connection) -> bool:
+        def cancel(db: Sql) -> bool:
             free = "run = ? AND (until <= ? OR worker = ?)"
             if db.execute(f"DELETE FROM queued_run WHERE {free}", (run, now, worker)).rowcount:
                 return True
             db.execute("UPDATE queued_run SET cancelled = 1 WHERE run = ?", (run,))
             return False
 
-        return await self._catalog.write(cancel) if self._catalog.is_there else False
+        return await self._tables.write(cancel, _ALONE) if self._tables.is_there else False
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
-        def find_all(db: sqlite3.Connection) -> list[QueueEntry]:
+        def find_all(db: Sql) -> list[QueueEntry]:
             rows = db.execute(
                 """SELECT run, owner, session, at, position FROM (
                     SELECT id, run, owner, session, at, CASE WHEN until <= :now
-                        THEN sum(until <= :now) OVER (ORDER BY id) - 1 END AS position FROM queued_run
-                ) WHERE :owner IS NULL OR owner = :owner ORDER BY id""",
+                        THEN count(*) FILTER (WHERE until <= :now) OVER (ORDER BY id) - 1 END AS position FROM queued_run
+                ) AS entry WHERE CAST(:owner AS TEXT) IS NULL OR owner = :owner ORDER BY id""",
                 {"now": now, "owner": owner},
             )
             return [QueueEntry(*row) for row in rows.fetchall()]
 
-        return await self._catalog.read(find_all) if self._catalog.is_there else []
+        return await self._tables.read(find_all) if self._tables.is_there else []
 
 
 _CLAIMED: Final = "SELECT run, claims, cancelled FROM queued_run"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw
 
@@ -19,9 +18,7 @@ from ronda.store.sessions import (
     SessionPage,
     SessionRow,
 )
-
-if TYPE_CHECKING:
-    from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.sql import Sql, Tables
 
 SESSION_TABLES: Final = (
     """CREATE TABLE session (
@@ -47,18 +44,18 @@ _NODE: Final = "parent, upto, turns, count, asked, run, number, created"
 _AT_ONCE: Final = 50  # sessions that one transaction forgets, so that those who write hardly wait
 
 
-class SqliteSessions:
-    def __init__(self, catalog: SqliteCatalog) -> None:
-        self._catalog = catalog
+class SqlSessions:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     async def find(self, owner: str, name: str) -> SessionRow | None:
-        if not self._catalog.is_there:
+        if not self._tables.is_there:
             return None
 
-        return await self._catalog.read(lambda db: _find(db, owner, name))
+        return await self._tables.read(lambda db: _find(db, owner, name))
 
     async def page(self, owner: str, limit: int, before: Cursor | None = None) -> SessionPage:
-        def find_all(db: sqlite3.Connection) -> SessionPage:
+        def find_all(db: Sql) -> SessionPage:
             place, values = ("", ()) if before is None else ("AND (updated, name) < (?, ?)", before)
             rows = db.execute(
                 f"SELECT {_ROW} FROM session WHERE owner = ? {place} ORDER BY updated DESC, name DESC LIMIT ?",
@@ -67,39 +64,39 @@ class SqliteSessions:
             found = [_row(row) for row in rows[:limit]]
             return SessionPage(found, (found[-1].updated, found[-1].name) if len(rows) > limit else None)
 
-        return await self._catalog.read(find_all) if self._catalog.is_there else SessionPage([])
+        return await self._tables.read(find_all) if self._tables.is_there else SessionPage([])
 
     async def path(self, owner: str, name: str, node: int) -> list[NodeRow]:
-        def find_all(db: sqlite3.Connection) -> list[NodeRow]:
+        def find_all(db: Sql) -> list[NodeRow]:
             if (session := _key(db, owner, name)) is None:
                 return []
             rows = db.execute(
                 f"""WITH RECURSIVE path (session, number) AS (
-                    SELECT ?, ? UNION ALL
+                    SELECT CAST(? AS BIGINT), CAST(? AS BIGINT) UNION ALL
                     SELECT session_node.session, session_node.parent FROM session_node JOIN path USING (session, number)
                 ) SELECT {_NODE} FROM path JOIN session_node USING (session, number) ORDER BY number""",
                 (session, node),
             )
             return [NodeRow(*row) for row in rows.fetchall()]
 
-        return await self._catalog.read(find_all)
+        return await self._tables.read(find_all)
 
     async def tips(self, owner: str, name: str) -> list[NodeRow]:
-        def find_all(db: sqlite3.Connection) -> list[NodeRow]:
+        def find_all(db: Sql) -> list[NodeRow]:
             rows = db.execute(
-                f"""SELECT {_NODE.replace("turns", "x''")} FROM session_node AS node
+                f"""SELECT {_NODE.replace("turns", "?")} FROM session_node AS node
                 WHERE session = ? AND NOT EXISTS (
                     SELECT 1 FROM session_node AS child WHERE child.session = node.session
                     AND child.parent = node.number AND child.upto = node.upto + node.count
                 ) ORDER BY number""",
-                (_key(db, owner, name),),
+                (b"", _key(db, owner, name)),
             )
             return [NodeRow(*row) for row in rows.fetchall()]
 
-        return await self._catalog.read(find_all)
+        return await self._tables.read(find_all)
 
     async def node_of(self, owner: str, name: str, run: str) -> int | None:
-        return await self._catalog.read(lambda db: _node_of(db, _key(db, owner, name), run))
+        return await self._tables.read(lambda db: _node_of(db, _key(db, owner, name), run))
 
     async def add(
         self,
@@ -111,7 +108,7 @@ class SqliteSessions:
         stood_at: int | None = None,
         release: Lease | None = None,
     ) -> tuple[int, bool]:
-        def add(db: sqlite3.Connection) -> tuple[int, bool]:
+        def add(db: Sql) -> tuple[int, bool]:
             if release is not None:
                 _release(db, owner, name, release)
             found = db.execute("SELECT id, head FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
@@ -124,26 +121,26 @@ class SqliteSessions:
                 db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
             return number, is_head
 
-        return await self._catalog.write(add)
+        return await self._tables.write(add, _alone(owner, name))
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
-        def put(db: sqlite3.Connection) -> None:
+        def put(db: Sql) -> None:
             db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name))
             _put(db, owner, name, node, labels, now)
 
-        await self._catalog.write(put)
+        await self._tables.write(put, _alone(owner, name))
 
     async def create(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> bool:
-        def put(db: sqlite3.Connection) -> bool:
+        def put(db: Sql) -> bool:
             if _key(db, owner, name) is not None:
                 return False
             _put(db, owner, name, node, labels, now)
             return True
 
-        return await self._catalog.write(put)
+        return await self._tables.write(put, _alone(owner, name))
 
     async def change(self, owner: str, name: str, now: float, *, head: int | None, labels: Raw | None) -> bool:
-        def change(db: sqlite3.Connection) -> bool:
+        def change(db: Sql) -> bool:
             if (session := _key(db, owner, name)) is None:
                 return False
             if head is not None:
@@ -157,59 +154,64 @@ class SqliteSessions:
             db.execute("UPDATE session SET updated = ? WHERE id = ?", (now, session))
             return True
 
-        return await self._catalog.write(change)
+        return await self._tables.write(change, _alone(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
-        if not self._catalog.is_there:
+        if not self._tables.is_there:
             return False
 
-        def delete(db: sqlite3.Connection) -> bool:
+        def delete(db: Sql) -> bool:
             return db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name)).rowcount > 0
 
-        return await self._catalog.write(delete)
+        return await self._tables.write(delete, _alone(owner, name))
 
     async def prune(self, bounds: Bounds, now: float) -> int:
         forgotten = 0
-        while self._catalog.is_there and (some := await self._catalog.write(lambda db: _prune_some(db, bounds, now))):
+        while self._tables.is_there and (some := await self._tables.write(lambda db: _prune_some(db, bounds, now))):
             forgotten += some
         return forgotten
 
     # ---- leases ------------------------------------------------------------------------------------------------------
 
     async def lease(self, owner: str, name: str, lease: Lease, now: float, dead: str | None = None) -> LeaseAnswer:
-        def take(db: sqlite3.Connection) -> LeaseAnswer:
+        def take(db: Sql) -> LeaseAnswer:
             question = "SELECT holder, run, until FROM session_lease WHERE owner = ? AND name = ?"
             found = db.execute(question, (owner, name)).fetchone()
             other = None if found is None else Lease(*found)
             if other is not None and other.until > now and other.holder != dead:
                 return LeaseAnswer(False, other)
             db.execute(
-                "INSERT OR REPLACE INTO session_lease VALUES (?, ?, ?, ?, ?, 0)",
+                """INSERT INTO session_lease VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (owner, name)
+                DO UPDATE SET holder = excluded.holder, run = excluded.run, until = excluded.until, interrupted = 0""",
                 (owner, name, lease.holder, lease.run, lease.until),
             )
             return LeaseAnswer(True, other, _find(db, owner, name))
 
-        return await self._catalog.write(take)
+        return await self._tables.write(take, _alone(owner, name))
 
     async def renew(self, holder: str, until: float) -> list[tuple[str, str]]:
-        def renew(db: sqlite3.Connection) -> list[tuple[str, str]]:
+        def renew(db: Sql) -> list[tuple[str, str]]:
             db.execute("UPDATE session_lease SET until = ? WHERE holder = ?", (until, holder))
-            question = "SELECT owner, name FROM session_lease WHERE holder = ? AND interrupted"
+            question = "SELECT owner, name FROM session_lease WHERE holder = ? AND interrupted <> 0"
             return db.execute(question, (holder,)).fetchall()
 
-        return await self._catalog.write(renew)
+        return await self._tables.write(renew)
 
     async def interrupt(self, owner: str, name: str) -> None:
-        def interrupt(db: sqlite3.Connection) -> None:
+        def interrupt(db: Sql) -> None:
             db.execute("UPDATE session_lease SET interrupted = 1 WHERE owner = ? AND name = ?", (owner, name))
 
-        await self._catalog.write(interrupt)
+        await self._tables.write(interrupt)
 
     async def release(self, owner: str, name: str, lease: Lease) -> None:
-        await self._catalog.write(lambda db: _release(db, owner, name, lease))
+        await self._tables.write(lambda db: _release(db, owner, name, lease))
 
 
-def _release(db: sqlite3.Connection, owner: str, name: str, lease: Lease) -> None:
+def _alone(owner: str, name: str) -> str:
+    return f"session {len(owner)}:{owner}{name}"
+
+
+def _release(db: Sql, owner: str, name: str, lease: Lease) -> None:
     statement = "DELETE FROM session_lease WHERE owner = ? AND name = ? AND holder = ? AND run = ?"
     db.execute(statement, (owner, name, lease.holder, lease.run))
 
@@ -219,32 +221,32 @@ def _row(row: tuple[str, float, float, int, int, int, bytes]) -> SessionRow:
     return SessionRow(name, created, updated, head, ends, size, Raw(labels))
 
 
-def _find(db: sqlite3.Connection, owner: str, name: str) -> SessionRow | None:
+def _find(db: Sql, owner: str, name: str) -> SessionRow | None:
     found = db.execute(f"SELECT {_ROW} FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
     return None if found is None else _row(found)
 
 
-def _key(db: sqlite3.Connection, owner: str, name: str) -> int | None:
+def _key(db: Sql, owner: str, name: str) -> int | None:
     found = db.execute("SELECT id FROM session WHERE owner = ? AND name = ?", (owner, name)).fetchone()
     return None if found is None else found[0]
 
 
-def _node_of(db: sqlite3.Connection, session: int | None, run: str) -> int | None:
+def _node_of(db: Sql, session: int | None, run: str) -> int | None:
     question = "SELECT number FROM session_node WHERE session = ? AND run = ? AND run <> ''"
     found = db.execute(question, (session, run)).fetchone()
     return None if found is None else found[0]
 
 
-def _begin(db: sqlite3.Connection, owner: str, name: str, labels: Raw, now: float) -> int:
-    key = db.execute(
-        "INSERT INTO session (owner, name, created, updated, head, ends, size, labels) VALUES (?, ?, ?, ?, 0, 0, 0, ?)",
+def _begin(db: Sql, owner: str, name: str, labels: Raw, now: float) -> int:
+    key: int = db.execute(
+        "INSERT INTO session (owner, name, created, updated, head, ends, size, labels) VALUES (?, ?, ?, ?, 0, 0, 0, ?) "
+        "RETURNING id",
         (owner, name, now, now, bytes(labels)),
-    ).lastrowid
-    assert key is not None
+    ).fetchone()[0]
     return key
 
 
-def _add_node(db: sqlite3.Connection, session: int, node: NewNode, now: float) -> int:
+def _add_node(db: Sql, session: int, node: NewNode, now: float) -> int:
     (last,) = db.execute("SELECT coalesce(max(number), 0) FROM session_node WHERE session = ?", (session,)).fetchone()
     number: int = last + 1
     db.execute(
@@ -255,15 +257,15 @@ def _add_node(db: sqlite3.Connection, session: int, node: NewNode, now: float) -
     return number
 
 
-def _put(db: sqlite3.Connection, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
+def _put(db: Sql, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
     session = _begin(db, owner, name, labels, now)
     number = _add_node(db, session, node, now)
     db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
 
 
-def _prune_some(db: sqlite3.Connection, bounds: Bounds, now: float) -> int:
+def _prune_some(db: Sql, bounds: Bounds, now: float) -> int:
     """The oldest few of those that are beyond the bounds."""
-    count, size = db.execute("SELECT count(*), coalesce(sum(size), 0) FROM session").fetchone()
+    count, size = db.execute("SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM session").fetchone()
     oldest = db.execute(
         """SELECT id, updated, size FROM session WHERE NOT EXISTS (
             SELECT 1 FROM session_lease AS lease WHERE lease.owner = session.owner AND lease.name = session.name

@@ -2,81 +2,77 @@
 
 from __future__ import annotations
 
-import sqlite3
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw
 
 from ronda.store import Taken
 from ronda.store.agents import AgentRow, AliasRow, number_in
+from ronda.store.sql import Duplicate, Sql, Tables
 
-if TYPE_CHECKING:
-    from ronda.store.sqlite_catalog import SqliteCatalog
-
-_COLUMNS: Final = """agent.id, agent.version, agent.deployment_chat, agent.created, agent.updated,
-    (SELECT group_concat(version) FROM (SELECT version FROM agent_version WHERE agent = agent.id ORDER BY version))"""
+_COLUMNS: Final = "id, version, deployment_chat, created, updated"
 
 
-class SqliteAgents:
-    def __init__(self, catalog: SqliteCatalog) -> None:
-        self._catalog = catalog
+class SqlAgents:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     async def create(self, owner: str, id: str, body: bytes, now: float) -> None:
-        def create(db: sqlite3.Connection) -> None:
+        def create(db: Sql) -> None:
             db.execute("INSERT INTO agent VALUES (?, ?, 0, 0, ?, ?)", (id, owner, now, now))
             db.execute("INSERT INTO agent_version VALUES (?, 0, ?, ?)", (id, now, body))
 
         try:
-            await self._catalog.write(create)
-        except sqlite3.IntegrityError as error:
+            await self._tables.write(create)
+        except Duplicate as error:
             raise Taken(f"there is an agent '{id}' already") from error
 
     async def find(self, owner: str, id: str, version: int | str | None = None) -> AgentRow | None:
-        def find(db: sqlite3.Connection) -> AgentRow | None:
+        def find(db: Sql) -> AgentRow | None:
             row = db.execute(f"SELECT {_COLUMNS} FROM agent WHERE id = ? AND owner = ?", (id, owner)).fetchone()
             return None if row is None else _with_body(db, row, version)
 
-        return await self._catalog.read(find)
+        return await self._tables.read(find)
 
     async def of(self, owner: str) -> list[AgentRow]:
-        def find_all(db: sqlite3.Connection) -> list[AgentRow]:
+        def find_all(db: Sql) -> list[AgentRow]:
             question = f"SELECT {_COLUMNS} FROM agent WHERE owner = ? ORDER BY created, rowid"
             rows = [_with_body(db, row, None) for row in db.execute(question, (owner,)).fetchall()]
             return [row for row in rows if row is not None]
 
-        return await self._catalog.read(find_all)
+        return await self._tables.read(find_all)
 
     async def update(self, owner: str, id: str, body: bytes, deployment_chat: bool, now: float) -> bool:
-        def update(db: sqlite3.Connection) -> bool:
+        def update(db: Sql) -> bool:
             if not _is_there(db, owner, id):
                 return False
             (last,) = db.execute("SELECT max(version) FROM agent_version WHERE agent = ?", (id,)).fetchone()
             db.execute("INSERT INTO agent_version VALUES (?, ?, ?, ?)", (id, last + 1, now, body))
             db.execute(
                 "UPDATE agent SET version = ?, deployment_chat = ?, updated = ? WHERE id = ?",
-                (last + 1, deployment_chat, now, id),
+                (last + 1, int(deployment_chat), now, id),
             )
             return True
 
-        return await self._catalog.write(update)
+        return await self._tables.write(update, f"agent {id}")
 
     async def switch(self, owner: str, id: str, version: int, now: float) -> bool:
-        def switch(db: sqlite3.Connection) -> bool:
+        def switch(db: Sql) -> bool:
             if not _has_version(db, owner, id, version):
                 return False
             db.execute("UPDATE agent SET version = ?, updated = ? WHERE id = ?", (version, now, id))
             return True
 
-        return await self._catalog.write(switch)
+        return await self._tables.write(switch, f"agent {id}")
 
     async def delete(self, owner: str, id: str) -> bool:
-        def delete(db: sqlite3.Connection) -> bool:
+        def delete(db: Sql) -> bool:
             return db.execute("DELETE FROM agent WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
 
-        return await self._catalog.write(delete)
+        return await self._tables.write(delete, f"agent {id}")
 
     async def aliases(self, owner: str, id: str) -> list[AliasRow]:
-        def find_all(db: sqlite3.Connection) -> list[AliasRow]:
+        def find_all(db: Sql) -> list[AliasRow]:
             rows = db.execute(
                 """SELECT alias, agent_alias.version, agent_alias.created, agent_alias.updated
                 FROM agent_alias JOIN agent ON agent.id = agent_alias.agent
@@ -85,10 +81,10 @@ class SqliteAgents:
             )
             return [AliasRow(*row) for row in rows.fetchall()]
 
-        return await self._catalog.read(find_all)
+        return await self._tables.read(find_all)
 
     async def set_alias(self, owner: str, id: str, alias: str, version: int, now: float) -> AliasRow | None:
-        def set_alias(db: sqlite3.Connection) -> AliasRow | None:
+        def set_alias(db: Sql) -> AliasRow | None:
             if not _has_version(db, owner, id, version):
                 return None
             db.execute(
@@ -99,39 +95,38 @@ class SqliteAgents:
             question = "SELECT alias, version, created, updated FROM agent_alias WHERE agent = ? AND alias = ?"
             return AliasRow(*db.execute(question, (id, alias)).fetchone())
 
-        return await self._catalog.write(set_alias)
+        return await self._tables.write(set_alias, f"agent {id}")
 
     async def delete_alias(self, owner: str, id: str, alias: str) -> bool:
-        def delete(db: sqlite3.Connection) -> bool:
+        def delete(db: Sql) -> bool:
             is_there = _is_there(db, owner, id)
             statement = "DELETE FROM agent_alias WHERE agent = ? AND alias = ?"
             return is_there and db.execute(statement, (id, alias)).rowcount > 0
 
-        return await self._catalog.write(delete)
+        return await self._tables.write(delete, f"agent {id}")
 
 
-def _is_there(db: sqlite3.Connection, owner: str, id: str) -> bool:
+def _is_there(db: Sql, owner: str, id: str) -> bool:
     return db.execute("SELECT 1 FROM agent WHERE id = ? AND owner = ?", (id, owner)).fetchone() is not None
 
 
-def _has_version(db: sqlite3.Connection, owner: str, id: str, version: int) -> bool:
+def _has_version(db: Sql, owner: str, id: str, version: int) -> bool:
     question = "SELECT 1 FROM agent_version WHERE agent = ? AND version = ?"
     return _is_there(db, owner, id) and db.execute(question, (id, version)).fetchone() is not None
 
 
-def _with_body(
-    db: sqlite3.Connection, row: tuple[str, int, int, float, float, str], version: int | str | None
-) -> AgentRow | None:
-    id, current, chat, created, updated, versions = row
+def _with_body(db: Sql, row: tuple[str, int, int, float, float], version: int | str | None) -> AgentRow | None:
+    id, current, chat, created, updated = row
     number = current if version is None else _number(db, id, version)
     found = db.execute("SELECT body FROM agent_version WHERE agent = ? AND version = ?", (id, number)).fetchone()
     if found is None:
         return None
-    numbers = tuple([int(one) for one in versions.split(",")])
+    versions = db.execute("SELECT version FROM agent_version WHERE agent = ? ORDER BY version", (id,)).fetchall()
+    numbers = tuple([one for (one,) in versions])
     return AgentRow(id, number, current, numbers, bool(chat), created, updated, Raw(found[0]))
 
 
-def _number(db: sqlite3.Connection, id: str, version: int | str) -> int:
+def _number(db: Sql, id: str, version: int | str) -> int:
     if isinstance(version, int):
         return version
     if (number := number_in(version)) is not None:

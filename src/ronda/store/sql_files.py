@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ronda.core.files import StoredFile
 from ronda.store.files import Drop, FileQuota, Place, check_quota, file_taken
+from ronda.store.sql import Duplicate, Sql, Tables
 
-if TYPE_CHECKING:
-    from ronda.store.sqlite_catalog import SqliteCatalog
-
+_ALONE = "files"  # quotas are counted, and bytes are shared
 _THERE = "(expires IS NULL OR expires > ?)"
 
 
-class SqliteFiles:
-    def __init__(self, catalog: SqliteCatalog) -> None:
-        self._catalog = catalog
+class SqlFiles:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     async def add(self, owner: str, file: StoredFile, quota: FileQuota, now: float, place: Place) -> None:
-        def add(db: sqlite3.Connection) -> None:
-            kept = f"SELECT count(*), coalesce(sum(size), 0) FROM file WHERE owner = ? AND {_THERE}"
+        def add(db: Sql) -> None:
+            kept = f"SELECT count(*), CAST(coalesce(sum(size), 0) AS BIGINT) FROM file WHERE owner = ? AND {_THERE}"
             files, size = db.execute(kept, (owner, now)).fetchone()
             check_quota(quota, files, size, file.size)
             row = (
@@ -41,8 +39,8 @@ class SqliteFiles:
             place()
 
         try:
-            await self._catalog.write(add)
-        except sqlite3.IntegrityError as error:
+            await self._tables.write(add, _ALONE)
+        except Duplicate as error:
             raise file_taken(file.id) from error
 
     async def find(self, owner: str, id: str, now: float) -> StoredFile | None:
@@ -55,21 +53,19 @@ class SqliteFiles:
         return await self._select("owner = ? AND session = ?", (owner, session), now)
 
     async def _select(self, condition: str, values: tuple[str, ...], now: float) -> list[StoredFile]:
-        def select(db: sqlite3.Connection) -> list[StoredFile]:
+        def select(db: Sql) -> list[StoredFile]:
             question = f"SELECT body, expires FROM file WHERE {condition} AND {_THERE} ORDER BY created, rowid"
             return [_read(body, expires) for body, expires in db.execute(question, (*values, now)).fetchall()]
 
-        return await self._catalog.read(select) if self._catalog.is_there else []
+        return await self._tables.read(select) if self._tables.is_there else []
 
     async def prolong(self, owner: str, session: str, until: float) -> None:
-        def prolong(db: sqlite3.Connection) -> None:
-            statement = (
-                "UPDATE file SET expires = max(expires, ?) WHERE owner = ? AND session = ? AND expires IS NOT NULL"
-            )
-            db.execute(statement, (until, owner, session))
+        def prolong(db: Sql) -> None:
+            statement = "UPDATE file SET expires = ? WHERE owner = ? AND session = ? AND expires < ?"
+            db.execute(statement, (until, owner, session, until))
 
-        if self._catalog.is_there:
-            await self._catalog.write(prolong)
+        if self._tables.is_there:
+            await self._tables.write(prolong)
 
     async def remove(self, owner: str, id: str, drop: Drop) -> bool:
         return await self._remove("owner = ? AND id = ?", (owner, id), drop) > 0
@@ -81,18 +77,18 @@ class SqliteFiles:
         return await self._remove("expires <= ?", (now,), drop)
 
     async def _remove(self, condition: str, values: Sequence[Any], drop: Drop) -> int:
-        def remove(db: sqlite3.Connection) -> int:
+        def remove(db: Sql) -> int:
             gone = db.execute(f"DELETE FROM file WHERE {condition} RETURNING hash", values).fetchall()
             _drop_unknown(db, [hash for (hash,) in gone], drop)
             return len(gone)
 
-        return await self._catalog.write(remove) if self._catalog.is_there else 0
+        return await self._tables.write(remove, _ALONE) if self._tables.is_there else 0
 
     async def drop_unknown(self, hashes: list[str], drop: Drop) -> None:
-        await self._catalog.write(lambda db: _drop_unknown(db, hashes, drop))
+        await self._tables.write(lambda db: _drop_unknown(db, hashes, drop), _ALONE)
 
 
-def _drop_unknown(db: sqlite3.Connection, hashes: list[str], drop: Drop) -> None:
+def _drop_unknown(db: Sql, hashes: list[str], drop: Drop) -> None:
     for hash in dict.fromkeys(hashes):
         if db.execute("SELECT 1 FROM file WHERE hash = ? LIMIT 1", (hash,)).fetchone() is None:
             drop(hash)

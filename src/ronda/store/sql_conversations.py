@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from ronda.store import Taken
 from ronda.store.conversations import ConversationRow, RunRow, went_on
-
-if TYPE_CHECKING:
-    from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.store.sql import Duplicate, Sql, Tables
 
 
-class SqliteConversations:
-    def __init__(self, catalog: SqliteCatalog) -> None:
-        self._catalog = catalog
+class SqlConversations:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     async def create(self, owner: str, id: str, body: bytes, now: float, runs: Sequence[RunRow] = ()) -> None:
-        def create(db: sqlite3.Connection) -> None:
+        def create(db: Sql) -> None:
             db.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", (id, owner, now, now, body))
             db.executemany(
                 "INSERT INTO conversation_run VALUES (?, ?, ?, ?)",
@@ -28,27 +24,27 @@ class SqliteConversations:
             )
 
         try:
-            await self._catalog.write(create)
-        except sqlite3.IntegrityError as error:
+            await self._tables.write(create)
+        except Duplicate as error:
             raise Taken(f"there is a conversation '{id}' already") from error
 
     async def find(self, owner: str, id: str) -> ConversationRow | None:
-        def find(db: sqlite3.Connection) -> ConversationRow | None:
+        def find(db: Sql) -> ConversationRow | None:
             question = "SELECT id, created, updated, body FROM conversation WHERE id = ? AND owner = ?"
             row = db.execute(question, (id, owner)).fetchone()
             return None if row is None else _row(row)
 
-        return await self._catalog.read(find)
+        return await self._tables.read(find)
 
     async def of(self, owner: str) -> list[ConversationRow]:
-        def find_all(db: sqlite3.Connection) -> list[ConversationRow]:
+        def find_all(db: Sql) -> list[ConversationRow]:
             question = "SELECT id, created, updated, body FROM conversation WHERE owner = ? ORDER BY created, rowid"
             return [_row(row) for row in db.execute(question, (owner,)).fetchall()]
 
-        return await self._catalog.read(find_all)
+        return await self._tables.read(find_all)
 
     async def runs(self, owner: str, id: str) -> list[RunRow]:
-        def find_all(db: sqlite3.Connection) -> list[RunRow]:
+        def find_all(db: Sql) -> list[RunRow]:
             rows = db.execute(
                 """SELECT run, upto FROM conversation_run JOIN conversation ON conversation.id = conversation
                 WHERE conversation = ? AND owner = ? ORDER BY position""",
@@ -56,23 +52,23 @@ class SqliteConversations:
             )
             return [RunRow(*row) for row in rows.fetchall()]
 
-        return await self._catalog.read(find_all)
+        return await self._tables.read(find_all)
 
     async def add_run(self, owner: str, id: str, position: int, run: str, now: float) -> None:
-        def add(db: sqlite3.Connection) -> None:
+        def add(db: Sql) -> None:
             changed = db.execute("UPDATE conversation SET updated = ? WHERE id = ? AND owner = ?", (now, id, owner))
             (count,) = db.execute("SELECT count(*) FROM conversation_run WHERE conversation = ?", (id,)).fetchone()
             if not changed.rowcount or count != position:
                 raise went_on(id)
             db.execute("INSERT INTO conversation_run VALUES (?, ?, ?, NULL)", (id, position, run))
 
-        await self._catalog.write(add)
+        await self._tables.write(add, f"conversation {id}")
 
     async def delete(self, owner: str, id: str) -> bool:
-        def delete(db: sqlite3.Connection) -> bool:
+        def delete(db: Sql) -> bool:
             return db.execute("DELETE FROM conversation WHERE id = ? AND owner = ?", (id, owner)).rowcount > 0
 
-        return await self._catalog.write(delete)
+        return await self._tables.write(delete)
 
 
 def _row(row: tuple[str, float, float, bytes]) -> ConversationRow:

@@ -1,0 +1,26 @@
+"""Events, turns and tool tables as JSON, and what of a run's start is large enough to be kept once for all runs that share it."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from ronda.core.parts import Turn
+from ronda.core.plan import ToolSpec
+
+# What is kept apart, in bytes of JSON.
+LARGE_TRANSCRIPT: Final = 4 << 10
+LARGE_TOOLS: Final = 1 << 10
+
+KNOWN_HASHES: Final = 20_000  # remembered, so that the usual start of a run asks the database nothing
+
+encode = msgspec.json.Encoder().encode
+decode_turn = msgspec.json.Decoder(Turn).decode
+decode_tools = msgspec.json.Decoder(tuple[ToolSpec, ...]).decode
+decode_file = msgspec.json.Decoder(tuple[dict[str, str], dict[str, str]]).decode
+
+
+def hash_value(body: bytes) -> bytes:
+    return blake2b(body, digest_size=20, person=b"value").digest()

@@ -1,0 +1,361 @@
+"""A journal in PostgreSQL, which any number of processes on any number of machines share.
+
+    append ──► gathered per run ──► one transaction, in a thread ──► barriers return ──► NOTIFY: these runs have grown
+                                          │
+                                          └── what comes meanwhile is the next one
+
+How runs lie in the tables is in `postgres_rows`. A run is driven by the process that its row names, for as long as that one is
+there (`PostgresPresence`). While the database is away, whoever waits for a barrier is held up; see `store.postgres`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import psycopg
+
+from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.errors import RondaError
+from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
+from ronda.journal.held import Held, HeldRuns, Portion
+from ronda.journal.postgres_rows import (
+    JOURNAL,
+    Batch,
+    BatchWriter,
+    Unshared,
+    find,
+    find_driver,
+    forget,
+    forget_old,
+    forget_previews,
+    list_runs,
+    notices,
+    open_runs,
+    read_previews,
+    take,
+)
+from ronda.journal.previews import PendingPreviews, PreviewsAfter, outlives
+from ronda.journal.prune import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES
+from ronda.store import StoreError
+from ronda.store.postgres import Database
+from ronda.store.postgres_presence import PostgresPresence
+from ronda.store.sql import Sql
+
+LAZY: Final = 0.02  # seconds until events are written that no barrier waits for
+PRUNE_EVERY: Final = 600.0  # seconds
+
+_log = logging.getLogger(__name__)
+
+
+class PostgresJournal(HeldRuns):
+    """What a barrier has acknowledged is as safe as PostgreSQL's commits are. Runs older than `max_age` seconds are forgotten.
+    What was shown piece by piece of runs that outlive their process is kept for `keep_previews` seconds after their ends, and
+    no more than `keep_previews_bytes` of it. `close` does not close the database, which is for a catalog, too."""
+
+    def __init__(
+        self,
+        database: Database,
+        presence: PostgresPresence,
+        *,
+        max_age: float | None = None,
+        keep_previews: float = KEEP_PREVIEWS,
+        keep_previews_bytes: int = KEEP_PREVIEWS_BYTES,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._presence = presence
+        self._me = presence.id
+        self._max_age = max_age
+        self._keep_previews = keep_previews
+        self._keep_previews_bytes = keep_previews_bytes
+        self._now = now
+        self._next_prune = time.monotonic() + PRUNE_EVERY / 10  # a server that has just started has more to do
+        self._pruning: asyncio.Task[None] | None = None
+        database.migrate("journal", JOURNAL)
+        self._commits = _Commits(database, presence, now)
+        super().__init__(self._commits)
+
+    async def barrier(self, run: str) -> None:
+        held = self._held.get(run)
+        if held is None or held.dirty:
+            await self._commits.flush()
+        if held is not None and held.error is not None:
+            held.is_reported = True
+            raise held.error.with_traceback(None)
+        if time.monotonic() >= self._next_prune:
+            self._next_prune = time.monotonic() + PRUNE_EVERY
+            self._pruning = asyncio.get_running_loop().create_task(self._prune_quietly())
+
+    async def read(self, run: str) -> list[Event]:
+        await self._commits.flush()
+        found = await self._database.read(lambda db: find(db, self._database.place, run, self._me))
+        return [] if found is None else found.events
+
+    async def previews(self, run: str, after: int = 0) -> PreviewsAfter:
+        await self._commits.flush()
+        return {} if not _is_text(run) else await self._database.read(lambda db: read_previews(db, run, after))
+
+    async def extent(self, run: str) -> tuple[int, int]:
+        await self._commits.flush()
+        if not _is_text(run):
+            return 0, 0
+
+        def look(db: Sql) -> tuple[int, int]:
+            row = db.execute(
+                """SELECT coalesce((SELECT max(number) FROM event WHERE run = :run), -1) + 1, coalesce((SELECT
+                    fact::bigint * 16777216 + number + 1 FROM preview WHERE run = :run ORDER BY fact DESC, number DESC LIMIT 1
+                ), 0)""",
+                {"run": run},
+            ).fetchone()
+            return row[0], row[1]
+
+        return await self._database.read(look)
+
+    async def changed(self, run: str) -> None:
+        await self._presence.news_of(run)
+
+    async def resume(self, run: str) -> list[Event]:
+        await self._commits.flush()
+        if run in self._held:
+            raise JournalConflict(f"run {run!r} is being driven here already")
+        found = await self._database.write(lambda db: take(db, self._database.place, run, self._me))
+        if found is None:
+            return []
+        if run in self._held:  # by another task, while this one waited
+            raise JournalConflict(f"run {run!r} is being driven here already")
+        held = self._held[run] = Held(run, 1, len(found.events))
+        held.finished = type(found.events[-1]) is RunFinished
+        held.was_waiting = found.is_waiting
+        if outlives(found.events):
+            held.previews = PendingPreviews(len(found.events))
+        return found.events
+
+    async def forget(self, run: str) -> bool:
+        await self._commits.flush()
+        if run in self._held:
+            raise JournalConflict(f"run {run!r} is being driven here; it cannot be forgotten")
+
+        def forget_one(db: Sql) -> bool:
+            found = find(db, self._database.place, run, self._me, lock=True)
+            if found is not None and found.driver not in (None, self._me):
+                raise JournalConflict(
+                    f"run {run!r} is being driven by another process that uses {self._database.place}"
+                )
+            return found is not None and forget(db, [run]) > 0
+
+        is_gone = await self._database.write(forget_one)
+        self._commits.forget_known()
+        return is_gone
+
+    async def waiting(self, owner: str, call_id: str) -> str | None:
+        await self._commits.flush()
+        if not _is_text(owner + call_id):
+            return None
+        question = "SELECT run FROM call WHERE owner = ? AND id = ?"
+        row = await self._database.read(lambda db: db.execute(question, (owner, call_id)).fetchone())
+        return None if row is None else str(row[0])
+
+    async def unfinished(self) -> list[Unfinished]:
+        await self._commits.flush()
+        return await self._database.read(self._find_unfinished)
+
+    def _find_unfinished(self, db: Sql) -> list[Unfinished]:
+        unfinished = []
+        for name, is_waiting in open_runs(db, self._me):
+            if name in self._held:
+                continue
+            try:
+                found = find(db, self._database.place, name, self._me)
+            except StoreError as error:  # one that cannot be read must not keep the others from going on
+                _log.error("left alone: %s", error)
+                continue
+            if found is not None and found.events and type(start := found.events[0]) is RunStarted:
+                unfinished.append(Unfinished(name, len(found.events), start, is_waiting))
+        return unfinished
+
+    async def abandoned(self) -> bool:
+        """Whether there are runs that nobody drives, although they do not wait for people."""
+        found = await self._database.read(lambda db: open_runs(db, self._me))
+        return any(not is_waiting and name not in self._held for name, is_waiting in found)
+
+    async def driver_of(self, run: str) -> str | None:
+        """The process that drives a run, if it is another one, and alive."""
+        if not _is_text(run):
+            return None
+        driver = await self._database.read(lambda db: find_driver(db, run, self._me))
+        return None if driver in (None, self._me) else str(driver)
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        await self._commits.flush()
+        return await self._database.read(lambda db: list_runs(db, query))
+
+    async def prune(self) -> int:
+        """Forget what is too old; returns how many runs. Done without asking every so often, by one process of all."""
+        await self._commits.flush()
+        now = self._now()
+        await self._database.write(
+            lambda db: forget_previews(db, now - self._keep_previews, self._keep_previews_bytes), "prune"
+        )
+        then, forgotten = None if self._max_age is None else now - self._max_age, 0
+        while then is not None and (
+            some := await self._database.write(lambda db: forget_old(db, then, self._me), "prune")
+        ):
+            forgotten += some
+        if forgotten:
+            self._commits.forget_known()
+        return forgotten
+
+    async def _prune_quietly(self) -> None:
+        try:
+            await self.prune()
+        except StoreError as error:
+            _log.error("not done: %s", error)  # nothing is lost: the next time will do
+
+    async def close(self) -> None:
+        last = self._commits.dirty.copy()
+        if self._pruning is not None:
+            await asyncio.wait([self._pruning])
+        try:
+            await self._commits.flush()
+        finally:
+            await self._commits.close()
+            await asyncio.to_thread(self._presence.leave)
+        for held in last:
+            if held.error is not None:
+                raise held.error
+
+
+def _is_text(name: str) -> bool:
+    """What is none nobody can have kept."""
+    try:
+        name.encode()
+    except UnicodeError:
+        return False
+    return True
+
+
+class _Commits:
+    """One transaction after the other. Each takes all that was said since the one before it."""
+
+    def __init__(self, database: Database, presence: PostgresPresence, now: Callable[[], float]) -> None:
+        self._database = database
+        self._presence = presence
+        self._now = now
+        self._rows = BatchWriter(database.place, presence.id)
+        self._thread = ThreadPoolExecutor(1, "ronda-journal")
+        self.dirty: list[Held] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._is_due = False
+        self._is_due_lazily = False
+        self._task: asyncio.Task[None] | None = None
+
+    def mark(self, held: Held) -> None:
+        held.dirty = True
+        self.dirty.append(held)
+        if not self._is_due_lazily:
+            self._is_due_lazily = True
+            asyncio.get_running_loop().call_later(LAZY, self._commit_lazily)
+
+    async def flush(self) -> None:
+        """Return once everything that was said is written."""
+        if self.dirty or self._task is not None:
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiters.append(waiter)
+            if not self._is_due and self._task is None:
+                self._is_due = True
+                loop.call_soon(self._commit)
+            await waiter
+
+    def forget_known(self) -> None:
+        self._thread.submit(self._rows.forget)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _commit_lazily(self) -> None:
+        self._is_due_lazily = False
+        if self.dirty and not self._is_due and self._task is None:
+            self._commit()
+
+    def _commit(self) -> None:
+        self._is_due = False
+        if self._task is None:
+            portions = [Portion.of(held) for held in self.dirty]
+            self.dirty = []
+            waiters, self._waiters = self._waiters, []
+            self._task = asyncio.get_running_loop().create_task(self._write(portions, waiters))
+
+    async def _write(self, portions: list[Portion], waiters: list[asyncio.Future[None]]) -> None:
+        if portions:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._write_in_thread, portions)
+        for portion in portions:
+            self._conclude(portion)
+        self._task = None
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        if self.dirty or self._waiters:
+            self._commit()
+
+    def _conclude(self, portion: Portion) -> None:
+        held = portion.held
+        if portion.error is not None:
+            held.fail(portion.error)
+            return
+        if portion.events:
+            held.key = 1
+            held.next += len(portion.events)
+        more = held.pending or held.expected or (held.previews is not None and held.previews.pending)
+        is_paused = held.waiting and not portion.is_waiting
+        held.dirty = False
+        if more or is_paused or (held.released and held.key and not (held.finished or portion.is_let_go)):
+            self.mark(held)
+
+    # ---- in the thread -----------------------------------------------------------------------------------------------
+
+    def _write_in_thread(self, portions: list[Portion]) -> None:
+        """What is wrong with one of them is in it, and the others are written without it."""
+        try:
+            self._write_batch(portions)
+        except Exception as error:  # whatever it is, whoever waits must hear of it, or would wait for ever
+            why = error if isinstance(error, RondaError) else StoreError(self._database.place, str(error))
+            left = [portion for portion in portions if portion.error is None]
+            if len(left) > 1 and isinstance(error.__cause__, psycopg.DataError | psycopg.ProgrammingError):
+                for portion in left:
+                    self._write_in_thread([portion])
+            else:
+                for portion in left:
+                    portion.error = why
+
+    def _write_batch(self, portions: list[Portion]) -> None:
+        for _ in range(3):
+            batch = self._rows.prepare(portions, self._now())
+            try:
+                written = self._database.do(
+                    lambda db, batch=batch: self._rows.write(db, batch),  # type: ignore[misc]
+                    self._database.begin_write(),
+                )
+                break
+            except Unshared:
+                self._rows.forget()
+        self._rows.committed(batch)
+        for portion in portions:
+            name = portion.held.name
+            if portion.events and portion.error is None and name not in written:
+                portion.error = JournalConflict(
+                    f"event {portion.held.next} of run {name!r} was written by another driver"
+                )
+        self._tell(batch, written)
+
+    def _tell(self, batch: Batch, written: set[str]) -> None:
+        """Afterwards, in nobody's transaction; who hears nothing looks after a second."""
+        try:
+            self._database.quickly(lambda connection: self._presence.notify(connection, notices(batch, written)))
+        except psycopg.Error as error:
+            _log.debug("nobody was told: %s", error)

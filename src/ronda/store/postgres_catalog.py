@@ -1,0 +1,115 @@
+"""A catalog in PostgreSQL, which any number of processes on any number of machines share. Its stores are those of SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import TypeVar
+
+from ronda.store import StoreError
+from ronda.store.claims import hash_claim
+from ronda.store.postgres import Database
+from ronda.store.postgres_presence import ALIVE, PostgresPresence
+from ronda.store.postgres_tables import CATALOG
+from ronda.store.sql import Sql
+from ronda.store.sql_agents import SqlAgents
+from ronda.store.sql_conversations import SqlConversations
+from ronda.store.sql_files import SqlFiles
+from ronda.store.sql_keys import SqlKeys
+from ronda.store.sql_queue import SqlQueue
+from ronda.store.sql_sessions import SqlSessions
+from ronda.store.sql_skills import SqlSkills
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class PostgresCatalog:
+    """`close` does not close the database, which is for a journal, too."""
+
+    is_there = True
+
+    def __init__(self, database: Database, presence: PostgresPresence) -> None:
+        self._database = database
+        database.migrate("catalog", CATALOG)
+        self.agents = SqlAgents(self)
+        self.conversations = SqlConversations(self)
+        self.keys = SqlKeys(self)
+        self.files = SqlFiles(self)
+        self.skills = SqlSkills(self)
+        self.sessions = SqlSessions(self)
+        self.claims = PostgresClaims(database, presence)
+        self.queue = SqlQueue(self)
+
+    async def read(self, job: Callable[[Sql], _T]) -> _T:
+        return await self._database.read(job)
+
+    async def write(self, job: Callable[[Sql], _T], alone: str = "") -> _T:
+        return await self._database.write(job, alone)
+
+    async def secret(self, name: str) -> bytes:
+        def find_or_make(db: Sql) -> bytes:
+            db.execute("INSERT INTO secret VALUES (?, ?) ON CONFLICT DO NOTHING", (name, secrets.token_bytes(32)))
+            value: bytes = db.execute("SELECT value FROM secret WHERE name = ?", (name,)).fetchone()[0]
+            return value
+
+        return await self.write(find_or_make, "secret")
+
+    async def close(self) -> None:
+        await self.claims.close()
+
+
+class PostgresClaims:
+    """A claim is a row, and counts for as long as its process is there."""
+
+    def __init__(self, database: Database, presence: PostgresPresence) -> None:
+        self._database = database
+        self._presence = presence
+        self._held: set[str] = set()
+        self._releases: dict[str, asyncio.Task[None]] = {}
+
+    async def claim(self, owner: str, name: str) -> bool:
+        hash = hash_claim(owner, name)
+        if (release := self._releases.get(hash)) is not None:
+            await asyncio.wait([release])
+        if hash in self._held:
+            return False
+        values = {"hash": hash, "me": self._presence.id}
+
+        def claim(db: Sql) -> bool:
+            statement = f"""INSERT INTO claim VALUES (:hash, :me) ON CONFLICT (hash) DO UPDATE SET process = excluded.process
+                WHERE claim.process = excluded.process OR NOT {ALIVE.format(id="claim.process")}"""
+            return db.execute(statement, values).rowcount > 0
+
+        self._held.add(hash)  # before it is waited for: two of this process must not both have it
+        is_ours = False
+        try:
+            is_ours = await self._database.write(claim)
+        finally:
+            if not is_ours:
+                self._held.discard(hash)
+        return is_ours
+
+    def release(self, owner: str, name: str) -> None:
+        hash = hash_claim(owner, name)
+        if hash in self._held:
+            self._held.discard(hash)
+            self._releases[hash] = asyncio.get_running_loop().create_task(self._release(hash))
+
+    async def _release(self, hash: str) -> None:
+        statement = "DELETE FROM claim WHERE hash = ? AND process = ?"
+        try:
+            await self._database.write(lambda db: db.execute(statement, (hash, self._presence.id)))
+        except StoreError as error:
+            _log.error("a claim stays until this process ends: %s", error)
+        finally:
+            del self._releases[hash]
+
+    async def close(self) -> None:
+        if self._releases:
+            await asyncio.wait(self._releases.values())
+        self._held.clear()
+        statement = "DELETE FROM claim WHERE process = ?"
+        await self._database.write(lambda db: db.execute(statement, (self._presence.id,)))

@@ -1,0 +1,178 @@
+"""Who of those that share a database is alive, and what they tell each other: a thread of each process says and hears it.
+
+    process ──► "I am here, for LEASE seconds more" ──► a row, by the database's clock alone
+    process ──► NOTIFY: "run x has 12 events" ─────────► whoever waits for news of it, in any process
+
+A process whose time is up counts as gone: it died, is frozen, or cannot reach the database. Only one that has been there for
+LEASE seconds itself may judge: after an outage of the database everybody's time is up, and nobody is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import select
+import socket
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from ronda.store import StoreError
+from ronda.store.postgres import Database, PostgresSql, read_text
+from ronda.store.postgres_tables import PROCESSES
+from ronda.store.sql import Sql
+
+LEASE: Final = 5.0  # seconds
+BEAT: Final = 1.0
+POLL: Final = 1.0  # seconds after which whoever waits for news looks for itself: some may be lost
+LARGEST_NOTICE: Final = 7000  # bytes; PostgreSQL takes 8000
+_FORGOTTEN: Final = "1 day"  # after which the row of a process that died goes, too
+
+_log = logging.getLogger(__name__)
+
+# Of a process with the number {id}, as seen by the process :me. One that has no row has left.
+ALIVE: Final = f"""EXISTS (SELECT 1 FROM process WHERE process.id = {{id}} AND (until > clock_timestamp()
+    OR NOT EXISTS (SELECT 1 FROM process AS me WHERE me.id = :me AND me.until > clock_timestamp()
+        AND me.since < clock_timestamp() - interval '{LEASE} s')))"""
+
+Notice = dict[str, Any]
+
+
+class PostgresPresence:
+    """This process, among those that share a database. `on_notice` is called, in the loop that it was opened in, with what others
+    say."""
+
+    def __init__(self, database: Database) -> None:
+        self.id = secrets.randbits(48)
+        self._database = database
+        self._channel = f"ronda_{database.lock_number('notices') & 0xFFFFFFFFFFFF:x}"
+        self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._listeners: list[Callable[[Notice], None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving = threading.Event()
+        self._bell, self._rung = socket.socketpair()  # wakes the thread
+        self._is_listening = threading.Event()
+        database.migrate("processes", PROCESSES)
+        database.do(self._beat, database.begin_write())
+        self._thread = threading.Thread(target=self._watch, name="ronda-presence", daemon=True)
+        self._thread.start()
+
+    # ---- who is there ------------------------------------------------------------------------------------------------
+
+    async def is_there(self, id: int) -> bool:
+        question = f"SELECT {ALIVE.format(id=':id')}"
+        found: bool = await self._database.read(
+            lambda db: db.execute(question, {"id": id, "me": self.id}).fetchone()[0]
+        )
+        return found
+
+    async def others(self) -> set[int]:
+        """The numbers of all who are there, beside this one."""
+        question = f"SELECT id FROM process AS other WHERE id <> :me AND {ALIVE.format(id='other.id')}"
+        rows = await self._database.read(lambda db: db.execute(question, {"me": self.id}).fetchall())
+        return {id for (id,) in rows}
+
+    def leave(self) -> None:
+        """From now on nobody counts on this process."""
+        self._leaving.set()
+        self._bell.send(b"!")
+        self._thread.join(timeout=2 * BEAT)
+        with suppress(StoreError):
+            self._database.do(
+                lambda db: db.execute("DELETE FROM process WHERE id = ?", (self.id,)), self._database.begin_write()
+            )
+        self._bell.close()
+        self._rung.close()
+
+    def _beat(self, db: Sql) -> None:
+        row = db.execute(
+            f"""INSERT INTO process VALUES (:id, statement_timestamp(), statement_timestamp() + interval '{LEASE} s', :name)
+            ON CONFLICT (id) DO UPDATE SET until = excluded.until, since = CASE
+                WHEN process.until < clock_timestamp() THEN excluded.since ELSE process.since END
+            RETURNING since = until - interval '{LEASE} s'""",
+            {"id": self.id, "name": f"{socket.gethostname()} {os.getpid()}"},
+        ).fetchone()
+        if row[0] and self._is_listening.is_set():
+            _log.warning(
+                "the database was out of reach for more than %g s: others may drive on runs of this process", LEASE
+            )
+        db.execute(f"DELETE FROM process WHERE until < clock_timestamp() - interval '{_FORGOTTEN}'")
+
+    # ---- what they tell each other -----------------------------------------------------------------------------------
+
+    def hear(self, listener: Callable[[Notice], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listeners.append(listener)
+
+    async def news_of(self, name: str, seconds: float = POLL) -> None:
+        """Return when somebody has said something of this, or after a while: then it is for the caller to look."""
+        self._loop = loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiting[name].add(waiter)
+        try:
+            await asyncio.wait([waiter], timeout=seconds)
+        finally:
+            waiting = self._waiting.get(name)
+            if waiting is not None:
+                waiting.discard(waiter)
+                if not waiting:
+                    del self._waiting[name]
+
+    def notify(self, connection: psycopg.Connection, notices: Iterable[Notice]) -> None:
+        """Outside of a transaction: one that says something to others waits for all who do, and a notice that is lost is no
+        harm."""
+        for notice in notices:
+            payload = msgspec.json.encode(notice)
+            if len(payload) <= LARGEST_NOTICE:
+                connection.execute("SELECT pg_notify(%s, %s)", (self._channel, payload.decode()))
+
+    async def tell(self, notice: Notice) -> None:
+        payload = msgspec.json.encode(notice).decode()
+        await self._database.write(lambda db: db.execute("SELECT pg_notify(?, ?)", (self._channel, payload)))
+
+    def _watch(self) -> None:
+        """In a thread of its own, so that a busy event loop is not taken for a dead process."""
+        while not self._leaving.is_set():
+            try:
+                with self._database.connected() as connection:
+                    connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+                    self._is_listening.set()
+                    self._hear({})  # what was said meanwhile is lost: everybody looks
+                    self._listen(connection)
+            except psycopg.Error as error:
+                _log.info("the database is out of reach: %s", error)
+                self._leaving.wait(BEAT / 4)
+
+    def _listen(self, connection: psycopg.Connection) -> None:
+        next_beat = 0.0
+        while not self._leaving.is_set():
+            if (now := time.monotonic()) >= next_beat:
+                self._beat(PostgresSql(connection))
+                next_beat = now + BEAT
+            select.select([connection.fileno(), self._rung.fileno()], [], [], next_beat - now)
+            for found in connection.notifies(timeout=0):
+                self._hear(msgspec.json.decode(read_text(found.payload)))
+
+    def _hear(self, notice: Notice) -> None:
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(self._pass_on, notice)
+
+    def _pass_on(self, notice: Notice) -> None:
+        names = [name for name, *_ in notice.get("runs", ())] if notice else list(self._waiting)
+        for name in (*names, *notice.get("names", ())):
+            for waiter in self._waiting.get(name, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
+        for listener in self._listeners:
+            listener(notice)

@@ -1,0 +1,51 @@
+"""What the stores of a catalog ask of a database: statements inside a transaction. SQLite and PostgreSQL both give it.
+
+A job is a function of a `Sql` that does all it has to in one go. Its statements are written in the part of SQL that both know,
+with the marks of SQLite: `?`, or `:name`. It may be called again after
+the connection was lost: what it does beside the database must bear that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+_T = TypeVar("_T")
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+
+
+class Rows(Protocol):
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Sql(Protocol):
+    def execute(self, statement: str, values: Values = ..., /) -> Rows: ...
+
+    def executemany(self, statement: str, values: Sequence[Sequence[Any]], /) -> object: ...
+
+
+class Duplicate(Exception):
+    """What was to be new is there already."""
+
+
+class Tables(Protocol):
+    """Where the stores of a catalog keep their rows."""
+
+    @property
+    def is_there(self) -> bool:
+        """False: nothing was ever kept, and looking must not be what makes a file."""
+
+    async def read(self, job: Callable[[Sql], _T]) -> _T:
+        """Do something in one snapshot."""
+
+    async def write(self, job: Callable[[Sql], _T], alone: str = "") -> _T:
+        """Do something in one transaction. Of those that name the same thing in `alone` one is under way at a time, wherever
+        they are. Raises Duplicate, which is the caller's to understand."""
