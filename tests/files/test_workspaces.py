@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ronda.core.files import StoredFile
 from ronda.errors import BadRequest, TooLarge
 from ronda.files.blobs import MemoryBlobs
 from ronda.files.file_store import FileFacts, FileStore
-from ronda.files.workspaces import PlacedInput, WorkspaceLimits, Workspaces
+from ronda.files.workspaces import PlacedInput, WorkspaceInput, WorkspaceLimits, Workspaces
 from ronda.store import StoreError
 from ronda.store.memory import MemoryCatalog
 
@@ -41,6 +44,10 @@ def store() -> FileStore:
     return FileStore(MemoryCatalog().files, MemoryBlobs())
 
 
+def inputs(store: FileStore, files: Sequence[StoredFile]) -> list[WorkspaceInput]:
+    return [WorkspaceInput(file.id, file.name, file.size, partial(store.read, file)) for file in files]
+
+
 def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
@@ -62,33 +69,24 @@ def test_no_name_leads_out_of_the_root(tmp_path_factory: pytest.TempPathFactory,
     assert folder.resolve().parent.parent == root.resolve()
 
 
-async def test_files_are_put_in_under_clean_names(workspaces: Workspaces, store: FileStore) -> None:
-    sent = ("../a b.csv", "x/a b.csv", "skills")
-    files = [await store.add("ann", name.encode(), FileFacts(name)) for name in sent]
-    placed = await workspaces.put("ann", "s", store, files)
-    folder = workspaces.folder("ann", "s")
-    assert placed == [
-        PlacedInput(files[0].id, "a_b.csv", 10),
-        PlacedInput(files[1].id, "a_b-2.csv", 9),
-        PlacedInput(files[2].id, "skills-2", 6),
-    ]
-    assert {name: (folder / name).read_bytes() for name in names(folder)} == {
-        "a_b.csv": b"../a b.csv",
-        "a_b-2.csv": b"x/a b.csv",
-        "skills-2": b"skills",
-    }
-
-
 async def test_a_file_is_put_in_once_and_what_code_made_of_it_stays(workspaces: Workspaces, store: FileStore) -> None:
     first = await store.add("ann", b"1", FileFacts("a"))
-    await workspaces.put("ann", "s", store, [first, first])
+    await workspaces.put("ann", "s", inputs(store, [first, first]))
     folder = workspaces.folder("ann", "s")
     (folder / "a").write_bytes(b"changed")
-    second = await store.add("ann", b"2", FileFacts("a"))
-    placed = await workspaces.put("ann", "s", store, [first, second])
-    assert [one.name for one in placed] == ["a", "a-2"]
+    second = await store.add("ann", b"2", FileFacts("b"))
+    placed = await workspaces.put("ann", "s", inputs(store, [first, second]))
+    assert placed == [PlacedInput(first.id, "a", 1), PlacedInput(second.id, "b", 1)]
     assert (folder / "a").read_bytes() == b"changed"
-    assert (folder / "a-2").read_bytes() == b"2"
+    assert (folder / "b").read_bytes() == b"2"
+
+
+async def test_another_file_takes_the_place_of_one_of_its_name(workspaces: Workspaces, store: FileStore) -> None:
+    files = [await store.add("ann", data, FileFacts("a")) for data in (b"1", b"2")]
+    for file in files:
+        placed = await workspaces.put("ann", "s", inputs(store, [file]))
+    assert placed == [PlacedInput(files[1].id, "a", 1)]
+    assert (workspaces.folder("ann", "s") / "a").read_bytes() == b"2"
 
 
 async def test_a_link_that_code_left_is_replaced_and_not_followed(
@@ -99,21 +97,21 @@ async def test_a_link_that_code_left_is_replaced_and_not_followed(
     folder = workspaces.folder("ann", "s")
     (folder / "a").symlink_to(secret)
     (folder / "b").mkdir()
-    await workspaces.put("ann", "s", store, [await store.add("ann", b"new", FileFacts("a"))])
+    await workspaces.put("ann", "s", inputs(store, [await store.add("ann", b"new", FileFacts("a"))]))
     assert secret.read_bytes() == b"mine"
     assert (folder / "a").read_bytes() == b"new"
     with pytest.raises(BadRequest, match="'b' cannot be put into the working directory"):
-        await workspaces.put("ann", "s", store, [await store.add("ann", b"new", FileFacts("b"))])
+        await workspaces.put("ann", "s", inputs(store, [await store.add("ann", b"new", FileFacts("b"))]))
 
 
 async def test_a_session_takes_so_many_files_of_so_many_bytes(workspaces: Workspaces, store: FileStore) -> None:
     small = [await store.add("ann", bytes([n]), FileFacts(f"{n}")) for n in range(5)]
     large = await store.add("ann", bytes(50), FileFacts("large"))
     with pytest.raises(TooLarge, match="at most 4 files of 50 bytes together; with these it would have 5 of 5"):
-        await workspaces.put("ann", "s", store, small)
-    await workspaces.put("ann", "s", store, small[:1])
+        await workspaces.put("ann", "s", inputs(store, small))
+    await workspaces.put("ann", "s", inputs(store, small[:1]))
     with pytest.raises(TooLarge):
-        await workspaces.put("ann", "s", store, [large])
+        await workspaces.put("ann", "s", inputs(store, [large]))
     assert names(workspaces.folder("ann", "s")) == ["0"]
 
 

@@ -32,7 +32,7 @@ from ronda.agent.compaction import AnyCompaction
 from ronda.core.events import Event, RunFinished
 from ronda.core.guardrails import AnyGuardrails
 from ronda.core.limits import Retry
-from ronda.drive import Provider, Tool
+from ronda.drive import Capabilities, Provider, Tool
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
@@ -41,6 +41,7 @@ from ronda.server.config import MAX_BODY, ServerConfig
 from ronda.server.heads import BoundedHeads
 from ronda.server.sockets import BoundedSockets
 from ronda.store.catalog import Catalog
+from ronda.testing import ScriptedModel
 from ronda.tools.mcp.config import McpServer
 from ronda.wire.capabilities import Capability
 
@@ -54,6 +55,14 @@ def on_one_loop(items: Iterable[pytest.Item], folder: Path) -> None:
     for item in items:
         if item.path.is_relative_to(folder) and is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+class TakesFiles(ScriptedModel):
+    """A scripted model whose service takes files as they are, and keeps some."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(takes_addresses=True, takes_file=lambda media_type: True, keeps_files=True)
 
 
 # ---- our server ------------------------------------------------------------------------------------------------------

@@ -164,8 +164,7 @@ MESSAGES: dict[str, list[Json]] = {
         }
     ],
     "audio": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}]}],
-    "file": [{"role": "user", "content": [{"type": "file", "file": {"file_data": "data:,x", "filename": "x.txt"}}]}],
-    "file by id": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}],
+    "file": [{"role": "user", "content": [{"type": "file", "file": {"file_data": "data:application/pdf,", "filename": "x"}}]}],
     "unknown member of a part": [
         {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]}
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import anthropic
 import pytest
 from pydantic import BaseModel
-from tests.interaction.doors import TIMEOUT, Door, Json, soon
+from tests.interaction.doors import TIMEOUT, Door, Json, TakesFiles, soon
 from tests.server.messages_door import (
     HI,
     PICK,
@@ -240,7 +240,7 @@ PNG = "iVBORw0KGgo="
 
 
 async def test_every_block_reaches_the_model(door: Door) -> None:
-    model = ScriptedModel("ok")
+    model = TakesFiles("ok")
     cached = {"cache_control": {"type": "ephemeral"}}
     content = [
         text("look"),

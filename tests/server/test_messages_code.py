@@ -76,7 +76,7 @@ async def test_older_code_execution_has_none(door: Door, root: Path) -> None:
     async with serving(door, model, root):
         await post(door, "messages", {"messages": [HI], "max_tokens": 9, "tools": [OLD]})
     assert [tool.name for tool in model.requests[0].tools] == [
-        "mistralrs_execute_python", "mistralrs_reset_python_session",
+        "mistralrs_execute_python", "mistralrs_reset_python_session", "mistralrs_read_file", "mistralrs_list_files",
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 from pydantic import BaseModel
-from tests.interaction.doors import Door, Upstream, call, completes, delta, refuses, soon, streams
+from tests.interaction.doors import Door, TakesFiles, Upstream, call, completes, delta, refuses, soon, streams
 from tests.server.responses_door import (
     as_sent,
     ask,
@@ -309,7 +309,7 @@ async def test_a_tools_arguments_are_parsed_by_the_sdk(door: Door, stream: bool)
 
 
 async def test_every_kind_of_content_reaches_the_model(door: Door, stream: bool) -> None:
-    model = ScriptedModel(says("I see."))
+    model = TakesFiles(says("I see."))
     content = [
         {"type": "input_text", "text": "Look:"},
         {"type": "input_image", "image_url": PNG, "detail": "low"},

@@ -58,10 +58,6 @@ WRONG: dict[str, tuple[Json, str]] = {
     "no parts": (say({"role": "user", "content": []}), "input[0].content"),
     "an odd part": (say({"role": "user", "content": [{"type": "x"}]}), "input[0].content[0].type"),
     "a part without text": (say({"role": "user", "content": [{"type": "input_text"}]}), "input[0].content[0].text"),
-    "a picture by id": (
-        say({"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}),
-        "input[0].content[0].file_id",
-    ),
     "no picture": (say({"role": "user", "content": [{"type": "input_image"}]}), "input[0].content[0].image_url"),
     "no file": (say({"role": "user", "content": [{"type": "input_file"}]}), "input[0].content[0]"),
     "a file from anywhere": (

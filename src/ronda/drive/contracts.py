@@ -48,6 +48,10 @@ def _enforces_none(options: Options) -> bool:
     return False
 
 
+def _takes_no_file(media_type: str) -> bool:
+    return False
+
+
 class Capabilities(Struct, frozen=True):
     """What a provider can do beside answering. None: it cannot."""
 
@@ -65,6 +69,9 @@ class Capabilities(Struct, frozen=True):
     load: Callable[[], Awaitable[str]] | None = None
     thinks: bool = False  # a model whose name does not tell: it thinks if it is told to
     takes_addresses: bool = False  # of files: it fetches them itself
+    # Whether a file of this media type goes to the model as it is. Others are shown to it as text.
+    takes_file: Callable[[str], bool] = _takes_no_file
+    keeps_files: bool = False  # its service does: an id that is not ours may be one of its own
 
 
 _ANSWERS: Final = Capabilities()

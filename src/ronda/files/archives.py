@@ -6,7 +6,9 @@ An archive is hostile until it is read: one of a few bytes may unpack to more th
 from __future__ import annotations
 
 import io
+import lzma
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -16,6 +18,11 @@ from msgspec import Struct
 
 from ronda.errors import BadRequest, TooLarge
 
+# What zipfile raises at bytes that are no zip, or a damaged one: it checks little before it uses it.
+_UNREADABLE: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError,
+    LookupError, ValueError, RuntimeError, OverflowError,
+)  # fmt: skip
 _PIECE: Final = 64 * 1024
 _LONGEST_PATH: Final = 512
 _JUNK: Final = ("__MACOSX/", ".DS_Store")  # what a Mac puts into each zip
@@ -29,6 +36,8 @@ class ArchiveLimits(Struct, frozen=True):
 
 
 DEFAULT_LIMITS: Final = ArchiveLimits()
+# Of what was within the limits when it came: its folder has one name more, and it may pack better here than there.
+STORED_LIMITS: Final = ArchiveLimits(ratio=10_000, depth=11)
 
 
 def is_zip(name: str, data: bytes) -> bool:
@@ -52,9 +61,9 @@ def unpack_zip(data: bytes, limits: ArchiveLimits = DEFAULT_LIMITS) -> dict[str,
                 content = _read_entry(archive, entry, room)
                 room -= len(content)
                 found.append((entry.filename, content))
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
-        if isinstance(error, BadRequest):
-            raise
+    except BadRequest:
+        raise
+    except _UNREADABLE as error:
         raise BadRequest(f"the zip cannot be read: {error}") from error
     return folder_of(found, limits)
 

@@ -54,6 +54,11 @@ class Utf8Check:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._is_text = True
 
+    @property
+    def is_text(self) -> bool:
+        """As far as it has been fed."""
+        return self._is_text
+
     def feed(self, data: bytes, final: bool = False) -> None:
         if self._is_text:
             try:

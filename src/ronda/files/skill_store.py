@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 
 from msgspec.structs import replace
 
 from ronda.core.skills import SkillVersion, StoredSkill
 from ronda.errors import BadRequest, NotFound
-from ronda.files.archives import pack_zip
+from ronda.files.archives import STORED_LIMITS, pack_zip, unpack_zip
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.files.skill_folders import SkillFolder, read_skill
 from ronda.store import Taken
@@ -19,6 +21,7 @@ from ronda.store.skills import Skills
 
 _MOST_SKILLS = 200
 _MOST_VERSIONS = 100
+_INLINE_SECONDS = 30 * 86400.0
 
 
 class SkillStore:
@@ -70,6 +73,21 @@ class SkillStore:
         kept = _keeper(owner)
         return await self._files.read(await self._files.find(kept, version.id))
 
+    async def keep_inline(self, owner: str, folder: SkillFolder) -> str:
+        """Keeps a skill that came with a request for as long as its session may last; by what name `files_of` finds it."""
+        packed = await asyncio.to_thread(pack_zip, _below(folder))
+        id = f"skill_inline_{blake2b(owner.encode() + b'/' + packed, digest_size=16).hexdigest()}"
+        with contextlib.suppress(Taken):  # it came before
+            facts = FileFacts(f"{folder.directory}.zip", "skill", "application/zip", lifetime=_INLINE_SECONDS, id=id)
+            await self._files.add(_keeper(owner), packed, facts)
+        return id
+
+    async def files_of(self, owner: str, content: str) -> dict[str, bytes]:
+        """The files of a version's folder, by their paths below it."""
+        packed = await self._files.read(await self._files.find(_keeper(owner), content))
+        files = await asyncio.to_thread(unpack_zip, packed, STORED_LIMITS)
+        return {path.partition("/")[2]: data for path, data in files.items()}
+
     async def delete(self, owner: str, id: str) -> None:
         skill = await self.find(owner, id)
         await self._rows.delete(owner, id)
@@ -88,9 +106,7 @@ class SkillStore:
         return version
 
     async def _keep(self, owner: str, id: str, number: int, folder: SkillFolder) -> SkillVersion:
-        packed = await asyncio.to_thread(
-            pack_zip, {f"{folder.directory}/{path}": data for path, data in folder.files.items()}
-        )
+        packed = await asyncio.to_thread(pack_zip, _below(folder))
         facts = FileFacts(f"{folder.directory}.zip", "skill", "application/zip", id=f"{id}_v{number}")
         file = await self._files.add(_keeper(owner), packed, facts)
         return SkillVersion(number, file.id, self._clock(), folder.name, folder.description, folder.directory)
@@ -105,6 +121,10 @@ def find_version(skill: StoredSkill, name: str) -> SkillVersion:
     if version is None:
         raise NotFound(f"Skill `{skill.id}` version was not found.")
     return version
+
+
+def _below(folder: SkillFolder) -> dict[str, bytes]:
+    return {f"{folder.directory}/{path}": data for path, data in folder.files.items()}
 
 
 def _keeper(owner: str) -> str:

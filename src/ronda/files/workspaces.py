@@ -1,6 +1,7 @@
 """The folders that sessions work in: one for each owner and session, under one root, until nobody has used it for long.
 
     ROOT/<owner and session, hashed>/used      touched by every use
+                                    /skills    the skills that its code may read: see `skill_mounts`
                                     /inputs    which of the owner's files were put into the folder, and under what names
                                     /python    there if the session has had an interpreter
                                     /files     the folder itself: all that code inside a sandbox gets to see
@@ -16,7 +17,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -24,17 +25,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from ronda.core.files import StoredFile
 from ronda.errors import TooLarge
-from ronda.files.file_store import FileStore
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.user import User, server_user
-from ronda.sandbox.workspace import clean_names, write_input
+from ronda.sandbox.workspace import write_input
 from ronda.store import StoreError
 
 _REMOVED: Final = ".removed-"
 _SPARE: Final = ".spare-"  # and the process that it belongs to
-_RESERVED: Final = ("skills",)  # folders that the server puts there itself
+SKILLS: Final = "skills"  # the folder beside a session's own that its code may read
 
 
 class WorkspaceLimits(Struct, frozen=True):
@@ -51,6 +50,15 @@ class PlacedInput(Struct, frozen=True):
     id: str
     name: str
     size: int
+
+
+class WorkspaceInput(Struct, frozen=True):
+    """A file of a client's that is to stand in a workspace under `name`, which is a clean one."""
+
+    id: str
+    name: str
+    size: int
+    read: Callable[[], Awaitable[bytes]]
 
 
 class Workspaces:
@@ -72,6 +80,7 @@ class Workspaces:
             for outer in (self._root, place):
                 outer.mkdir(mode=0o711, parents=True, exist_ok=True)
             (place / "files").mkdir(mode=0o700, exist_ok=True)
+            _make_skills(place)
             now = self._clock()
             (place / "used").touch(mode=0o600)
             os.utime(place / "used", (now, now))
@@ -86,6 +95,7 @@ class Workspaces:
             for outer in (self._root, place):
                 outer.mkdir(mode=0o711, parents=True, exist_ok=True)
             (place / "files").mkdir(mode=0o700)
+            _make_skills(place)
         except OSError as error:
             raise StoreError(str(self._root), f"no folder can be made in it: {error.strerror}") from error
         return place / "files"
@@ -107,29 +117,24 @@ class Workspaces:
         return folder if folder.is_dir() else None
 
     async def put(
-        self, owner: str, session: str, store: FileStore, files: Sequence[StoredFile], user: User | None = None
+        self, owner: str, session: str, inputs: Sequence[WorkspaceInput], user: User | None = None
     ) -> list[PlacedInput]:
         """Puts a client's files into the folder, each once: what code has made of one since is not undone.
 
         Gives all that were put there so far. `user` is whose the files should be inside.
         """
         folder = await asyncio.to_thread(self.folder, owner, session)
-        placed = await asyncio.to_thread(_read_inputs, folder.parent)
-        there = {one.id for one in placed}
-        new = [file for file in dict.fromkeys(files) if file.id not in there]
-        self._check(placed, new)
-        taken = [*_RESERVED, *[one.name for one in placed]]
-        names = clean_names([*taken, *[file.name for file in new]])[len(taken) :]
-        for file, name in zip(new, names, strict=True):
-            data = await store.read(file)
-            await asyncio.to_thread(write_input, folder, name, data, user or server_user())
-            placed.append(PlacedInput(file.id, name, file.size))
-            await asyncio.to_thread(_write_inputs, folder.parent, placed)
-        return placed
+        placed = {one.name: one for one in await asyncio.to_thread(_read_inputs, folder.parent)}
+        new = [one for one in inputs if one.name not in placed or placed[one.name].id != one.id]
+        self._check({**placed, **{one.name: PlacedInput(one.id, one.name, one.size) for one in new}})
+        for one in new:
+            await asyncio.to_thread(write_input, folder, one.name, await one.read(), user or server_user())
+            placed[one.name] = PlacedInput(one.id, one.name, one.size)
+            await asyncio.to_thread(_write_inputs, folder.parent, list(placed.values()))
+        return list(placed.values())
 
-    def _check(self, placed: Sequence[PlacedInput], new: Sequence[StoredFile]) -> None:
-        count = len(placed) + len(new)
-        size = sum(one.size for one in placed) + sum(file.size for file in new)
+    def _check(self, placed: Mapping[str, PlacedInput]) -> None:
+        count, size = len(placed), sum(one.size for one in placed.values())
         if count > self.limits.inputs or size > self.limits.input_size:
             raise TooLarge(
                 f"a session takes at most {self.limits.inputs} files of {self.limits.input_size} bytes together; "
@@ -165,6 +170,14 @@ class Workspaces:
     def _place(self, owner: str, session: str) -> Path:
         text = f"{len(owner)}:{owner}{session}".encode("utf-8", "surrogatepass")
         return self._root / blake2b(text, digest_size=16, person=b"workspace").hexdigest()
+
+
+def _make_skills(place: Path) -> None:
+    """From the beginning, since a sandbox looks for it when a program starts. Whatever the umask, any user may look into it."""
+    folder = place / SKILLS
+    if not folder.exists():
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
 
 
 def _is_left_over(name: str) -> bool:

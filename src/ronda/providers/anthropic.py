@@ -28,6 +28,7 @@ from ronda.wire.anthropic.client_request import (
     read_answer,
     under_own_names,
 )
+from ronda.wire.anthropic.media import takes_file
 from ronda.wire.anthropic.models import facts
 from ronda.wire.errors import error_of
 from ronda.wire.json import UNREADABLE
@@ -65,6 +66,8 @@ class Anthropic:
             count_tokens=self.count_tokens,
             project=self.project,
             takes_addresses=True,
+            takes_file=takes_file,
+            keeps_files=True,
         )
 
     def enforces_format(self, options: Options) -> bool:

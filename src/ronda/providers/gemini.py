@@ -18,6 +18,7 @@ from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client_request import body_of
 from ronda.wire.gemini.errors import error_of
 from ronda.wire.gemini.options import own_config
+from ronda.wire.input_files import takes_any_file
 from ronda.wire.projection import Projection
 
 DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -43,7 +44,13 @@ class Gemini:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(call_many=self.call_many, project=self.project, takes_addresses=True)
+        return Capabilities(
+            call_many=self.call_many,
+            project=self.project,
+            takes_addresses=True,
+            takes_file=takes_any_file,
+            keeps_files=True,
+        )
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

@@ -14,6 +14,7 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.providers.http import Http
 from ronda.wire.errors import error_of
+from ronda.wire.input_files import is_binary_type
 from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client_request import body_of
 from ronda.wire.projection import Projection
@@ -40,7 +41,13 @@ class Mistral:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(call_many=self.call_many, project=self.project, takes_addresses=True)
+        return Capabilities(
+            call_many=self.call_many,
+            project=self.project,
+            takes_addresses=True,
+            takes_file=is_binary_type,
+            keeps_files=True,
+        )
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""

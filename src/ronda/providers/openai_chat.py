@@ -14,6 +14,7 @@ from ronda.drive import Capabilities, Show
 from ronda.drive.aside import written
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
+from ronda.wire.input_files import is_binary_type
 from ronda.wire.openai_chat.client_answer import Reader, read_choices, read_plain
 from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_chat.client_request import Body, body_of
@@ -36,7 +37,13 @@ class OpenAIChat:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(enforces_format=self.enforces_format, call_many=self.call_many, project=self.project)
+        return Capabilities(
+            enforces_format=self.enforces_format,
+            call_many=self.call_many,
+            project=self.project,
+            takes_file=is_binary_type,
+            keeps_files=self._quirks.files_are_data,
+        )
 
     def enforces_format(self, options: Options) -> bool:
         """A strict schema goes out as it is, and OpenAI's own servers decode under it."""

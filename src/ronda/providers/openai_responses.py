@@ -13,6 +13,7 @@ from ronda.drive.aside import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
+from ronda.wire.input_files import takes_any_file
 from ronda.wire.openai_chat.quirks import quirks_at
 from ronda.wire.openai_responses.client import (
     Reader,
@@ -42,7 +43,12 @@ class OpenAIResponses:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            check=self.check, enforces_format=self.enforces_format, project=self.project, takes_addresses=True
+            check=self.check,
+            enforces_format=self.enforces_format,
+            project=self.project,
+            takes_addresses=True,
+            takes_file=takes_any_file,
+            keeps_files=self._quirks.files_are_data,
         )
 
     def check(self, plan: Plan) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ronda.errors import BadConfig
 from ronda.sandbox.bubblewrap import (
@@ -65,9 +66,11 @@ async def open_sandbox(
     layers: Layers | None = None,
     scratch: str | os.PathLike[str] | None = None,
     new_proxy: Callable[[AllowedHosts], Proxy] = Proxy,
+    beside: str | None = None,
 ) -> Sandbox:
     """A sandbox whose code works in `workspace`, a folder that exists. BadConfig, with the way out, where it cannot be isolated.
 
+    `beside` is the name of a folder next to the workspace that code may read, and nothing more.
     `outside` is the environment from which a named few variables are passed on; `scratch` is where temporary folders are made.
     """
     found = await probe_layers() if layers is None else layers
@@ -80,7 +83,7 @@ async def open_sandbox(
         interpreter = await find_interpreter(python, claim.user)
         if choice.layer != "bubblewrap":
             temporary = await asyncio.to_thread(_make_temporary, scratch, claim.user)
-        return Sandbox(policy, folder, choice, found, claim, interpreter, temporary, outside, new_proxy)
+        return Sandbox(policy, folder, choice, found, claim, interpreter, temporary, outside, new_proxy, beside)
     except BaseException:
         claim.release()
         if temporary is not None:
@@ -150,6 +153,7 @@ class Sandbox:
         temporary: str | None,
         outside: Mapping[str, str],
         new_proxy: Callable[[AllowedHosts], Proxy],
+        beside: str | None = None,
     ) -> None:
         self.policy = policy
         self.workspace = workspace  # as the server sees it
@@ -157,6 +161,7 @@ class Sandbox:
         self.interpreter = interpreter
         self.user = claim.user
         self.workdir = WORKSPACE if choice.layer == "bubblewrap" else workspace  # as its programs see it
+        self._beside = beside
         self._choice = choice
         self._layers = layers
         self._claim = claim
@@ -178,6 +183,16 @@ class Sandbox:
         if isinstance(self.policy.network, AllowedHosts) and self.layer == "bubblewrap":
             environment |= _proxy_variables()
         return environment
+
+    @property
+    def _beside_folder(self) -> str | None:
+        """As the server sees it."""
+        return None if self._beside is None else os.path.join(os.path.dirname(self.workspace), self._beside)
+
+    @property
+    def beside(self) -> str | None:
+        """The folder next to the workspace, as its programs see it."""
+        return f"/{self._beside}" if self._beside and self.layer == "bubblewrap" else self._beside_folder
 
     def move(self, rename: Callable[[str], str | None]) -> bool:
         """Has the workspace renamed, which the programs that run in it follow. `rename` tells where it is now; None: as before.
@@ -315,7 +330,10 @@ class Sandbox:
         first = [*python, _source("inside.py"), json.dumps(plan)]
         bwrap = self._layers.bwrap
         assert bwrap is not None, "chosen because it is there"
-        return bubblewrap_command(bwrap, self.policy, self._view, self.workspace, descriptors, [*first, *argv])
+        beside = [] if self._beside_folder is None else ["--ro-bind", self._beside_folder, self.beside or ""]
+        return bubblewrap_command(
+            bwrap, self.policy, self._view, self.workspace, descriptors, [*first, *argv], mounts=beside
+        )
 
     def filter(self) -> bytes:
         if self.layer == "landlock":
@@ -328,7 +346,10 @@ class Sandbox:
         """The plan of `supervisor`; with the layer off only limits and the end of all processes are left of it."""
         fenced = self.layer == "landlock"
         writable = [self.workspace, *([self._temporary] if self._temporary else [])]
-        fence = landlock_plan(self._choice.abi, self._view, writable, self.policy.network) if fenced else None
+        view = self._view
+        if (beside := self._beside_folder) is not None:
+            view = replace(view, read=(*view.read, beside))
+        fence = landlock_plan(self._choice.abi, view, writable, self.policy.network) if fenced else None
         plan = {
             "argv": list(argv),
             "env": environment,

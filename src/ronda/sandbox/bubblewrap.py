@@ -43,13 +43,23 @@ def accounts(user: User) -> tuple[bytes, bytes]:
 
 
 def bubblewrap_command(
-    bwrap: str, policy: Policy, view: View, workspace: str, descriptors: Descriptors, program: Sequence[str]
+    bwrap: str,
+    policy: Policy,
+    view: View,
+    workspace: str,
+    descriptors: Descriptors,
+    program: Sequence[str],
+    mounts: Sequence[str] = (),
 ) -> list[str]:
-    """Its environment is that of the program: it is given to bubblewrap as such, since anybody can read a command line."""
+    """`mounts` are more of them, made before the root is closed.
+
+    Its environment is that of the program: it is given to bubblewrap as such, since anybody can read a command line.
+    """
     command = [bwrap, *_NAMESPACES]
     if not isinstance(policy.network, FullNetwork):
         command += ["--unshare-net"]
     command += _mounts(policy, view, workspace, descriptors)
+    command += [*mounts, "--remount-ro", "/dev", "--remount-ro", "/"]
     command += ["--chdir", WORKSPACE, "--seccomp", str(descriptors.seccomp)]
     command += ["--info-fd", str(descriptors.info), "--block-fd", str(descriptors.block)]
     return [*command, "--", *program]
@@ -74,5 +84,4 @@ def _mounts(policy: Policy, view: View, workspace: str, descriptors: Descriptors
     ]
     for path in view.write:
         mounts += ["--bind", path, path]
-    mounts += ["--bind", workspace, WORKSPACE]
-    return [*mounts, "--remount-ro", "/dev", "--remount-ro", "/"]
+    return [*mounts, "--bind", workspace, WORKSPACE]

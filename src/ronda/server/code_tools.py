@@ -13,19 +13,24 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from ronda.core.supplies import Supplies
 from ronda.drive import Tool
 from ronda.errors import BadConfig, RondaError
 from ronda.files.file_store import FileStore
-from ronda.files.workspaces import WorkspaceLimits, Workspaces
+from ronda.files.skill_store import SkillStore
+from ronda.files.workspaces import SKILLS, WorkspaceLimits, Workspaces
 from ronda.sandbox.box import sweep_sandboxes
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.sandbox.user import UIDS
 from ronda.server.config import ServerConfig
 from ronda.server.workspace_files import WorkspaceFiles
+from ronda.server.workspace_supplies import Supplier
+from ronda.tools.code.prepared import PreparedTool, Requested
 from ronda.tools.code.python import PythonTool, ResetTool
 from ronda.tools.code.shell import ShellTool, SurfaceTool
 from ronda.tools.code.workbench import Workbench
+from ronda.tools.files.session_files import SessionFiles
 from ronda.wire.capabilities import Capability
 
 log = logging.getLogger("ronda.server")
@@ -57,11 +62,13 @@ class CodeTools:
                 shared=None if shared is None else Path(shared),
                 spares=workspaces,
                 pool=pool,
+                beside=SKILLS,
             )
 
         # Both are at work in the session's folder, unless Python has one for all sessions.
         python = workbench(config.code_exec_workdir, config.code_exec_pool)
         shell = python if config.code_exec_workdir is None else workbench()
+        self._python, self._shell = python, shell
         self._workbenches = (python,) if shell is python else (python, shell)
         self.files = WorkspaceFiles(workspaces, self._close_session)
         self.capabilities: dict[Capability, Sequence[Tool]] = {}
@@ -73,6 +80,18 @@ class CodeTools:
 
     async def _close_session(self, owner: str, session: str) -> None:
         await asyncio.gather(*[workbench.close_session(owner, session) for workbench in self._workbenches])
+
+    def prepared(
+        self, tools: Mapping[str, Tool], files: SessionFiles, supplies: Supplies, skills: SkillStore
+    ) -> dict[str, Tool]:
+        """The same tools for one run: what its request gave is in their folder when they are called."""
+        requested = Requested(supplies.outputs)
+        found: dict[str, Tool] = {}
+        for name, tool in tools.items():
+            workbench = self._shell if tool.spec.tool_type == "shell" else self._python
+            supplier = Supplier(workbench, self._workspaces, files, supplies, skills)
+            found[name] = PreparedTool(tool, supplier.place, requested)
+        return found
 
     async def keep_tidy(self, every: float = _TIDY_SECONDS) -> None:
         """Ends what nobody uses and removes what nobody owns, for as long as the server runs. Fills the pool, too."""

@@ -20,6 +20,7 @@ from ronda.core.permissions import strictest
 from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
+from ronda.core.supplies import NO_SUPPLIES
 from ronda.core.transcript import repair
 from ronda.drive import capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
@@ -28,16 +29,19 @@ from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.answers import about_siblings
 from ronda.server.config import ServerConfig
-from ronda.server.file_addresses import named_files, with_files
+from ronda.server.input_files import InputFiles, files_in
 from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
+from ronda.server.supplies import CODE, Equipment, asks_for_code, gather, tell
 from ronda.server.toolbox import NONE_NAMED, Named, Offer
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
 from ronda.wire.door_request import AnswerOptions, DoorRequest
+from ronda.wire.input_files import is_listed
+from ronda.wire.supplies import about_supplies
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -85,7 +89,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     asked, served = job.asked, job.served
     config = server.config
     rounds, warning = config.rounds_for(asked.max_tool_rounds)
-    turns: tuple[Turn, ...] = asked.turns
+    able = capabilities_of(served.provider)
+    turns = await _with_inputs(server, served, asked, asked.turns, owner)
     parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together
     ids = asked.ids
     if len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question is a beginning: there is nothing to join
@@ -99,9 +104,6 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         _check_pairs(turns, known_of(turns))
         if len(turns) > LIGHT_TURNS:
             await asyncio.sleep(0)  # others have their turn
-    able = capabilities_of(served.provider)
-    if not able.takes_addresses and (named := named_files(turns)):
-        turns = await with_files(config, turns, named)
     opened, offer = await open_for(server, served, asked, turns, rounds, owner)
     choice = _choice(asked, served)
     if choice is not AUTO:
@@ -176,6 +178,16 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     return lives
 
 
+async def _with_inputs(
+    server: Server, served: Target, asked: DoorRequest, turns: tuple[Turn, ...], owner: str
+) -> tuple[Turn, ...]:
+    """With what the model is sent, or told, in the place of each file that the request brings."""
+    if not files_in(turns):
+        return turns
+    inputs = InputFiles(server.files, owner, capabilities_of(served.provider), runs_code=asks_for_code(asked))
+    return await inputs.settle(server.config, turns)
+
+
 async def open_for(
     server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int, owner: str
 ) -> tuple[TargetOpening, Offer]:
@@ -203,7 +215,28 @@ async def open_for(
     )
     if named is not NONE_NAMED:
         offer = _with_named(offer, named)
+    opened, offer = await _supply(server, owner, served, request, opened, offer, rounds)
     return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
+
+
+async def _supply(
+    server: Server, owner: str, served: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
+) -> tuple[TargetOpening, Offer]:
+    """With the files and skills that the request brings: most bring none."""
+    supplies = await gather(server, owner, request, capabilities_of(served.provider))
+    has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
+    runs_code = server.code is not None and any(spec.tool_type in CODE for spec in offer.specs)
+    if not (has_files or runs_code or supplies != NO_SUPPLIES):
+        return opened, offer
+    if rounds == 0:
+        return replace(opened, turns=tell(opened.turns, supplies, offer.specs)), offer
+    brought = has_files or bool(files_in(opened.turns))
+    handlers = Equipment(server, supplies).equip(offer.handlers, has_files=brought)
+    known = [handlers[spec.name].spec if spec.name in handlers else spec for spec in offer.specs]
+    names = {spec.name for spec in known}
+    specs = (*known, *[tool.spec for name, tool in handlers.items() if name not in names])
+    offer = Offer(specs, handlers, offer.stand_ins, {**offer.about, **about_supplies(supplies)})
+    return replace(opened, turns=tell(opened.turns, supplies, specs)), offer
 
 
 def _with_named(offer: Offer, named: Named) -> Offer:
@@ -230,6 +263,7 @@ async def count(server: Server, served: Target, request: DoorRequest, turns: tup
     it is an estimate.
     """
     rounds, _ = server.config.rounds_for(request.max_tool_rounds)
+    turns = await _with_inputs(server, served, request, turns, owner)
     opened, offer = await open_for(server, served, request, turns, rounds, owner)
     options = served.options_under(request.options)
     heavy = is_heavy(opened.turns, offer.specs)

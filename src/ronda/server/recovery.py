@@ -29,6 +29,7 @@ from ronda.host.recovery import seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
 from ronda.server.runs import LEFT
+from ronda.server.supplies import reopened
 from ronda.server.toolbox import DECLARED
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ async def reopen(
 ) -> tuple[Provider, Mapping[str, Tool]]:
     """What a run is driven with, from what its first event says; `events` are all there are of it."""
     await server.toolbox.ready()
-    own = server.toolbox.handlers_for(start, events)
+    own = reopened(server, start, server.toolbox.handlers_for(start, events))
     if server.named_servers is not None:
         own |= server.named_servers.of_run(start.run)
     if start.file is not None:

@@ -60,10 +60,9 @@ HOSTED: Final[dict[str, Hosted]] = {
     "enable_shell": SHELL,
     "file_search": Hosted("file search", "search_files", "files"),
     "document_library": Hosted("document libraries", "search_files", "files"),
-    "files": Hosted("capture of files", "", "files"),
     "text_editor": Hosted("files to edit", "edit_file", "files"),
     "memory": Hosted("memory", "remember", "files"),
-    "container": Hosted("containers and no skills", "", "skills"),
+    "container": Hosted("shell, which skills need", "", "shell", "--enable-shell"),
     "image_generation": Hosted("image generation", "make_image", "images"),
     "mcp": _MCP,
     "mcp_servers": _MCP,
@@ -138,7 +137,7 @@ class NotHere(BadRequest):
 
 
 # Fields that every dialect may have, beside its own.
-FIELDS: Final = ("web_search_options", "files", "enable_code_execution", "enable_shell")
+FIELDS: Final = ("web_search_options", "enable_code_execution", "enable_shell")
 # On a server that cannot do it these are a wish, and the answer has a warning. A tool that is declared would be an error.
 WISHES: Final = ("enable_code_execution", "enable_shell")
 FATES: Final[dict[str, str]] = {

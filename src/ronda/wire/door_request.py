@@ -11,8 +11,10 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Approval, Options, ToolChoice, ToolSpec
 from ronda.core.splice import SessionMode
+from ronda.core.supplies import RequestedFile
 from ronda.wire.capabilities import Need
 from ronda.wire.json import encode
+from ronda.wire.supplies import ANY_CONTAINER, ContainerWish
 
 
 class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,5 +77,7 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any] = {}  # for an agent that has some
     ids: dict[str, str] = {}  # what the caller calls some of the calls → what the model called them
     needs: tuple[Need, ...] = ()  # what the server must have for it
+    container: ContainerWish = ANY_CONTAINER  # where code is to run for it, and with what
+    outputs: tuple[RequestedFile, ...] = ()  # files that it wants to get
     answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer

@@ -35,6 +35,7 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.core.plan import ToolSpec
+from ronda.wire.input_files import file_note, is_listed
 
 Message: TypeAlias = dict[str, Any]  # JSON for the template: only written here, never read
 
@@ -204,6 +205,8 @@ def _note(part: Attachment | Text) -> str:
             return "[a sound, which this model cannot hear]"
         case Video():
             return "[a video, which this model cannot see]"
+        case File() if is_listed(part):
+            return file_note(part)
         case File(name=name):
             return f"[a file{f' named {name!r}' if name else ''}, which this model cannot open]"
         case Text(text=text):

@@ -54,6 +54,7 @@ class Workbench:
         spares: Spares | None = None,
         pool: int = 0,  # Pythons that are started before there is a session for them
         most_sessions: int = _MOST_SESSIONS,
+        beside: str | None = None,  # the name of a folder next to each session's own that its code may read
     ) -> None:
         self._policy = policy
         self._find_folder = find_folder
@@ -67,7 +68,13 @@ class Workbench:
         self._spares = spares
         self._pool = Pool(pool, self._open_spare)
         self._most_sessions = most_sessions
+        self._beside = beside
         self._sessions: dict[tuple[str, str], asyncio.Task[Session]] = {}
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all sessions work in one folder."""
+        return self._shared is not None
 
     @contextlib.asynccontextmanager
     async def use(self, context: ToolContext) -> AsyncIterator[Session]:
@@ -102,7 +109,14 @@ class Workbench:
         return Session(await self._sandbox(self._find_folder(context)), marker)
 
     async def _sandbox(self, folder: Path) -> Sandbox:
-        return await open_sandbox(self._policy, folder, outside=self._outside, python=self._python, layers=self._layers)
+        return await open_sandbox(
+            self._policy,
+            folder,
+            outside=self._outside,
+            python=self._python,
+            layers=self._layers,
+            beside=self._beside if self._shared is None else None,
+        )
 
     async def _open_shared(self, folder: Path) -> Sandbox:
         task = self._shared_sandbox

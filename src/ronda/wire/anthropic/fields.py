@@ -11,6 +11,7 @@ from typing import Final
 from ronda.wire import session_fields
 from ronda.wire.capabilities import FATES, HOSTED, lack
 from ronda.wire.fields import NOT_HERE, PERMISSION_FATES
+from ronda.wire.supplies import OUTPUTS_FATE
 
 _CACHES: Final = "ignored: caches are the upstream's own business"
 
@@ -28,7 +29,8 @@ OWN: Final[dict[str, str]] = {
     "context_management": "ignored: what is sent is kept whole",
     "betas": "ignored: they switch on features of Anthropic's",
     "inference_geo": "refused: where other upstreams compute cannot be chosen",
-    **{name: f"refused: {lack(HOSTED[name])}" for name in NEEDED},
+    "container": "read: its id, and skills on a server with --enable-shell",
+    "mcp_servers": f"refused: {lack(HOSTED['mcp_servers'])}",
 }
 
 # Sampling that other engines know, under the names they have for it.
@@ -70,6 +72,7 @@ FIELDS: Final[dict[str, str]] = {
     **{name: f"passed on to Anthropic; elsewhere {why}" for name, why in OWN.items()},
     **{name: f"ignored: {why}" for name, why in IGNORED.items()},
     **{name: f"refused: {why}" for name, why in REFUSED.items()},
+    "files": OUTPUTS_FATE,
     **FATES,
     **PERMISSION_FATES,
     **session_fields.FIELDS,

@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from ronda.core.parts import Audio, File, Image, Text, UserPart, Video
+from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.projection import NOBODY, Changes
 
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -55,6 +56,8 @@ def _image(url: str, changes: Changes) -> dict[str, Any]:
 
 def _file(file: File, changes: Changes) -> dict[str, Any]:
     name = file.name
+    if is_listed(file):
+        return text_block(file_note(file))
     if file.data is None:
         if file.id is None:
             return note(f"a file{f' named {name!r}' if name else ''}", changes)
@@ -71,6 +74,12 @@ def _file(file: File, changes: Changes) -> dict[str, Any]:
     if (media_type.startswith("text/") or media_type in _TEXTS) and (text := content.text).strip():
         return _document({"type": "text", "media_type": "text/plain", "data": text}, name)
     return note(f"a file{f' named {name!r}' if name else ''} of type {media_type or 'unknown'}", changes)
+
+
+def takes_file(media_type: str) -> bool:
+    """Whether the API looks at such a file."""
+    is_text = media_type.startswith("text/") or media_type in _TEXTS
+    return is_text or media_type == "application/pdf" or media_type in _IMAGES
 
 
 def _document(source: dict[str, Any], name: str | None) -> dict[str, Any]:

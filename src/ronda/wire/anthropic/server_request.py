@@ -39,6 +39,7 @@ from ronda.wire.fields import (
 from ronda.wire.formats import NamedSchema, read_response_format
 from ronda.wire.json import encode
 from ronda.wire.session_fields import read_session
+from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_container, read_outputs
 
 # A budget to think, in words: the efforts our own writer makes these budgets of, and what is between them.
 _LITTLE: Final = 4096
@@ -51,6 +52,7 @@ class MessagesRequest(DoorRequest, frozen=True, kw_only=True):
     effort: str | None = None  # what they say of reasoning, in everybody else's words
     elsewhere: tuple[tuple[str, str], ...] = ()  # what cannot be had from another upstream: the field and why
     own_needs: tuple[Need, ...] = ()  # of a server whose model speaks another dialect
+    own_container: ContainerWish = ANY_CONTAINER  # the same
     every: tuple[ToolSpec, ...] = ()  # the caller's tools and Anthropic's own
 
 
@@ -76,6 +78,7 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
     config = _read_config(fields, own)
     effort = _read_effort(fields, config)
     _check_own(fields)
+    container = read_container(fields["container"]) if "container" in fields else ANY_CONTAINER
     return MessagesRequest(
         model=field(fields, "model", str, "default"),
         turns=conversation.turns,
@@ -95,8 +98,10 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
         effort=effort,
         elsewhere=_elsewhere(own, conversation, declared),
         needs=read_needs(fields),
+        own_container=container,
+        outputs=read_outputs(fields),
         own_needs=(
-            *[Need(name, name, HOSTED[name]) for name in NEEDED if name != "mcp_servers" and _is_asked(own, name)],
+            *([Need("container", "container.skills", HOSTED["container"])] if container.skills else ()),
             *read_servers(field(fields, "mcp_servers", list[Raw], []), declared.toolsets),
             *declared.needs,
         ),
@@ -116,10 +121,10 @@ def for_anthropic(asked: MessagesRequest) -> MessagesRequest:
 def for_others(asked: MessagesRequest) -> MessagesRequest:
     for name, why in asked.elsewhere:
         raise BadRequest(f"'{name}' is not supported with this model: {why}", param=name)
-    needs = (*asked.needs, *asked.own_needs)
+    asked = replace(asked, needs=(*asked.needs, *asked.own_needs), container=asked.own_container)
     if asked.effort is None or asked.options.reasoning_effort is not None:
-        return replace(asked, needs=needs)
-    return replace(asked, needs=needs, options=replace(asked.options, reasoning_effort=asked.effort))
+        return asked
+    return replace(asked, options=replace(asked.options, reasoning_effort=asked.effort))
 
 
 def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declared) -> tuple[tuple[str, str], ...]:

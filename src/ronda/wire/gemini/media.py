@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from ronda.core.parts import Attachment, Audio, File, Image, Video
+from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.projection import NOBODY, Changes
 
 # What a functionResponse may hold; anything else beside the result goes into a content of its own.
@@ -44,6 +45,8 @@ def write_media(item: Attachment, changes: Changes = NOBODY) -> dict[str, Any]:
             return _at(url, "video/mp4") if _leads_somewhere(url) else _note("a video", changes)
         case Audio(data=data, format=format):
             return {"inlineData": {"mimeType": _KINDS.get(format, f"audio/{format}"), "data": data}}
+        case File() if is_listed(item):
+            return {"text": file_note(item)}
         case File(data=data, name=name, id=id):
             if not data and not id:
                 return _note("an empty file", changes)

@@ -28,6 +28,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
+from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import encode_message
 from ronda.wire.mistral import native_api
 from ronda.wire.mistral.call_ids import wire_ids
@@ -175,6 +176,8 @@ class Messages:
             case Video(url=url):
                 where = "" if url.startswith("data:") else f" at {url}"
                 return self._note(f"a video{where}")
+            case File() if is_listed(part):
+                return {"type": "text", "text": file_note(part)}
             case File(data=data, name=name, id=id):
                 if data is None:
                     return {"type": "file", "file_id": id} if id else self._note("an empty file")

@@ -11,6 +11,7 @@ from ronda.wire.capabilities import HOSTED, Need
 from ronda.wire.fields import MAX_TOOLS, check_count, decode_field
 from ronda.wire.functions import FunctionTool, NamedTool, allowed_tools, decode_choice, is_known, spec_of
 from ronda.wire.openai_chat import API
+from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_place
 
 _HOSTED = {
     "web_search": 'tools[].type="web_search" is only supported by the Responses API; '
@@ -29,6 +30,7 @@ class Declared(Struct, frozen=True):
 
     specs: tuple[ToolSpec, ...] = ()
     needs: tuple[Need, ...] = ()
+    container: ContainerWish = ANY_CONTAINER
 
 
 _NOTHING = Declared()
@@ -38,6 +40,7 @@ def read_tools(raws: list[Raw]) -> Declared:
     if not raws:
         return _NOTHING
     needs: list[Need] = []
+    container = ANY_CONTAINER
     tools: list[ToolSpec] = []
     seen: set[str] = set()
     check_count(raws, MAX_TOOLS, "tools")
@@ -46,6 +49,7 @@ def read_tools(raws: list[Raw]) -> Declared:
         declared: FunctionTool = decode_field(raw, FunctionTool, path)
         if declared.type == _PYTHON:
             needs.append(Need(_PYTHON, f"{path}.type", HOSTED[_PYTHON], called=_PYTHON))
+            container |= read_place(raw, path)
             continue
         if declared.type != "function":
             known = _HOSTED.get(
@@ -57,7 +61,7 @@ def read_tools(raws: list[Raw]) -> Declared:
             raise BadRequest(f"'{path}': a tool named '{tool.name}' is declared twice", param=path)
         seen.add(tool.name)
         tools.append(tool)
-    return Declared(tuple(tools), tuple(needs))
+    return Declared(tuple(tools), tuple(needs), container)
 
 
 def read_choice(raw: Raw) -> ToolChoice:

@@ -32,6 +32,7 @@ from ronda.wire.formats import read_response_format
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
 from ronda.wire.openai_chat.server_answer import ChatOptions
+from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
 
 MAX_CHOICES = 8
 
@@ -65,6 +66,7 @@ _READ = frozenset(
         "on_disconnect",
         "background",
         "truncate_sequence",
+        "files",
         *capabilities.FIELDS,
         *PERMISSION,
     ]
@@ -95,6 +97,7 @@ FIELDS: Final[dict[str, str]] = {
     "truncate_sequence": "read: what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
     "background": BACKGROUND,
+    "files": OUTPUTS_FATE,
     **capabilities.FATES,
     **PERMISSION_FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
@@ -114,6 +117,7 @@ def read_request(body: bytes) -> ChatRequest:
             turns=read_messages(fields),
             tools=declared.specs,
             needs=declared.needs,
+            container=declared.container,
             stream=field(fields, "stream", bool, False),
         )
     for name in fields.keys() & _REFUSED.keys():
@@ -130,6 +134,8 @@ def read_request(body: bytes) -> ChatRequest:
         turns=read_messages(fields),
         tools=declared.specs,
         needs=(*capabilities.read_needs(fields), *declared.needs),
+        container=declared.container,
+        outputs=read_outputs(fields),
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=_read_options(fields),
         stream=stream,

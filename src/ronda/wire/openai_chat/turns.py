@@ -33,6 +33,7 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
+from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
@@ -260,6 +261,8 @@ class Messages:
 
     def _file(self, file: File) -> _Message:
         data, name = file.data, file.name
+        if is_listed(file):
+            return _text(file_note(file))
         if data is None and not file.id:
             return self._note("an empty file")
         if self._quirks.files_are_data and data is not None:

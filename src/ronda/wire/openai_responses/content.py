@@ -23,9 +23,7 @@ def _read_image(part: Part, path: str) -> UserPart:
     image = part.image_url
     if image is None:
         if part.file_id is not None:
-            raise bad(
-                f"{path}.file_id", "is not supported here for pictures: send 'image_url', which may be a data: URL"
-            )
+            return File(id=part.file_id)
         raise bad(f"{path}.image_url", "is missing")
     return Image(image, part.detail) if isinstance(image, str) else Image(image.url, image.detail or part.detail)
 

@@ -40,6 +40,7 @@ from ronda.core.parts import (
     Video,
 )
 from ronda.wire.fitting import fitting_arguments, fitting_id, media_type
+from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import encode, encode_message
 from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
@@ -220,6 +221,8 @@ class Items:
                 return self._note("audio")
             case Video():
                 return self._note("a video")
+            case File() if is_listed(part):
+                return {"type": "input_text", "text": file_note(part)}
             case File(data=data, name=name, id=id):
                 return self._file(data, name, id)
 

@@ -38,6 +38,7 @@ from ronda.wire.openai_responses.input import Input, read_items, references, spl
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
+from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
 
 _MORE: Final = "passed on: to an upstream of this API; others have no word for it"
 _SAME: Final = "passed on"
@@ -98,6 +99,7 @@ FIELDS: Final[dict[str, str]] = {
     "on_disconnect": DISCONNECT,
     "n": "refused: only 1; Chat Completions has several choices",
     **{name: f"refused: {why}" for name, why in NOT_HERE.items()},
+    "files": OUTPUTS_FATE,
     **capabilities.FATES,
     **PERMISSION_FATES,
 }
@@ -183,6 +185,8 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         tools=tools.specs,
         choice=choice,
         needs=(*capabilities.read_needs(fields), *tools.needs, *needs_of(choice)),
+        container=tools.container,
+        outputs=read_outputs(fields),
         options=options,
         stream=stream,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),

@@ -31,6 +31,7 @@ from ronda.wire.functions import (
 )
 from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_headers, check_label
 from ronda.wire.openai_responses import API, waiting
+from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_place
 
 # Hosted tools, by the type that declares them.
 HOSTED: Final = (
@@ -64,7 +65,7 @@ FIELDS: Final[dict[str, str]] = {
         if (hosted := hosted_by(type)) is not None
     },
     **dict.fromkeys(waiting.OFFERED, "read: the client runs it; a model of another API is offered a function instead"),
-    "shell": "read: the client runs it; refused in a container: this server has none",
+    "shell": "read: in a container on a server with --enable-shell, else refused; without one the client runs it",
 }
 
 
@@ -117,6 +118,7 @@ class Declared(Struct, frozen=True):
     needs: tuple[Need, ...] = ()
     servers: tuple[Raw, ...] = ()  # MCP servers, as the answer repeats them: without what is secret
     hosted: tuple[Raw, ...] = ()  # the declarations of those
+    container: ContainerWish = ANY_CONTAINER
 
 
 def read_tools(raws: Sequence[Raw]) -> Declared:
@@ -126,10 +128,14 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
     needs: list[Need] = []
     hosted: list[Raw] = []
     servers: dict[str, Raw] = {}
+    container = ANY_CONTAINER
 
     def take(spec: ToolSpec | Need, path: str, raw: Raw = NULL) -> None:
+        nonlocal container
         if isinstance(spec, Need):
             needs.append(spec)
+            if spec.name in ("code_interpreter", "shell"):
+                container |= read_place(raw, path)
             hosted.append(raw.copy())
             return
         if spec.name in tools:
@@ -174,6 +180,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
         tuple(needs),
         tuple(servers.values()),
         tuple(hosted),
+        container,
     )
 
 

@@ -1,0 +1,1 @@
+"""Tools with which a model reads the files of its session, and lists them."""
