@@ -540,6 +540,12 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         "in the settings says",
     )
     parser.add_argument(
+        "--app-model",
+        metavar="MODEL",
+        action="append",
+        help="a model that writes pages for /generate-code, instead of --model; give it again for others, which take turns",
+    )
+    parser.add_argument(
         "--enable-search", action="store_true", default=None, help="let models search the web and read its pages"
     )
     parser.add_argument(

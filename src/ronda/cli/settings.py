@@ -38,6 +38,9 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
         value = getattr(arguments, name, None)
         if value is not None:
             settings[name] = value
+    if models := getattr(arguments, "app_model", None):
+        app = settings.get("app", {})
+        settings["app"] = {**app, "models": models} if isinstance(app, dict) else app
     if settings.get("tool_dispatch_url") and (secret := os.environ.get(SECRET_NAME)):
         settings.setdefault("tool_dispatch_secret", secret)
     if path := os.environ.get("MCP_CONFIG_PATH"):

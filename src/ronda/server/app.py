@@ -6,7 +6,8 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.agent import where_is
 from ronda.agent.compaction import AnyCompaction, read_summarizer
+from ronda.agent.value import missing_key
 from ronda.core.guardrails import AnyGuardrails, read_guardrails
 from ronda.core.limits import Limits
 from ronda.core.plan import Plan
@@ -54,6 +56,7 @@ from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
+    from ronda.server.app_stream.state import AppStream
     from ronda.server.code_tools import CodeTools
     from ronda.server.named_servers import NamedServers
     from ronda.server.web_search import WebSearch
@@ -86,8 +89,10 @@ class Server:
         blobs: Blobs | None = None,  # keeps the bytes of files; None forgets them with this object
         open_code: Callable[[FileStore], CodeTools] | None = None,  # what runs code, if anything does
         mcp: Sequence[McpServer] = (),
+        data_folder: Path | None = None,  # for what is kept in files of its own; None forgets it with this object
     ) -> None:
         self.config = config
+        self.data_folder = data_folder
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
@@ -114,10 +119,12 @@ class Server:
         self.background = Background(self)
         self.peers: Peers | None = None  # others who share the data folder
         self.responses = Responses(self.catalog)
+        self.missing_key: str | None = None  # the variable that the model's would be in
         if provider is None:
             where = where_is(config.model, config.base_url, None, config.timeouts, config.api_version, config.vision)
             where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
             provider = open_provider(config.model, where)
+            self.missing_key = missing_key(config.model, where)
         self.models = Models(config.model, provider, config.aliases)
         self.models.add(StoredAgents(self.catalog.agents, self.models))
         self.agent_files: AgentFiles | None = None
@@ -157,6 +164,13 @@ class Server:
         names = self.config.agent_tools.get("default", ())
         return await self.agent_files.tools_named(names) if names and self.agent_files is not None else ()
 
+    @cached_property
+    def app_stream(self) -> AppStream:
+        """What /generate-code has, from the first time that somebody asks for it."""
+        from ronda.server.app_stream.state import AppStream
+
+        return AppStream(self)
+
     def other_needs(self, needs: Sequence[Need]) -> Sequence[Need]:
         """Those that are no MCP servers which a request may name here."""
         return needs if self.named_servers is None or not needs else self.named_servers.others(needs)
@@ -183,6 +197,8 @@ class Server:
             await self.mcp.here().close()
         if (shared := sys.modules.get("ronda.tools.mcp.shared")) is not None:  # servers that agents' files name
             await shared.close_shared()
+        if "app_stream" in self.__dict__:
+            await self.app_stream.close()
         if (door := sys.modules.get("ronda.server.mcp_door.door")) is not None:  # somebody has called it
             await door.close_door(self)
         await self.catalog.close()

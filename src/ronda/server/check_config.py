@@ -7,9 +7,10 @@ import re
 
 from ronda.core.permissions import check_rules
 from ronda.errors import BadConfig
+from ronda.providers import split_spec
 from ronda.providers.http.address import Address, without_secrets
 from ronda.schema.validate import check_schema
-from ronda.server.config import ServerConfig
+from ronda.server.config import MAX_VARIANTS, ServerConfig
 
 MOST_SHUTDOWN_SECONDS = 3600
 MOST_POOL = 64
@@ -33,6 +34,10 @@ def check_config(config: ServerConfig) -> None:
     for host in config.allow_hosts:
         if host != "*" and not re.fullmatch(r"[\w.-]+", host):
             raise BadConfig(f"--allow-host is {host!r}; it must be a name like ronda.example, without a port, or '*'")
+    for model in config.app.named:
+        split_spec(model.model)
+    if config.app.variants is not None and not 1 <= config.app.variants <= MAX_VARIANTS:
+        raise BadConfig(f"[app] variants is {config.app.variants}; it can be 1 to {MAX_VARIANTS}")
     _check_dispatch(config)
     if config.agent_tools and config.agents is None:
         raise BadConfig("[agent_tools] names agents, and there are none: --agents says in which folder they are")

@@ -12,6 +12,7 @@ from ronda.core.plan import Approval, PermissionRule
 from ronda.sandbox.policy import Policy
 
 MAX_BODY = 50 * 1024 * 1024
+MAX_VARIANTS = 8  # of one page, or of any other group of runs
 
 
 class ToolAddress(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,6 +30,25 @@ class ToolAddress(Struct, frozen=True, forbid_unknown_fields=True):
     def __repr__(self) -> str:
         """Without secrets: this may end up in logs and tracebacks."""
         return "ToolAddress(…)"
+
+
+class AppModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model for variants of a page: PROVIDER:NAME, as --model, and where it is if not at its vendor's."""
+
+    model: str
+    base_url: str | None = None
+
+
+class AppConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of /generate-code: which models write pages, in turn, and how many variants of a new one there are."""
+
+    models: tuple[AppModel | str, ...] = ()
+    variants: int | None = None
+    public_url: str | None = None  # where browsers reach this server, if not under the name that they ask for
+
+    @property
+    def named(self) -> list[AppModel]:
+        return [AppModel(model) if isinstance(model, str) else model for model in self.models]
 
 
 class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,6 +134,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     retry: Retry = RETRY
     timeouts: Timeouts = Timeouts()
     access_log: bool = False
+    app: AppConfig = AppConfig()
 
     def __repr__(self) -> str:
         """Without secrets, as above."""

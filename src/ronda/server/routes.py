@@ -9,6 +9,7 @@ from typing import Final
 
 from ronda.server import files, listing, run_api, session_api, skills, transcripts
 from ronda.server.answers import AnswerDoor
+from ronda.server.app_stream.route import app_error, generate_code
 from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.mcp_door.route import mcp
 from ronda.server.messages import MESSAGE_ANSWERS, count_tokens, messages, messages_error
@@ -25,6 +26,7 @@ MESSAGES: Final = Dialect("Anthropic Messages", messages_error)
 MISTRAL: Final = Dialect("Mistral Agents", mistral_error)
 FILES: Final = Dialect("Files", chat_error)
 SKILLS: Final = Dialect("Skills", chat_error)
+APP: Final = Dialect("App stream", app_error)
 OWN: Final = Dialect("Ronda", chat_error)
 
 _RESPONSE = "/v1/responses/{id}"
@@ -118,6 +120,7 @@ ROUTES: Final = Routes(
         *[Route(method, "/mcp", OWN, mcp, "run") for method in ("POST", "GET", "DELETE")],
         Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
+        Route(WEBSOCKET, "/generate-code", APP, generate_code, "run"),
         Route("GET", "/health", OWN, listing.health, "public"),
         Route("GET", "/", OWN, listing.health, "public"),
     ],

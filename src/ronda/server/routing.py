@@ -124,5 +124,5 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _family(path: str) -> str:
-    """`/v1/responses/x/cancel` → `/v1/responses`: what a dialect's addresses begin with."""
-    return "/".join(path.split("/", 3)[:3])
+    """`/v1/responses/x/cancel` → `/v1/responses`, `/api/export` → `/api`: what a dialect's addresses begin with."""
+    return "/".join(path.split("/", 3)[: 3 if path.startswith("/v1/") else 2])

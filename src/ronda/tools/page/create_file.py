@@ -38,4 +38,5 @@ def create_file(project: PageProject) -> PageTool:
         "Write a file of the page, whole. A file that is there is replaced. The page itself is index.html.",
         _PARAMETERS,
         work,
+        preview=("/path", "/content"),
     )

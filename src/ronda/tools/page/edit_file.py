@@ -59,6 +59,7 @@ def edit_file(project: PageProject) -> PageTool:
         "Replace pieces of a file by other text. Each old_text must be in the file exactly as written.",
         _PARAMETERS,
         work,
+        preview=("/path", "/old_text", "/new_text", "/edits"),
     )
 
 

@@ -67,6 +67,7 @@ class PageTool:
         work: Work,
         *,
         repeatable: bool = True,
+        preview: tuple[str, ...] = (),
     ) -> None:
         self._project = project
         self._work = work
@@ -80,6 +81,7 @@ class PageTool:
             no_arguments_needed=not parameters.get("required"),
             checks_arguments=True,
             labels=("page",),
+            preview=preview,
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

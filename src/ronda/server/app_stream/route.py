@@ -1,0 +1,29 @@
+"""The rows of the app stream in the table of addresses. What answers is imported when somebody asks: most servers see no app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ronda.server.incoming import Incoming
+from ronda.wire.failures import Failure
+from ronda.wire.json import encode
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+def app_error(failure: Failure) -> bytes:
+    """In the words of the framework that the front end's own backend is written with."""
+    detail = {404: "Not Found", 405: "Method Not Allowed"}.get(failure.status) if failure.code is None else None
+    return encode({"detail": failure.details or detail or failure.message})
+
+
+async def generate_code(server: Server, request: Incoming) -> ASGIApp:
+    from ronda.server.app_stream.socket import Connection
+
+    async def connection(scope: Scope, receive: Receive, send: Send) -> None:
+        await Connection(server, request, scope, receive, send).run()
+
+    return connection

@@ -1,0 +1,26 @@
+"""What the app stream has on one server. It is made when somebody first comes: most servers never see an app."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ronda.server.app_stream.models import AppModels
+from ronda.tools.page import PageServices, open_page_services
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+class AppStream:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.models = AppModels(server)
+
+    @cached_property
+    def services(self) -> PageServices:
+        return open_page_services(self._server.data_folder)
+
+    async def close(self) -> None:
+        if "services" in self.__dict__:
+            self.services.assets.close()

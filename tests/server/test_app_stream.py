@@ -1,0 +1,408 @@
+"""/generate-code: a page is written in variants side by side, and the front end sees it grow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+from tests.interaction.doors import Door, Remembering, soon
+from tests.server.app_door import (
+    PAGE,
+    PIXEL,
+    PageModel,
+    Parts,
+    app_socket,
+    asking,
+    call,
+    create,
+    generate,
+    results_of,
+)
+from tests.server.runs_door import get, post
+
+from ronda.core.events import ModelFinished, TextDelta
+from ronda.core.parts import Image, Reasoning, Text, ToolCall, UserTurn
+from ronda.core.request import ModelRequest
+from ronda.drive import Show
+from ronda.errors import UpstreamError
+from ronda.server.config import AppConfig
+
+# ---- pages -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["path", "content"])
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
+async def test_a_page_grows_while_it_is_written(door: Door, first: str, chunk: int) -> None:
+    long = PAGE.replace("<p>one</p>", "".join(f'<p>line {n} \\ "é"</p>\n' for n in range(100)))
+    model = PageModel(
+        [Reasoning("Hm."), Text("I write."), create(long, first=first)], [Text("There it is.")], chunk=chunk
+    )
+    async with door.serving(model) as served:
+        heard = await generate(served)
+
+    heard.check()
+    assert (heard.code, heard.count) == (1000, 4)
+    for variant in range(4):
+        assert [
+            message["type"] for message in heard.of(variant, "thinking", "assistant", "toolStart", "toolResult")
+        ] == [
+            "thinking",
+            "assistant",
+            "toolStart",
+            "toolResult",
+            "assistant",
+        ]
+        growth = heard.growth(variant)
+        assert all(long.startswith(shown) for shown in growth)
+        assert [len(shown) for shown in growth] == sorted(len(shown) for shown in growth)
+        assert len({len(shown) for shown in growth}) >= (20 if chunk < 100 else 1)
+        assert heard.code_of(variant) == long
+        (start,) = heard.of(variant, "toolStart")
+        assert start["data"]["input"]["path"] == "index.html"
+
+
+async def test_what_goes_over_the_wire_grows_as_the_page_does(door: Door) -> None:
+    """The whole page for every piece would be its square."""
+    sizes = []
+    for lines in (1_000, 4_000):
+        page = PAGE.replace("<p>one</p>", "<p>some text of a line</p>\n" * lines)
+        async with door.serving(PageModel([create(page)], chunk=40), app=AppConfig(variants=1)) as served:
+            heard = await generate(served)
+        heard.check()
+        sizes.append(sum(len(message["value"]) for message in heard.of(0, "setCode", "chunk")))
+
+    assert sizes[1] < 5 * sizes[0]
+
+
+async def test_an_update_changes_the_file(door: Door) -> None:
+    edits = [{"old_text": "Hello", "new_text": "Good morning"}, {"old_text": "one", "new_text": "two", "count": None}]
+    model = PageModel(
+        [call("edit_file", edits=edits, path=None)], [call("retrieve_option", option_number=2)], [Text("Done.")]
+    )
+    async with door.serving(model) as served:
+        heard = await generate(
+            served,
+            generationType="update",
+            history=[
+                {"role": "user", "text": "A page.", "images": [PIXEL], "videos": []},
+                {"role": "assistant", "text": PAGE, "images": [], "videos": []},
+                {"role": "user", "text": "Say good morning."},
+            ],
+            fileState={"path": "index.html", "content": PAGE},
+            optionCodes=[PAGE, "<h1>the other</h1>"],
+        )
+
+    heard.check()
+    assert (heard.code, heard.count) == (1000, 2)
+    assert heard.code_of(1) == PAGE.replace("Hello", "Good morning").replace("one", "two")
+    first = model.requests[0].turns
+    assert [type(turn).__name__ for turn in first] == ["SystemTurn", "UserTurn", "AssistantTurn", "UserTurn"]
+    assert isinstance(first[1], UserTurn)
+    assert Image(PIXEL) in first[1].parts
+    assert "tmp_asset_" in str(first[1].parts[-1])
+    options = [results_of(request)[0] for request in model.requests if request.round == 2]
+    assert options[0] == {"option_number": 2, "code": "<h1>the other</h1>"}
+
+
+async def test_imported_code_is_put_before_the_model(door: Door) -> None:
+    model = PageModel([Text("I see.")])
+    async with door.serving(model) as served:
+        prompt = {"text": "Bigger", "fullText": "Bigger\n\nSelected: <h1>", "images": []}
+        file = {"path": "index.html", "content": PAGE}
+        heard = await generate(served, generationType="update", history=[], prompt=prompt, fileState=file)
+
+    heard.check()
+    assert heard.code_of(0) == PAGE  # the model has only spoken: the file stays
+    (_, turn) = model.requests[0].turns
+    assert isinstance(turn, UserTurn)
+    text = str(turn.parts[-1])
+    assert "<change_request>" in text
+    assert "Selected: <h1>" in text
+    assert 'current_file path="index.html"' in text
+
+
+@pytest.mark.parametrize(
+    "stack", ["html_css", "html_tailwind", "react_tailwind", "bootstrap", "ionic_tailwind", "vue_tailwind"]
+)
+async def test_every_stack_is_told_to_the_model(door: Door, stack: str) -> None:
+    model = PageModel([create()])
+    async with door.serving(model, app=AppConfig(variants=1)) as served:
+        heard = await generate(
+            served, generatedCodeConfig=stack, designSystem="  Two colours. ", isImageGenerationEnabled=False
+        )
+
+    heard.check()
+    text = str(model.requests[0].turns[1])
+    assert "Stack: " in text
+    assert "<design_system>\\nTwo colours.\\n</design_system>" in text
+    assert "placehold.co" in text
+
+
+async def test_a_page_in_the_answer_itself_is_a_page_and_prose_is_not(door: Door) -> None:
+    texts = [
+        PAGE,
+        f"Here:\n```html\n{PAGE}\n```\nDone.",
+        f'<file path="index.html">\n{PAGE}\n</file>',
+        "I would use flexbox.",
+    ]
+
+    async with door.serving(PageModel(of_variant=lambda variant, round: [Text(texts[variant])])) as served:
+        heard = await generate(served)
+
+    heard.check()
+    assert heard.code == 1000
+    ends = [heard.of(variant)[-1] for variant in range(4)]
+    assert sorted(end["type"] for end in ends) == ["variantComplete"] * 3 + ["variantError"]
+    for variant, end in enumerate(ends):
+        assert heard.code_of(variant) == (PAGE if end["type"] == "variantComplete" else "")
+
+
+async def test_the_last_step_has_its_page(door: Door) -> None:
+    def forever(variant: int, round: int) -> Parts:
+        if round == 0:
+            return [create()]
+        return [call("edit_file", id=f"c{round}", old_text="Hello", new_text=f"Hello {round}")]
+
+    async with door.serving(PageModel(of_variant=forever), app=AppConfig(variants=1)) as served:
+        heard = await generate(served)
+
+    heard.check()
+    assert heard.of(0)[-1]["type"] == "variantComplete"
+    assert len(heard.of(0, "toolResult")) == 20
+    assert "Hello 19" in heard.code_of(0)
+
+
+# ---- tools -----------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_that_cannot_run_are_told_in_their_place(door: Door) -> None:
+    calls = [
+        call("launch_rocket", id="a", where="up"),
+        create(id="b"),
+        call("edit_file", id="c", old_text="Hello", new_text="Hi"),
+    ]
+    unreadable = ToolCall("d", "edit_file", '{"old_text": "Hello", ', problem="the arguments are not JSON")
+    model = PageModel(calls, [unreadable], [call("edit_file", id="e", old_text="gone", new_text="x")], [Text("Done.")])
+    async with door.serving(model, app=AppConfig(variants=1)) as served:
+        heard = await generate(served)
+
+    heard.check()
+    results = [(message["data"]["name"], message["data"]["ok"]) for message in heard.of(0, "toolResult")]
+    assert sorted(results[:3]) == [("create_file", True), ("edit_file", True), ("launch_rocket", False)]
+    assert results[3:] == [("edit_file", False), ("edit_file", False)]
+    errors = [message["data"]["output"].get("error") for message in heard.of(0, "toolResult")]
+    assert "Unknown tool: launch_rocket" in errors
+    assert errors[3] == "Invalid JSON tool arguments"
+    assert errors[4] == "old_text not found"
+    assert "Hi 😀" in heard.code_of(0)
+
+
+# ---- failing and leaving ----------------------------------------------------------------------------------------------
+
+
+class Torn(PageModel):
+    """The second variant is refused; the third breaks off in the middle of its page."""
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        variant = self.variant_of(request)
+        if variant == 1:
+            raise UpstreamError("the model refuses", status=400, retryable=False)
+        if variant == 2:
+            with_half = PageModel([create()])
+            await with_half.call(request, lambda batch: show(batch) if len(str(batch)) and self._half() else None)
+            raise UpstreamError("torn", retryable=False)
+        return await super().call(request, show)
+
+    shown = 0
+
+    def _half(self) -> bool:
+        self.shown += 1
+        return self.shown < 10
+
+
+async def test_one_that_fails_leaves_the_others_alone(door: Door) -> None:
+    async with door.serving(Torn([create()], [Text("Done.")])) as served:
+        heard = await generate(served)
+
+    heard.check()
+    assert heard.code == 1000
+    assert [heard.of(variant)[-1]["type"] for variant in range(4)].count("variantComplete") == 2
+    for variant in range(4):
+        if heard.of(variant)[-1]["type"] == "variantError":
+            assert heard.code_of(variant) == ""  # no half page stays on show
+
+
+async def test_all_that_fail_are_an_error_with_a_reason(door: Door) -> None:
+    class Refusing:
+        async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+            raise UpstreamError("no entry: " + "ö" * 200, status=401, retryable=False)
+
+    async with door.serving(Refusing()) as served:
+        heard = await generate(served)
+
+    heard.check()
+    assert (heard.code, heard.types[-1]) == (4332, "error")
+    assert "no entry" in heard.messages[-1]["value"]
+    assert 100 < len(heard.reason.encode()) <= 123
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("hello", "not a JSON object"),
+        ("[1, 2]", "not a JSON object"),
+        ("[" * 100_000, "cannot be read"),
+        (json.dumps(asking(generatedCodeConfig="cobol")), "Invalid generated code config: cobol"),
+        (json.dumps(asking(inputMode=["smell"])), "Invalid input mode: ['smell']"),
+        (json.dumps(asking(generationType="destroy")), "Invalid generation type: destroy"),
+        (json.dumps(asking(prompt={"images": ["http://127.0.0.1/x.png"]})), "must be data URLs"),
+        (json.dumps(asking(prompt={"images": [PIXEL] * 1000})), "64 are allowed"),
+        (json.dumps(asking(history=[{"role": "user"}] * 2000)), "1000 are allowed"),
+    ],
+)
+async def test_what_cannot_be_read_is_an_error_alone(door: Door, text: str, error: str) -> None:
+    async with door.serving(PageModel()) as served, app_socket(served) as socket:
+        await socket.raw.send_str(text)
+        heard = await socket.rest()
+
+    assert heard.types == ["error"]
+    assert error in heard.messages[0]["value"]
+    assert heard.code == 4332
+    assert heard.reason
+    assert heard.messages[0]["value"].startswith(heard.reason[:100])
+
+
+async def test_what_is_odd_but_harmless_is_passed_over(door: Door) -> None:
+    odd = {
+        "prompt": [1],
+        "history": [7, {"role": "system", "text": "x"}],
+        "fileState": {"content": "  "},
+        "optionCodes": [None, 3],
+    }
+    async with door.serving(PageModel([create()])) as served:
+        heard = await generate(served, **odd)
+
+    heard.check()
+    assert heard.code == 1000
+
+
+async def test_an_update_of_nothing_comes_after_the_count(door: Door) -> None:
+    async with door.serving(PageModel()) as served:
+        heard = await generate(served, generationType="update")
+
+    assert heard.types == ["variantCount", "status", "status", "error"]
+    assert heard.messages[-1]["value"].startswith("Error assembling prompt")
+    assert heard.code == 4332
+
+
+class Endless:
+    """A model that goes on and on; it knows how many of its calls were cut off."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.stopped = 0
+        self.all_stopped = asyncio.Event()
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.calls += 1
+        show([TextDelta("…")])
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped += 1
+            if self.stopped == 4:
+                self.all_stopped.set()
+        raise AssertionError
+
+
+async def test_closing_the_socket_ends_the_work(door: Door) -> None:
+    model = Endless()
+    async with door.serving(model) as served, soon():
+        async with app_socket(served) as socket:
+            await socket.raw.send_str(json.dumps(asking()))
+            for variant in range(4):
+                await socket.until("assistant", None if variant else 0)
+            await socket.raw.close(code=4333)
+        await model.all_stopped.wait()
+        runs = (await get(served, "/runs"))[1]["data"]
+
+    assert model.calls == 4
+    assert [run["state"] for run in runs] == ["cancelled"] * 4
+
+
+async def test_one_variant_can_be_cancelled_on_the_socket_and_at_its_run(door: Door) -> None:
+    class Slow(PageModel):
+        def __init__(self) -> None:
+            super().__init__([create()])
+            self.go = asyncio.Event()
+
+        async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+            if request.round == 0:
+                show([TextDelta("…")])
+                await self.go.wait()
+            return await super().call(request, show)
+
+    model = Slow()
+    async with door.serving(model) as served, app_socket(served) as socket:
+        await socket.raw.send_str(json.dumps(asking()))
+        runs = (await socket.until("variantModels"))["data"]["runs"]
+        for _ in range(4):
+            await socket.until("assistant")
+        await socket.raw.send_str(json.dumps({"type": "cancel", "variantIndex": 2}))
+        assert (await socket.until("variantError"))["variantIndex"] == 2
+        status, _ = await post(served, f"/runs/{runs[1]}/cancel")
+        model.go.set()
+        heard = await socket.rest()
+
+    heard.check()
+    assert status == 200
+    assert heard.code == 1000
+    ends = [heard.of(variant)[-1]["type"] for variant in range(4)]
+    assert ends == ["variantComplete", "variantError", "variantError", "variantComplete"]
+
+
+# ---- who may ask, and with what ---------------------------------------------------------------------------------------
+
+
+async def test_keys_in_the_message_are_never_kept(door: Door) -> None:
+    journal = Remembering()
+    async with door.serving(PageModel([create()]), journal=journal) as served:
+        heard = await generate(
+            served, openAiApiKey="sk-SECRET-1", anthropicApiKey="sk-SECRET-2", openAiBaseURL="http://SECRET"
+        )
+        kept = str(await served.events)
+
+    heard.check()
+    assert "SECRET" not in kept
+    assert "SECRET" not in str(heard.messages)
+
+
+async def test_pages_from_elsewhere_are_kept_out(door: Door) -> None:
+    async with door.serving(PageModel([create()])) as served:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with app_socket(served, origin="https://evil.example"):
+                pass
+
+    assert refused.value.status == 403
+
+
+async def test_the_page_is_told_its_models_and_runs(door: Door) -> None:
+    async with door.serving(PageModel([create()])) as served:
+        heard = await generate(served)
+    (models,) = heard.of(0, "variantModels")
+
+    assert models["data"]["models"] == ["test"] * 4
+    assert len(set(models["data"]["runs"])) == 4
+
+
+async def test_each_variant_is_a_run_that_can_be_followed(door: Door) -> None:
+    async with door.serving(PageModel([create()])) as served:
+        heard = await generate(served)
+        runs = heard.of(0, "variantModels")[0]["data"]["runs"]
+        _, run = await get(served, f"/runs/{runs[3]}")
+        _, events = await get(served, f"/runs/{runs[3]}/events")
+
+    assert run["state"] == "finished"
+    assert b"event: call_preview" in events
