@@ -8,9 +8,10 @@ TOOLS  ?=
 PORT   ?= 1234
 DATA   ?= ../shared/data
 SUITE  ?= bookworm
+N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean
+.PHONY: help setup serve test soak-tools test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +66,9 @@ format: $(VENV)/.ready-dev ## write the code as the formatter wants it
 bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [ARGS=--quick]
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/mcp_calls.py
+
+soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server that is killed: nothing may be left [N=200]
+	$(BIN)/python -m tests.server.soak_tools $(N)
 
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)
