@@ -35,6 +35,11 @@ def file_object(file: File, tool: str, round: int, turn: int, at: float) -> dict
     return {**written, "preview": file.preview} if file.preview else written
 
 
+def format_of(name: str) -> str:
+    stem, dot, end = name.rpartition(".")
+    return end.lower() if dot and stem else ""
+
+
 def _decoded(body: str) -> str | None:
     try:
         return base64.b64decode(body, validate=True).decode("utf-8", "replace")

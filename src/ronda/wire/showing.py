@@ -114,7 +114,7 @@ class Withdrawn(Struct, frozen=True, gc=False):
 class Ended(Struct, frozen=True, gc=False):
     """`text` is what no turn has shown: the loop's own words, or an answer that was held until it was checked.
 
-    `calls` are the caller's, `late` those of them that have not gone out.
+    `calls` are the caller's, `late` those of them that have not gone out. `files` are those that were wanted and not made.
     """
 
     end: RunFinished
@@ -122,6 +122,7 @@ class Ended(Struct, frozen=True, gc=False):
     calls: Sequence[ToolCall]
     late: Sequence[ToolCall]
     failure: Failure | None
+    files: Sequence[dict[str, Any]] = ()
 
 
 Shown: TypeAlias = (
@@ -384,7 +385,8 @@ class Showing:
         if end.reason in HANDED_OVER:
             calls = [call for call in run.open_calls if call.name not in self._without]
         late = () if calls and self._announces else calls
-        return Ended(end, text, calls, late, failure_at(end, run.failure))
+        missing = self.tools.miss_files(end.at) if end.reason in _ANSWERED else ()
+        return Ended(end, text, calls, late, failure_at(end, run.failure), missing)
 
 
 def _behind(text: str, seen: int) -> tuple[str, int]:

@@ -7,7 +7,7 @@ files: [{name, format?, description?}]            of every door
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
 from ronda.core.parts import NULL
-from ronda.core.supplies import NO_SUPPLIES, RequestedFile, Supplies
+from ronda.core.supplies import NO_SUPPLIES, RequestedFile, SkillMount, Supplies
 from ronda.errors import BadRequest
 from ronda.wire.fields import bad, check_count, decode_field, field
 from ronda.wire.json import UNREADABLE, encode
@@ -207,3 +207,8 @@ def about_supplies(supplies: Supplies) -> dict[str, Raw]:
 def supplies_of(start: RunStarted) -> Supplies:
     raw = start.about.get(_ABOUT)
     return NO_SUPPLIES if raw is None else msgspec.json.decode(raw, type=Supplies)
+
+
+def write_mounts(skills: Sequence[SkillMount]) -> list[dict[str, str]]:
+    """The skills of a container, as Messages names them."""
+    return [{"type": "custom", "skill_id": one.skill_id, "version": one.version} for one in skills if one.skill_id]

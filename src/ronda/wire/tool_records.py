@@ -13,8 +13,9 @@ from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult, UserTurn
 from ronda.core.plan import ToolSpec
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.made_files import file_object
+from ronda.wire.made_files import file_object, format_of
 from ronda.wire.preview import ArgumentPatches, write_patches
+from ronda.wire.supplies import supplies_of
 from ronda.wire.web_search import WEB_TOOLS, begin_data, record_text
 
 # What of a call's arguments is told when a tool of this type begins.
@@ -23,6 +24,7 @@ _TOLD: Final[dict[str, tuple[str, ...]]] = {
     "shell": ("commands",),
 }
 _MOST_FILES: Final = 64  # in an answer in one piece
+_RUNS_CODE: Final = ("code_execution", "shell")
 
 
 class ToolRecords:
@@ -30,9 +32,11 @@ class ToolRecords:
 
     __slots__ = (
         "_choice",
+        "_cited",
         "_details",
         "_files",
         "_first_round",
+        "_ran",
         "_records",
         "_specs",
         "_start",
@@ -45,6 +49,8 @@ class ToolRecords:
         self._specs: Mapping[str, ToolSpec] = {}
         self._start: RunStarted | None = None
         self._files: list[tuple[int, int, dict[str, Any]]] = []
+        self._ran: list[tuple[int, int, str]] = []  # calls of tools that run code
+        self._cited: set[str] = set()
         self.calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
         self._choice = choice
         self.round = 0
@@ -115,6 +121,8 @@ class ToolRecords:
             record["failed"] = True
         if self._choice:
             record["choice"] = self._choice
+        if self.tool_type(call) in _RUNS_CODE:
+            self._ran.append((self.round, place, call.name))
         # Beside the model's own order: tools finish in any.
         self._records.append((self.round, place, record))
         if not files:
@@ -140,6 +148,28 @@ class ToolRecords:
         """Those that were made, in the model's order; of several under one name the last."""
         last = {file["name"]: file for _, _, file in sorted(self._files, key=lambda one: one[:2])}
         return list(last.values())[:_MOST_FILES]
+
+    def cited_files(self) -> list[dict[str, Any]]:
+        """Those that an answer can point to, and no earlier one has."""
+        found = [file for file in self.files if file["id"] and file["id"] not in self._cited]
+        self._cited |= {file["id"] for file in found}
+        return found
+
+    def miss_files(self, at: float) -> list[dict[str, Any]]:
+        """The run is over: what it was to make and has not is told of, once, if it has run any code."""
+        start = self._start
+        ran = next((name for _, _, name in reversed(self._ran)), None)
+        if start is None or ran is None:
+            return []
+        made = {file["name"] for _, _, file in self._files}
+        missing = [one for one in supplies_of(start).outputs if one.name not in made]
+        told: list[dict[str, Any]] = []
+        for index, one in enumerate(missing):
+            id = f"file_{start.run.removeprefix('run_')[:12]}_missing_{index}"
+            file = File(None, one.name, id, 0, one.format or format_of(one.name), problem="not produced")
+            told.append(file_object(file, ran, self.round, self._turn, at))
+        self._files += [(self.round, len(self.calls), file) for file in told]
+        return told
 
     def progress(self, call_id: str, result: ToolResult | None = None) -> dict[str, Any]:
         """What is said when a tool begins, and with its result when it is done: what it says of itself, if it does."""

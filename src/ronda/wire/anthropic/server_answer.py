@@ -42,6 +42,7 @@ from ronda.wire.showing import (
     TurnClosed,
     Withdrawn,
 )
+from ronda.wire.supplies import supplies_of, write_mounts
 from ronda.wire.web_calls import read_call, read_outcome
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -334,6 +335,8 @@ class MessageAnswer:
         for call in ended.late:
             content.add(call_part(call))
         content.close()
+        for file in ended.files:
+            self._tell(b"file_produced", file)
         end = {"type": "message_delta", "delta": self._delta, "usage": self._usage, **self._extensions}
         content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
 
@@ -349,9 +352,13 @@ class MessageAnswer:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": turn.refusal or None}
         if is_ours(turn.native) and (container := kept(turn.native).container) is not None:
             delta["container"] = {"id": container}
-        elif self._has_container:
+        elif self._has_container or supplies_of(self._run.start).skills:
             start = self._run.start
-            delta["container"] = {"id": container_id(start.session), "expires_at": _expiry(start.at)}
+            delta["container"] = {
+                "id": container_id(start.session),
+                "expires_at": _expiry(start.at),
+                "skills": write_mounts(supplies_of(start).skills) or None,
+            }
         return delta
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -236,6 +236,17 @@ def thinking(text: str) -> dict[str, Any]:
 def reference(source: Source) -> dict[str, Any]:
     chunk = {"type": "tool_reference", "tool": "web_search", "title": source.title, "url": source.url}
     return {**chunk, "description": source.excerpt} if source.excerpt else chunk
+
+
+def tool_file(file: Mapping[str, Any]) -> dict[str, Any]:
+    """A file that was made by code, as a part of an answer."""
+    return {
+        "type": "tool_file",
+        "tool": "code_interpreter",
+        "file_id": file["id"],
+        "file_name": file["name"],
+        "file_type": file["format"] or None,
+    }
 
 
 def write_cited(parts: Sequence[AssistantPart], sources: Sequence[Source]) -> str | list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from ronda.wire.endings import extensions
 from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import when
-from ronda.wire.mistral.chunks import reference, thinking, write_cited
+from ronda.wire.mistral.chunks import reference, thinking, tool_file, write_cited
 from ronda.wire.mistral.completion_messages import write_usage
 from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
 from ronda.wire.mistral.shown_text import ShownText
@@ -158,7 +158,7 @@ class ConversationAnswer:
         self._end_text()
         self._grow(closed.pieces)
         if not is_held or closed.turn.calls:
-            self._close_message(closed.at)
+            self._close_message(closed.at, is_answer=not closed.turn.calls)
         ways = ways_out(self._run)
         calls = [call for call in closed.turn.calls if call.name not in ways]
         self._places = {call.id: place for place, call in enumerate(calls)}
@@ -172,7 +172,7 @@ class ConversationAnswer:
             self._begin_message()
         self._show(False, self._saying.text(ended.text) + self._saying.end())
         self._end_text()
-        self._close_message(end.at)
+        self._close_message(end.at, is_answer=True)
         for place, call in enumerate(ended.calls):  # behind what our tools did: it is the caller's turn
             fields = {"tool_call_id": call.id, "name": call.name, "arguments": call.arguments}
             self._add("function.call", self._call_id(place), self._at, end.at, **fields)
@@ -298,9 +298,18 @@ class ConversationAnswer:
         sources = self._showing.sources
         self._cited = CitedPieces(sources) if sources else None
 
-    def _close_message(self, at: float) -> None:
+    def _close_message(self, at: float, *, is_answer: bool = False) -> None:
+        """An answer names the files that were made for it, behind its text."""
         if parts := self._saying.parts:
             content = write_cited(parts, self._showing.sources)
+            files = [tool_file(file) for file in self._showing.tools.cited_files()] if is_answer else []
+            if files:
+                content = (
+                    [{"type": "text", "text": content}, *files] if isinstance(content, str) else [*content, *files]
+                )
+            for chunk in files if self._is_watched else ():
+                self._part = (False, self._part[1] + 1)
+                self._put_chunk(chunk)
             self._add("message.output", self._message_id, self._at, at, role="assistant", content=content)
             self._saying.begin_round()
 

@@ -200,9 +200,7 @@ class CompletionAnswer:
             case ToolBegan(call=call):
                 out.append(self._progress(choice, call.id))
             case ToolEnded(call=call, result=result, files=files):
-                out += [
-                    self._chunk(choice.index, _NO_TEXT, top=b',"file_produced":%b' % encode(file)) for file in files
-                ]
+                out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, call.id, result))
             case Ended():
                 self._end(choice, shown, out)
@@ -252,7 +250,11 @@ class CompletionAnswer:
         # Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each.
         return self._chunk(choice.index, _NO_TEXT, top=b',"agentic_tool_call_progress":%b' % encode(progress))
 
+    def _file(self, choice: _Choice, file: dict[str, Any]) -> bytes:
+        return self._chunk(choice.index, _NO_TEXT, top=b',"file_produced":%b' % encode(file))
+
     def _end(self, choice: _Choice, ended: Ended, out: list[bytes]) -> None:
+        out += [self._file(choice, file) for file in ended.files]
         out.append(self._text(choice, choice.last_text(ended)))
         if ended.end.reason == "tool_calls" and goes_on(choice.run):
             for id, result in answers_to_handoffs(choice.run).items():

@@ -219,6 +219,7 @@ class ChatAnswer:
         return b"event: file_produced\ndata: %b\n\n" % encode(event)
 
     def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
+        out += [self._file(choice, file) for file in ended.files]
         if ended.text:
             choice.begin_round()
             out.append(self._content(choice, b"content", choice.text.add(ended.text, choice.round)))

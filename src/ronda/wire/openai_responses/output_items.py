@@ -91,6 +91,27 @@ class Frames:
         return out[0] if len(out) == 1 else b"".join(out)
 
 
+class FileCitation(Struct, frozen=True):
+    container_id: str
+    file_id: str
+    filename: str
+
+    def annotation(self, text: str) -> bytes:
+        """Where the text names the file; at its beginning if it does not."""
+        start = text.find(self.filename)
+        start, end = (start, start + len(self.filename)) if start >= 0 else (0, 0)
+        return encode(
+            {
+                "type": "container_file_citation",
+                "container_id": self.container_id,
+                "file_id": self.file_id,
+                "filename": self.filename,
+                "start_index": start,
+                "end_index": end,
+            }
+        )
+
+
 class Message:
     """Text and refusals, each stretch of them a content part."""
 
@@ -135,8 +156,9 @@ class Message:
         if not self._logprobs and self._kind == b"output_text":
             self._logprobs += logprobs
 
-    def close(self, status: bytes, phase: str | None) -> bytes:
-        self._end_part()
+    def close(self, status: bytes, phase: str | None, files: Sequence[FileCitation] = ()) -> bytes:
+        """`files` are cited by its last text."""
+        self._end_part(files)
         item = self._item(status, b',"phase":"%b"' % phase.encode() if phase is not None else b"")
         if self._frames.writing:
             self._frames.put(b"response.output_item.done", b'"output_index":%d,"item":%b' % (self.index, item))
@@ -153,13 +175,15 @@ class Message:
             )
             self._frames.put(b"response.content_part.added", b'%b,"part":%b' % (self._place, self._part("", b"")))
 
-    def _end_part(self) -> None:
+    def _end_part(self, files: Sequence[FileCitation] = ()) -> None:
         if not self._kind:
             return
         text, logprobs = "".join(self._pieces), b",".join(self._logprobs)
         cited: list[bytes] = []
         if self._sources and self._kind == b"output_text":
             cited = [encode({"type": "url_citation", **url_citation(one)}) for one in cite(text, self._sources)]
+        if self._kind == b"output_text":
+            cited += [file.annotation(text) for file in files]
         part = self._part(text, logprobs, b",".join(cited))
         if self._frames.writing:
             for place, annotation in enumerate(cited):

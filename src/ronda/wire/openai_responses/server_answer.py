@@ -38,7 +38,7 @@ from ronda.wire.json import encode
 from ronda.wire.openai_responses.hosted_items import HostedCall, begin_hosted
 from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.mcp_items import McpCall, errors_of, labels, write_listing
-from ronda.wire.openai_responses.output_items import Call, Frames, ItemCall, Message, Thoughts
+from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.search_items import SearchItem
@@ -366,6 +366,9 @@ class ResponseAnswer:
             return
         end = self._end = ended.end
         self._break_off()
+        if self.frames.writing:
+            for file in ended.files:
+                self._tell(b"file_produced", file)
         if ended.text:
             is_cut = end.answer is None and end.reason in ("length", "content_filter")
             self._say(ended.text)
@@ -410,8 +413,15 @@ class ResponseAnswer:
 
     def _close_message(self, status: bytes, phase: str | None = None) -> None:
         if self._message is not None:
-            self._done.append((self._message.index, self._message.close(status, phase)))
+            cited = self._citations() if phase == "final_answer" else ()
+            self._done.append((self._message.index, self._message.close(status, phase, cited)))
             self._message = None
+
+    def _citations(self) -> list[FileCitation]:
+        """The files that the answer is about: those that were made for it."""
+        container = container_id(self._run.start.session)
+        files = self._showing.tools.cited_files()
+        return [FileCitation(container, file["id"], file["name"]) for file in files if "code" not in file]
 
     def _break_off(self) -> None:
         """Close what is open. A call that is not whole is an item of the stream, but never one of the response."""
