@@ -36,11 +36,13 @@ $(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/s
 	@echo "ronda: set up in $(VENV)"
 
 # What those who change Ronda need, too.
-$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock tests/node/package-lock.json
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock requirements-moto.lock tests/node/package-lock.json
 	@echo "ronda: the packages that tests and checks need"
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@# the last release with the import that Mistral's published examples use; beside the newest, which the tests use, too
 	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(VENV)/mistral-1 -r requirements-mistral1.lock
+	@# stands in for S3; it wants another python-dateutil than we do
+	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(VENV)/moto -r requirements-moto.lock
 	@command -v npm >/dev/null && npm ci --silent --prefix tests/node \
 	  || echo "ronda: npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 	@touch $@
@@ -94,7 +96,7 @@ docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 
 lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --extra mcp --extra postgres --build-deps-for editable -o requirements.lock pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra dev --extra mcp --extra postgres -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --extra dev --extra mcp --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
         --no-emit-find-links --no-emit-trusted-host

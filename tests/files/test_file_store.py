@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+import re
 import stat
-from collections.abc import AsyncIterator
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ronda.core.files import FileSource
-from ronda.errors import NotFound, TooLarge
+from ronda.errors import BadConfig, NotFound, TooLarge
 from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
 from ronda.files.file_store import FileFacts, FileLimits, FileStore
+from ronda.files.s3_blobs import S3Blobs
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.files import FileQuota, QuotaExceeded
@@ -41,11 +47,48 @@ class Kept:
         self.store = FileStore(catalog.files, blobs, self.limits, self.clock)
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(scope="module")
+def s3_url() -> Iterator[str]:
+    """Of a service with S3's interface, in a process of its own: its packages do not go with ours."""
+    packages = Path(sys.prefix) / "moto"
+    if not packages.is_dir():
+        pytest.skip("moto, which stands in for S3, is not there: 'make test' installs it")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    env = {**os.environ, "PYTHONPATH": str(packages), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        try:
+            found = next(url for line in process.stderr if (url := re.search(r"http://127\.0\.0\.1:\d+", line)))
+            yield found.group()
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def bucket(s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Blobs]:
+    """A bucket of a test's own."""
+    settings = {"ENDPOINT_URL_S3": s3_url, "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    name = "b" + hashlib.sha256(str(tmp_path).encode()).hexdigest()[:20]
+    blobs = S3Blobs(f"s3://{name}/files/of/ronda")
+    blobs.client.make_bucket(name)
+    yield blobs
+    blobs.client._http.clear()
+
+
+@pytest.fixture(params=["folder", "bucket", "memory"])
 async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
-    in_folder = request.param == "folder"
-    catalog: Catalog = SqliteCatalog(str(tmp_path / "catalog.db")) if in_folder else MemoryCatalog()
-    yield Kept(catalog, FolderBlobs(tmp_path / "files") if in_folder else MemoryBlobs())
+    catalog: Catalog
+    blobs: Blobs
+    match request.param:
+        case "folder":
+            catalog, blobs = SqliteCatalog(str(tmp_path / "catalog.db")), FolderBlobs(tmp_path / "files")
+        case "bucket":
+            catalog, blobs = SqliteCatalog(str(tmp_path / "catalog.db")), request.getfixturevalue("bucket")
+        case _:
+            catalog, blobs = MemoryCatalog(), MemoryBlobs()
+    yield Kept(catalog, blobs)
     await catalog.close()
 
 
@@ -200,3 +243,33 @@ async def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
     store = FileStore(MemoryCatalog().files, FolderBlobs(tmp_path / "files"))
     with pytest.raises(StoreError, match="a file cannot be kept in it"):
         await store.add("ann", b"x", FileFacts("a"))
+
+
+# ---- in a bucket -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_large_file_in_a_bucket_is_read_from_any_place(bucket: S3Blobs) -> None:
+    store = FileStore(MemoryCatalog().files, bucket)
+    whole = bytes(range(256)) * 40_000  # in several parts
+    file = await store.add("ann", whole, FileFacts("a.bin"))
+    assert b"".join([piece async for piece in store.pieces(file)]) == whole
+    assert await store.read(file, 5_000_003, 70) == whole[5_000_003:5_000_073]
+    assert await store.read(file, len(whole), 70) == b""
+    assert bucket.hashes() == [file.hash]
+    objects = bucket.client.list_objects(bucket.bucket, recursive=True)
+    assert [one.object_name for one in objects] == [f"files/of/ronda/{file.hash[:2]}/{file.hash}"]
+
+
+async def test_what_was_not_finished_leaves_nothing_in_a_bucket(bucket: S3Blobs) -> None:
+    store = FileStore(MemoryCatalog().files, bucket)
+    async with store.receive("ann") as upload:
+        await upload.write(b"half")
+    assert list(bucket.client.list_objects(bucket.bucket, recursive=True)) == []
+
+
+async def test_a_bucket_that_is_not_there_is_named(bucket: S3Blobs) -> None:
+    store = FileStore(MemoryCatalog().files, S3Blobs("s3://nobody-has-this"))
+    with pytest.raises(StoreError, match="s3://nobody-has-this"):
+        await store.add("ann", b"x", FileFacts("a"))
+    with pytest.raises(BadConfig, match="names no bucket"):
+        S3Blobs("s3:///prefix")

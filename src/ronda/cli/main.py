@@ -621,6 +621,11 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where runs are journaled (default: your state folder); ':memory:' keeps nothing",
     )
+    parser.add_argument(
+        "--file-store",
+        metavar="PLACE",
+        help="where the bytes of files are kept: a folder, or s3://BUCKET/PREFIX (default: in the data folder)",
+    )
     parser.add_argument("--access-log", action="store_true", default=None, help="log every request")
     parser.add_argument("--config", metavar="FILE.toml", help="settings from a file; flags win over it")
 

@@ -84,7 +84,13 @@ async def _start(
     open_code = await asyncio.to_thread(code_opener, config, folder)
     mcp = read_servers(config.mcp_config, config.mcp)
     server = Server(
-        config, journal, catalog=catalog, blobs=open_blobs(folder), open_code=open_code, mcp=mcp, data_folder=folder
+        config,
+        journal,
+        catalog=catalog,
+        blobs=open_blobs(folder, config.file_store),
+        open_code=open_code,
+        mcp=mcp,
+        data_folder=folder,
     )
     settings = http_settings(server, *[one.getsockname()[1] for one in listeners[1:]])
     signals.check()

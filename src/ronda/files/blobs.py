@@ -24,7 +24,7 @@ from ronda.store import StoreError
 if sys.platform != "win32":
     import fcntl
 
-_HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
+HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
 _INCOMING: Final = "incoming"
 
 
@@ -58,7 +58,7 @@ class Blobs(Protocol):
         """Forgets what came in for a process that is no more."""
 
 
-class _Digest:
+class Digest:
     def __init__(self) -> None:
         self.size = 0
         self._hash = blake2b(digest_size=32)
@@ -93,7 +93,7 @@ class FolderBlobs:
             self.path(hash).unlink()
 
     def hashes(self) -> list[str]:
-        return [path.name for path in self._folder.glob("??/*") if _HASH.match(path.name)]
+        return [path.name for path in self._folder.glob("??/*") if HASH.match(path.name)]
 
     def sweep(self) -> None:
         """Whoever still writes to a file holds a lock on it."""
@@ -107,7 +107,7 @@ class FolderBlobs:
                     os.close(file)
 
     def path(self, hash: str) -> Path:
-        assert _HASH.match(hash), hash
+        assert HASH.match(hash), hash
         return self._folder / hash[:2] / hash
 
     @contextlib.contextmanager
@@ -123,7 +123,7 @@ class _NewFile:
     def __init__(self, blobs: FolderBlobs, path: Path) -> None:
         self._blobs = blobs
         self._path = path
-        self._digest = _Digest()
+        self._digest = Digest()
         self._target: Path | None = None
         self._mutex = threading.Lock()  # whoever gives up may do so while another thread still writes
         self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -188,7 +188,7 @@ class MemoryBlobs:
 class _NewBytes:
     def __init__(self, blobs: MemoryBlobs) -> None:
         self._blobs = blobs
-        self._digest = _Digest()
+        self._digest = Digest()
         self._pieces: list[bytes] = []
         self._hash = ""
 

@@ -124,6 +124,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     context_budget: int | None = None  # characters of a conversation that a model is shown at the most
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
+    file_store: str | None = (
+        None  # where the bytes of files are: a folder, or s3://BUCKET/PREFIX; None: in the data folder
+    )
     journal_max_days: float = 30.0
     journal_max_bytes: int = 2 * 1024 * 1024 * 1024
     max_session_queue: int = 32  # requests that wait for one session

@@ -99,7 +99,7 @@ def create_app(
             tools=made,
             tool_callbacks=tool_callbacks,
             catalog=open_catalog(folder),
-            blobs=open_blobs(folder),
+            blobs=open_blobs(folder, config.file_store),
             open_code=open_code,
             auth=auth,
             guardrails=guardrails,

@@ -49,8 +49,14 @@ def open_catalog(folder: Path | None) -> Catalog:
     return SqliteCatalog(str(folder / "catalog.db"))
 
 
-def open_blobs(folder: Path | None) -> Blobs | None:
-    """Keeps the bytes of files: next to the journal, or nowhere."""
+def open_blobs(folder: Path | None, place: str | None = None) -> Blobs | None:
+    """Keeps the bytes of files: at a place that the operator names, or next to the journal, or nowhere."""
     from ronda.files.blobs import FolderBlobs
 
-    return None if folder is None else FolderBlobs(folder / "files")
+    if place is None:
+        return None if folder is None else FolderBlobs(folder / "files")
+    if folder is None:
+        raise BadConfig("--file-store keeps files, and --data-dir :memory: forgets which there are; name a data folder")
+    from ronda.files.s3_blobs import SCHEME, S3Blobs
+
+    return S3Blobs(place) if place.startswith(SCHEME) else FolderBlobs(place)
