@@ -13,6 +13,9 @@ from tests.conformance import (
     anthropic_followups,
     anthropic_requests,
     anthropic_streams,
+    app_front_end,
+    app_http,
+    app_stream,
     bfcl,
     gemini_answers,
     gemini_errors,
@@ -77,6 +80,9 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("anthropic streams", anthropic_streams.run),
     ("anthropic requests", anthropic_requests.run),
     ("anthropic follow-ups", anthropic_followups.run),
+    ("app stream", app_stream.run),
+    ("app stream, front end", app_front_end.run),
+    ("app stream, http", app_http.run),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.server.incoming import Incoming
+from ronda.server.routing import Handler
 from ronda.wire.failures import Failure
 from ronda.wire.json import encode
 
@@ -18,6 +19,18 @@ def app_error(failure: Failure) -> bytes:
     """In the words of the framework that the front end's own backend is written with."""
     detail = {404: "Not Found", 405: "Method Not Allowed"}.get(failure.status) if failure.code is None else None
     return encode({"detail": failure.details or detail or failure.message})
+
+
+def beside(name: str) -> Handler:
+    """Who answers under this name in `beside`."""
+
+    async def handle(server: Server, request: Incoming) -> ASGIApp:
+        from ronda.server.app_stream import beside
+
+        handler: Handler = getattr(beside, name)
+        return await handler(server, request)
+
+    return handle
 
 
 async def generate_code(server: Server, request: Incoming) -> ASGIApp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ronda.server.app_stream.design_systems import DesignSystems
 from ronda.server.app_stream.models import AppModels
 from ronda.tools.page import PageServices, open_page_services
 
@@ -19,8 +20,12 @@ class AppStream:
 
     @cached_property
     def services(self) -> PageServices:
-        return open_page_services(self._server.data_folder)
+        return open_page_services(self._server.data_folder, fetch_allow=self._server.config.fetch_allow)
+
+    @cached_property
+    def design_systems(self) -> DesignSystems:
+        return DesignSystems(self._server.data_folder)
 
     async def close(self) -> None:
         if "services" in self.__dict__:
-            self.services.assets.close()
+            await self.services.close()

@@ -1,0 +1,97 @@
+"""What the front end asks for beside its socket."""
+
+from __future__ import annotations
+
+import base64
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door, Json, Served, soon
+from tests.server.app_door import PIXEL, PageModel, call, create, generate
+
+from ronda.server.app_stream.design_systems import MAX_CONTENT, MAX_COUNT, DesignSystems
+
+
+async def ask(served: Served, method: str, path: str, body: Any = None, key: str = "test") -> tuple[int, Any]:
+    url = served.url.removesuffix("/v1") + path
+    sent = {"authorization": f"Bearer {key}"}
+    async with soon(), served.http.request(method, url, json=body, headers=sent) as answer:
+        return answer.status, await answer.json() if answer.content_type == "application/json" else await answer.read()
+
+
+async def test_design_systems_are_their_owners(door: Door) -> None:
+    async with door.serving(PageModel()) as served:
+        status, made = await ask(served, "POST", "/api/design-systems", {"name": "  House ", "content": "Two colours."})
+        assert (status, made["name"], made["content"]) == (200, "House", "Two colours.")
+        assert made["createdAt"] == made["updatedAt"]
+        status, changed = await ask(served, "PATCH", f"/api/design-systems/{made['id']}", {"content": ""})
+        assert (status, changed["name"], changed["content"]) == (200, "House", "")
+        assert changed["updatedAt"] > made["updatedAt"]
+        assert await ask(served, "GET", "/api/design-systems") == (200, [changed])
+        assert await ask(served, "GET", "/api/design-systems", key="other") == (200, [])
+        absent = (404, {"detail": "Design system not found"})
+        assert await ask(served, "DELETE", f"/api/design-systems/{made['id']}", key="other") == absent
+        assert await ask(served, "DELETE", f"/api/design-systems/{made['id']}") == (204, b"")
+        assert await ask(served, "DELETE", f"/api/design-systems/{made['id']}") == absent
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "  ", "content": "x"}, 400),
+        ({"name": "x"}, 422),
+        ({"name": 7, "content": None}, 422),
+        ([], 422),
+        ({"name": "x", "content": "x" * (MAX_CONTENT + 1)}, 413),
+    ],
+)
+async def test_what_is_no_design_system_is_refused(door: Door, body: Any, status: int) -> None:
+    async with door.serving(PageModel()) as served:
+        found, answer = await ask(served, "POST", "/api/design-systems", body)
+
+    assert found == status
+    assert answer["detail"]
+
+
+async def test_design_systems_outlive_the_server_and_are_bounded(tmp_path: Path) -> None:
+    made = await DesignSystems(tmp_path).add("me", "House", "Two colours.")
+    again = DesignSystems(tmp_path)
+
+    assert await again.all("me") == [made]
+    assert await again.all("you") == []
+    for number in range(MAX_COUNT - 1):
+        await again.add("me", f"n{number}", "")
+    with pytest.raises(ValueError, match=str(MAX_COUNT)):
+        await again.add("me", "one more", "")
+
+
+async def test_a_picture_is_saved_and_served(door: Door) -> None:
+    bytes_ = base64.b64decode(PIXEL.partition(",")[2])
+    id = f"tmp_asset_{sha256(bytes_).hexdigest()[:24]}"
+    model = PageModel([call("save_assets", asset_ids=[id])], [create()])
+    async with door.serving(model) as served:
+        heard = await generate(served, inputMode="image", prompt={"text": "", "images": [PIXEL], "videos": []})
+        (saved,) = heard.of(0, "toolResult")[0]["data"]["output"]["images"]
+        path = "/local-assets/" + saved["public_url"].rpartition("/")[2]
+        status, picture = await ask(served, "GET", path, key="nobody's")
+        names = ("absent.png", "..%2f..%2fetc%2fpasswd", id + ".x")
+        odd = [await ask(served, "GET", f"/local-assets/{name}") for name in names]
+
+    assert id in str(model.requests[0].turns[1])
+    assert saved["public_url"].startswith("http://127.0.0.1:")
+    assert (status, picture) == (200, bytes_)
+    assert odd == [(404, {"detail": "Not Found"})] * 3
+
+
+async def test_capabilities_and_addresses_that_are_none(door: Door) -> None:
+    async with door.serving(PageModel()) as served:
+        status, found = await ask(served, "GET", "/api/capabilities")
+        absent: tuple[int, Json] = await ask(served, "GET", "/api/absent")
+        by_http = await ask(served, "GET", "/generate-code")
+
+    assert status == 200
+    assert isinstance(found["screenshot_preview"], bool)
+    assert absent == (404, {"detail": "Not Found"})
+    assert by_http == (404, {"detail": "Not Found"})
