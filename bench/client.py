@@ -109,6 +109,11 @@ class Connection(asyncio.Protocol):
         _, connection = await asyncio.get_running_loop().create_connection(cls, parts.hostname, parts.port)
         return connection
 
+    @property
+    def first(self) -> float | None:
+        """Seconds until the first word of text of the answer under way."""
+        return self._first
+
     async def ask(self, request: bytes) -> Answer:
         self._answer = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)

@@ -69,20 +69,21 @@ class Children:
         self._open.close()
 
     def start(
-        self, name: str, command: Command, *, core: int, env: dict[str, str] | None = None, tree: Path = ROOT
+        self, name: str, command: Command, *, core: int | None, env: dict[str, str] | None = None, tree: Path = ROOT
     ) -> "Child":
         """A process that is only watched: all it prints goes to its log. `tree` is the checkout whose Ronda it runs."""
-        return self._keep(
-            Child(name, command, frozenset({core}), self.folder / f"{name}.log", source(tree) | (env or {}), None)
-        )
+        log = self.folder / f"{name}.log"
+        return self._keep(Child(name, command, self._cores(core), log, source(tree) | (env or {}), None))
 
     def start_talking(
         self, name: str, command: Command, *, core: int | None, tree: Path = ROOT, cwd: Path = ROOT
     ) -> "Child":
         """A process that takes orders on its stdin and answers on its stdout."""
-        cores = self.cores.every if core is None else frozenset({core})
         log = self.folder / f"{name}.log"
-        return self._keep(Child(name, command, cores, log, source(tree), subprocess.PIPE, cwd))
+        return self._keep(Child(name, command, self._cores(core), log, source(tree), subprocess.PIPE, cwd))
+
+    def _cores(self, core: int | None) -> frozenset[int]:
+        return self.cores.every if core is None else frozenset({core})
 
     def _keep(self, child: "Child") -> "Child":
         self._open.callback(child.end)

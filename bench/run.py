@@ -20,6 +20,7 @@ import msgspec
 import uvloop
 from bench.against import changes, checkout
 from bench.bars import Row, Section, median, rows, table
+from bench.durable import measure_durable
 from bench.instructions import count_instructions
 from bench.processes import BenchError, Children, pick_cores
 from bench.prompty_files import measure_prompty, prompty_missing
@@ -38,7 +39,17 @@ from bench.sections import (
 from bench.sessions import measure_sessions
 
 # The local model first, while no other child runs: it takes every core.
-SECTIONS: tuple[Section, ...] = ("local", "library", "wires", "prompty", "start", "server", "doors", "sessions")
+SECTIONS: tuple[Section, ...] = (
+    "local",
+    "library",
+    "wires",
+    "prompty",
+    "start",
+    "server",
+    "doors",
+    "sessions",
+    "durable",
+)
 
 
 def main() -> int:
@@ -129,6 +140,8 @@ def measure(bench: Bench, section: Section) -> str:
                 uvloop.run(measure_doors(bench))
             case "sessions":
                 uvloop.run(measure_sessions(bench))
+            case "durable":
+                uvloop.run(measure_durable(bench))
     except BenchError as error:
         return f"{section}: not all could be measured. {error}"
     return ""

@@ -287,7 +287,8 @@ class Server:
 
     def __init__(self, child: Child, port: int) -> None:
         self.child = child
-        self._url = f"http://127.0.0.1:{port}"
+        self.host = f"127.0.0.1:{port}"
+        self._url = f"http://{self.host}"
 
     def target(self, path: str, model: str, stream: bool) -> Target:
         return Target(self._url + path, model, stream)
@@ -416,11 +417,14 @@ def start_floor_server(bench: Bench) -> Server:
     return start_server(bench, "floor-server", command, port)
 
 
-def start_ronda(bench: Bench, side: Side, name: str, model: str, *flags: str | Path) -> Server:
+def start_ronda(
+    bench: Bench, side: Side, name: str, model: str, *flags: str | Path, on_every_core: bool = False
+) -> Server:
     """`ronda serve` as it comes, with its default journal, in a folder of its own."""
     port = free_port()
     name = f"ronda-{name}-{side}"
-    return start_server(bench, name, serve_command(bench, name, model, port, *flags), port, bench.tree(side))
+    command = serve_command(bench, name, model, port, *flags)
+    return start_server(bench, name, command, port, bench.tree(side), on_every_core=on_every_core)
 
 
 def serve_command(bench: Bench, name: str, model: str, port: int, *flags: str | Path) -> list[str | Path]:
@@ -432,9 +436,17 @@ def serve_command(bench: Bench, name: str, model: str, port: int, *flags: str | 
 
 
 def start_server(
-    bench: Bench, name: str, command: list[str | Path], port: int, tree: Path = ROOT, seconds: float = 20
+    bench: Bench,
+    name: str,
+    command: list[str | Path],
+    port: int,
+    tree: Path = ROOT,
+    seconds: float = 20,
+    *,
+    on_every_core: bool = False,
 ) -> Server:
     env = {"BENCH_UPSTREAM": bench.upstream}
-    child = bench.children.start(name, command, core=bench.children.cores.tested, env=env, tree=tree)
+    core = None if on_every_core else bench.children.cores.tested
+    child = bench.children.start(name, command, core=core, env=env, tree=tree)
     child.wait_for_http(f"http://127.0.0.1:{port}/health", seconds)
     return Server(child, port)
