@@ -1,26 +1,17 @@
 """The tools with which a model builds a web page, and the files that they build.
 
-project      the files of one variant
-tool         what these tools have in common
-assets       pictures, kept and served
+project      the files of one variant, from which every tool works
+tool         what the tools have in common; create_file, edit_file, … are one file each
+pictures     what bytes are a picture; imaging unpacks and draws them, cutout takes their background away
+assets       pictures that are kept and served; sources finds what a model calls a picture
+browser      Chromium in its box, over devtools; preview answers what a page asks for, with packages of cdn
+offer        which tools there are for a project
+services     what all of it needs, one for each server
 """
 
-from ronda.drive import Tool
 from ronda.tools.page.assets import PageAssets
-from ronda.tools.page.create_file import create_file
-from ronda.tools.page.edit_file import edit_file
+from ronda.tools.page.offer import page_tools
 from ronda.tools.page.project import PageProject
-from ronda.tools.page.retrieve_option import retrieve_option
-from ronda.tools.page.save_assets import save_assets
-from ronda.tools.page.screenshot_preview import screenshot_preview
 from ronda.tools.page.services import PageServices, open_page_services
 
 __all__ = ["PageAssets", "PageProject", "PageServices", "open_page_services", "page_tools"]
-
-
-def page_tools(project: PageProject, services: PageServices) -> list[Tool]:
-    """Those that a model is offered for this project."""
-    tools: list[Tool] = [create_file(project), edit_file(project)]
-    if services.browser.may_work:
-        tools.append(screenshot_preview(project, services))
-    return [*tools, save_assets(project, services.assets), retrieve_option(project)]

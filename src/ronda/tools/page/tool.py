@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from ronda.core.parts import Image
+from ronda.core.parts import NO_USAGE, Image, Usage
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
@@ -53,6 +53,7 @@ class Outcome(Struct, frozen=True):
     images: tuple[Image, ...] = ()
     files: dict[str, str] = {}  # that the call changed, with what is in them now
     ok: bool = True
+    usage: Usage = NO_USAGE  # of a model that was asked for it
 
 
 class PageTool:
@@ -95,7 +96,7 @@ class PageTool:
         if outcome.files:
             details |= {"code": self._project.code, "files": outcome.files}
         text = msgspec.json.encode(outcome.result).decode()
-        return ToolOutput(text, outcome.images, failed=not outcome.ok, details=details)
+        return ToolOutput(text, outcome.images, failed=not outcome.ok, usage=outcome.usage, details=details)
 
 
 def object_schema(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""`extract_assets`: pieces of the pictures that the request brought, cut out for the page."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from ronda.core.parts import Image
+from ronda.drive import Provider, ToolContext
+from ronda.errors import ToolFailed, UpstreamError
+from ronda.tools.function import in_thread
+from ronda.tools.page.boxes import Box, find_boxes
+from ronda.tools.page.generate_images import keep
+from ronda.tools.page.imaging import packed, unpacked
+from ronda.tools.page.pictures import Picture, read_data_url
+from ronda.tools.page.project import PageProject
+from ronda.tools.page.services import PageServices
+from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
+
+MOST: Final = 30
+_PARAMETERS = object_schema(
+    {
+        "asset_descriptions": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What to cut out of the given pictures, each in a few words.",
+        }
+    },
+    "asset_descriptions",
+)
+
+
+def extract_assets(project: PageProject, services: PageServices, vision: Provider) -> PageTool:
+    async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        if "asset_descriptions" not in arguments and "descriptions" in arguments:  # as some models call it
+            arguments = {"asset_descriptions": arguments["descriptions"]}
+        descriptions = read_texts(
+            arguments,
+            "asset_descriptions",
+            ("extract_assets requires a non-empty asset_descriptions list", "Missing asset_descriptions"),
+            ("No valid asset descriptions provided", "No valid asset_descriptions"),
+        )
+        if len(descriptions) > MOST:
+            raise PageError(f"extract_assets takes {MOST} descriptions at the most", "Too many asset_descriptions")
+        pictures = [picture for url in project.images if (picture := read_data_url(url)) is not None]
+        if not pictures:
+            raise PageError("No input images are available for asset extraction.", "No input images")
+        if not services.can_draw:
+            raise PageError("Asset extraction is not installed on this server: it needs ronda[page].", "Not installed")
+        try:
+            boxes, usage = await find_boxes(vision, [picture.url for picture in pictures], descriptions)
+        except (ToolFailed, UpstreamError) as error:
+            raise PageError(f"Asset extraction failed: {error}", "Asset extraction failed") from error
+        assets, images = list[dict[str, Any]](), list[Image]()
+        for box in boxes:
+            try:
+                crop = await in_thread(partial(_crop, pictures[box.image], box))
+                kept = await keep(crop, project, services)
+            except ToolFailed:
+                continue
+            assets.append(
+                {
+                    "description": descriptions[box.number - 1],
+                    "public_url": kept.url,
+                    "content_type": crop.content_type,
+                    "status": "ok",
+                    "image_part_index": len(images),
+                    "image_display_name": f"asset_{len(images) + 1}.png",
+                    "box_2d": list(box.sides),
+                    "image_index": box.image,
+                    "label": box.label,
+                }
+            )
+            images.append(Image(crop.url))
+        if not assets:
+            raise PageError("No assets could be extracted from the input images.", "No assets extracted")
+        found = {asset["description"] for asset in assets}
+        unresolved = [description for description in descriptions if description not in found]
+        result: dict[str, Any] = {"assets": assets} | ({"unresolved_assets": unresolved} if unresolved else {})
+        return Outcome(result, result, tuple(images), usage=usage)
+
+    return PageTool(
+        project,
+        "extract_assets",
+        "Cut logos, icons and photos out of the pictures that the user gave, to use them on the page. Gives an address for each.",
+        _PARAMETERS,
+        work,
+    )
+
+
+def _crop(picture: Picture, box: Box) -> Picture:
+    image = unpacked(picture)
+    return packed(image.crop(box.pixels(*image.size)))

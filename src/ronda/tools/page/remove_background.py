@@ -1,0 +1,71 @@
+"""`remove_background`: pictures with what stands in front alone. The result says how it was found."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, Final
+
+from ronda.core.parts import Image
+from ronda.drive import ToolContext
+from ronda.errors import ToolFailed
+from ronda.tools.function import in_thread
+from ronda.tools.page.generate_images import Kept, keep
+from ronda.tools.page.project import PageProject
+from ronda.tools.page.services import PageServices
+from ronda.tools.page.sources import find_picture
+from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
+
+MOST: Final = 20
+AT_A_TIME: Final = 2  # each is unpacked in memory
+_PARAMETERS = object_schema(
+    {"image_urls": {"type": "array", "items": {"type": "string"}, "description": "Addresses of pictures."}},
+    "image_urls",
+)
+
+
+def remove_background(project: PageProject, services: PageServices) -> PageTool:
+    async def cut(url: str, slots: asyncio.Semaphore) -> Kept:
+        try:
+            async with slots:
+                picture = await find_picture(url, services.assets, services.fetcher)
+                return await keep(await in_thread(partial(services.cutter.cut_out, picture)), project, services)
+        except ToolFailed as error:
+            return Kept(problem=str(error))
+
+    async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
+        urls = read_texts(
+            arguments,
+            "image_urls",
+            ("remove_background requires a non-empty image_urls list", "Missing image_urls"),
+            ("No valid image URLs provided", "No valid image_urls"),
+        )
+        if not services.can_draw:
+            raise PageError(
+                "Background removal is not installed on this server: it needs ronda[page].",
+                "Background removal is not installed",
+            )
+        if len(urls) > MOST:
+            raise PageError(f"remove_background takes {MOST} pictures at the most", "Too many images")
+        slots = asyncio.Semaphore(AT_A_TIME)
+        cuts = await asyncio.gather(*(cut(url, slots) for url in urls))
+        method = services.cutter.method
+        images = [
+            {"image_url": url, "result_url": one.url, "status": "ok" if one.url else "error"}
+            | ({"method": method} if one.url else {"error": one.problem})
+            for url, one in zip(urls, cuts, strict=True)
+        ]
+        output: dict[str, Any] = {"images": images}
+        is_ok = any(one.url for one in cuts)
+        if not is_ok:
+            output["error"] = cuts[0].problem
+        shown = tuple(one.image for one in cuts if isinstance(one.image, Image))
+        return Outcome({"images": images}, output, shown, ok=is_ok)
+
+    return PageTool(
+        project,
+        "remove_background",
+        "Cut what stands in front out of pictures: each becomes a PNG with a transparent background. Gives an address for each.",
+        _PARAMETERS,
+        work,
+    )

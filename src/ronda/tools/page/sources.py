@@ -1,0 +1,34 @@
+"""What a model calls a picture → the picture: an address, a data: URL, an asset of ours, or the id of an upload."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import unquote, urlsplit
+
+from ronda.errors import ToolFailed
+from ronda.tools.fetch.fetcher import Fetcher
+from ronda.tools.page.assets import ADDRESS, PageAssets
+from ronda.tools.page.pictures import Picture, read_data_url, read_picture
+
+_TYPES = ("image/*", "application/octet-stream", "binary/octet-stream")
+
+
+async def find_picture(url: str, assets: PageAssets, fetcher: Fetcher) -> Picture:
+    """Raises ToolFailed. Addresses of others are fetched only where anybody may reach them."""
+    found: Picture | None
+    if url.startswith("data:"):
+        found = await asyncio.to_thread(read_data_url, url)
+    elif (path := unquote(urlsplit(url).path)).startswith(ADDRESS):
+        found = await assets.open(path.removeprefix(ADDRESS))
+        if found is None:
+            raise ToolFailed("there is no such asset")
+    elif url.startswith("tmp_asset_"):
+        found = await assets.open(url)
+        if found is None:
+            raise ToolFailed("there is no such upload")
+    else:
+        fetched = await fetcher.fetch(url, types=_TYPES)
+        found = read_picture(fetched.data)
+    if found is None:
+        raise ToolFailed("it is no GIF, JPEG, PNG or WebP picture, or it is too large")
+    return found
