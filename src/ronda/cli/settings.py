@@ -94,6 +94,8 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 found[name] = str(folder / value)
             case "tool_dispatch_secret", str():
                 found[name] = _secret(value, name)
+            case "images", {"api_key": str(key)}:
+                found[name] = {**value, "api_key": _secret(key, "api_key of [images]")}
             case "dispatch", dict():
                 found[name] = {tool: _with_secret(address, tool) for tool, address in value.items()}
             case "model", str() if value.startswith("script:"):

@@ -38,6 +38,10 @@ def check_config(config: ServerConfig) -> None:
         split_spec(model.model)
     if config.app.variants is not None and not 1 <= config.app.variants <= MAX_VARIANTS:
         raise BadConfig(f"[app] variants is {config.app.variants}; it can be 1 to {MAX_VARIANTS}")
+    if config.images or config.page:
+        from ronda.tools.page import open_page_services  # most servers have neither
+
+        open_page_services(None, images=config.images, page=config.page, fetch_allow=config.fetch_allow)
     _check_dispatch(config)
     if config.agent_tools and config.agents is None:
         raise BadConfig("[agent_tools] names agents, and there are none: --agents says in which folder they are")

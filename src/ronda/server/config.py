@@ -138,6 +138,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     timeouts: Timeouts = Timeouts()
     access_log: bool = False
     app: AppConfig = AppConfig()
+    images: dict[str, Any] = {}  # the service that draws pictures for pages: `tools.page.images_api`
+    page: dict[str, Any] = {}  # what pages are shown with: `tools.page.services`
 
     def __repr__(self) -> str:
         """Without secrets, as above."""

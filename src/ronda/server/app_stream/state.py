@@ -20,7 +20,10 @@ class AppStream:
 
     @cached_property
     def services(self) -> PageServices:
-        return open_page_services(self._server.data_folder, fetch_allow=self._server.config.fetch_allow)
+        config = self._server.config
+        return open_page_services(
+            self._server.data_folder, images=config.images, page=config.page, fetch_allow=config.fetch_allow
+        )
 
     @cached_property
     def design_systems(self) -> DesignSystems:

@@ -5,13 +5,16 @@ tool         what the tools have in common; create_file, edit_file, … are one 
 pictures     what bytes are a picture; imaging unpacks and draws them, cutout takes their background away
 assets       pictures that are kept and served; sources finds what a model calls a picture
 browser      Chromium in its box, over devtools; preview answers what a page asks for, with packages of cdn
+export       a page and its pictures as a zip; capture takes a picture of any page
 offer        which tools there are for a project
 services     what all of it needs, one for each server
 """
 
 from ronda.tools.page.assets import PageAssets
+from ronda.tools.page.capture import capture as capture
+from ronda.tools.page.export import export_zip
 from ronda.tools.page.offer import page_tools
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices, open_page_services
 
-__all__ = ["PageAssets", "PageProject", "PageServices", "open_page_services", "page_tools"]
+__all__ = ["PageAssets", "PageProject", "PageServices", "capture", "export_zip", "open_page_services", "page_tools"]
