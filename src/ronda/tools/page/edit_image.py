@@ -79,13 +79,12 @@ def edit_image(project: PageProject, services: PageServices) -> PageTool:
             "aspect_ratio": ratio,
         }
         result: dict[str, Any] = {"image": image}
-        if drawn.problem:
+        if drawn.problem:  # told as the picture's state: the page shows it so
             result["error"] = drawn.problem
         elif services.images is None:
             image["placeholder"] = True
             result["note"] = PLACEHOLDERS
-        output = {"image": image, **({"error": drawn.problem} if drawn.problem else {})}
-        return Outcome(result, output, () if drawn.image is None else (drawn.image,), ok=not drawn.problem)
+        return Outcome(result, {"image": image}, () if drawn.image is None else (drawn.image,))
 
     return PageTool(
         project,

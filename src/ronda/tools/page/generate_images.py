@@ -78,16 +78,12 @@ def generate_images(project: PageProject, services: PageServices) -> PageTool:
             for prompt, one in zip(prompts, drawn, strict=True)
         ]
         result: dict[str, Any] = {"images": {prompt: one.url for prompt, one in zip(prompts, drawn, strict=True)}}
-        output: dict[str, Any] = {"images": shown}
         problems = [one.problem for one in drawn if one.problem]
         if mark:
             result["note"] = PLACEHOLDERS
-        if problems:
+        if problems:  # of single pictures: the call has done what it could
             result["error"] = problems[0]
-        if len(problems) == len(drawn):
-            output["error"] = problems[0]
-        images = tuple(one.image for one in drawn if one.image is not None)
-        return Outcome(result, output, images, ok=len(problems) < len(drawn))
+        return Outcome(result, {"images": shown}, tuple(one.image for one in drawn if one.image is not None))
 
     return PageTool(
         project,

@@ -6,7 +6,6 @@ import asyncio
 from functools import partial
 from typing import Any, Final
 
-from ronda.core.parts import Image
 from ronda.drive import ToolContext
 from ronda.errors import ToolFailed
 from ronda.tools.function import in_thread
@@ -55,12 +54,8 @@ def remove_background(project: PageProject, services: PageServices) -> PageTool:
             | ({"method": method} if one.url else {"error": one.problem})
             for url, one in zip(urls, cuts, strict=True)
         ]
-        output: dict[str, Any] = {"images": images}
-        is_ok = any(one.url for one in cuts)
-        if not is_ok:
-            output["error"] = cuts[0].problem
-        shown = tuple(one.image for one in cuts if isinstance(one.image, Image))
-        return Outcome({"images": images}, output, shown, ok=is_ok)
+        shown = tuple(one.image for one in cuts if one.image is not None)
+        return Outcome({"images": images}, {"images": images}, shown)
 
     return PageTool(
         project,
