@@ -19,7 +19,7 @@ from tests.server.messages_door import asking
 
 from ronda.files.file_store import FileFacts
 from ronda.server.auth import FRESH_FOR, KeyAuth, Unauthorized
-from ronda.server.routes import MESSAGES, MISTRAL, ROUTES
+from ronda.server.routes import APP, MESSAGES, MISTRAL, ROUTES
 from ronda.server.routing import WEBSOCKET, Route
 from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
@@ -128,8 +128,10 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         yield Guarded(served, catalog, model, keys, ids)
 
 
-def test_only_a_look_at_its_health_needs_no_key() -> None:
-    assert [named(row) for row in ROUTES.rows if row.scope == "public"] == ["GET /health", "GET /"]
+def test_only_a_look_at_its_health_and_at_pictures_of_pages_needs_no_key() -> None:
+    public = [named(row) for row in ROUTES.rows if row.scope == "public"]
+
+    assert public == ["GET /local-assets/{name}", "GET /health", "GET /"]
 
 
 @pytest.mark.parametrize("kind", ["no key", "bad key", "revoked key", "no bearer"])
@@ -156,6 +158,8 @@ def assert_said(row: Route, error: Json) -> None:
     """In the words of whoever asks."""
     if row.dialect is MESSAGES:
         assert (error["type"], error["error"]["type"]) == ("error", "authentication_error")
+    elif row.dialect is APP:
+        assert error["detail"]
     elif row.dialect is MISTRAL:
         assert (error["object"], error["code"]) == ("error", "invalid_api_key")
     else:

@@ -83,6 +83,7 @@ async def test_a_run_is_shown_with_its_result_and_its_usage(door: Door) -> None:
         "model": "script:test",
         "agent": None,
         "session": "s1",
+        "group": None,
         "parent": None,
         "position": str(len(events) - 1),
         "questions": [],

@@ -95,7 +95,7 @@ class AnswerDoor(Struct, frozen=True):
         about = _start_of(first).about if first else {}
         if self.key not in about or (self.without and self.without in about):
             raise NotFound(f"there is no {self.object} '{id[:100]}', or it is not kept any more", param="id")
-        others = [other for other in _siblings(about) if other != name]
+        others = [other for other in siblings_of(about) if other != name]
         return [first, *[await server.runs.read(other, request.owner) for other in others]]
 
 
@@ -109,7 +109,7 @@ def about_siblings(names: Sequence[str]) -> dict[str, Raw]:
     return {SIBLINGS: Raw(encode(names))} if len(names) > 1 else {}
 
 
-def _siblings(about: dict[str, Raw]) -> list[str]:
+def siblings_of(about: dict[str, Raw]) -> list[str]:
     kept = about.get(SIBLINGS)
     return [] if kept is None else msgspec.json.decode(kept, type=list[str])
 

@@ -28,6 +28,7 @@ from ronda.errors import RondaError
 from ronda.host.recovery import seconds_left
 from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
+from ronda.server.app_stream.page import builds_page
 from ronda.server.runs import LEFT
 from ronda.server.supplies import reopened
 from ronda.server.toolbox import DECLARED
@@ -158,6 +159,10 @@ async def reopen(
     server: Server, start: RunStarted, events: Sequence[Event] = ()
 ) -> tuple[Provider, Mapping[str, Tool]]:
     """What a run is driven with, from what its first event says; `events` are all there are of it."""
+    if builds_page(start):
+        from ronda.server.app_stream.variants import reopen_page  # few runs do
+
+        return await reopen_page(server, start, events)
     await server.toolbox.ready()
     own = reopened(server, start, server.toolbox.handlers_for(start, events))
     if server.named_servers is not None:

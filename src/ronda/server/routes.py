@@ -19,6 +19,7 @@ from ronda.server.mistral.endpoint import mistral_error
 from ronda.server.responses import create, stored
 from ronda.server.responses.websocket import responses_socket
 from ronda.server.routing import WEBSOCKET, Dialect, Route, Routes
+from ronda.server.run_start import start_runs
 
 CHAT: Final = Dialect("OpenAI Chat Completions", chat_error)
 RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error)
@@ -105,6 +106,7 @@ ROUTES: Final = Routes(
         Route("GET", _SKILL_VERSION, SKILLS, skills.get_version, "read"),
         Route("DELETE", _SKILL_VERSION, SKILLS, skills.delete_version, "write"),
         Route("GET", f"{_SKILL_VERSION}/content", SKILLS, skills.version_content, "read"),
+        Route("POST", "/v1/runs", OWN, start_runs, "run"),
         Route("GET", "/v1/runs", OWN, run_api.list_runs, "read"),
         Route("GET", _RUN, OWN, run_api.get_run, "read", of_run=""),
         Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read", of_run=""),

@@ -32,14 +32,18 @@ from ronda.errors import BadRequest, NotFound
 from ronda.host.log import FellBehind, Follower, Position, Waiter, read_position, write_position
 from ronda.host.run import LiveRun
 from ronda.journal import RunQuery, RunState, state_at
+from ronda.server.app_stream.page import builds_page
 from ronda.server.follow import EventStream
+from ronda.server.groups import group_of, runs_of_group
 from ronda.server.incoming import Incoming, Json
 from ronda.server.recovery import answer_waiting
 from ronda.server.responses.query import Query
+from ronda.server.run_start import summary_of
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
+from ronda.wire.run_request import FIELDS as START_FIELDS
 from ronda.wire.runs import write_run, write_summary
 from ronda.wire.showing import CallsGrew, Showing, TurnClosed
 
@@ -57,9 +61,11 @@ FIELDS: Final = {
         "state": "read: " + ", ".join(get_args(RunState)),
         "session": "read",
         "agent": "read: its name",
+        "group": "read: the variants of one request, in their order; goes with no other",
         "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
         "before": "read: `next` of the page before",
     },
+    "POST /v1/runs": START_FIELDS,
     "POST /v1/runs/{id}/steer": {"text": "read: what the model hears with its next call"},
     "POST /v1/runs/{id}/answer": {
         "id": "read: of the question",
@@ -82,6 +88,11 @@ class Conflict(BadRequest):
 
 async def list_runs(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
+    if (group := query.text("group")) is not None:
+        found = await runs_of_group(server, group, request.owner)
+        return Json(
+            encode({"object": "list", "data": [summary_of(one) for one in found], "has_more": False, "next": None})
+        )
     state = query.word("state", "", ("", *get_args(RunState)))
     wanted = RunQuery(
         request.owner,
@@ -274,7 +285,12 @@ def _shown(run: Run, facts: int, events: Iterable[Event], queue_position: int | 
         state = "queued"
     else:
         state = "waiting" if run.is_waiting else "running"
-    members = write_run(run, state, facts, events)
+    members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
+    if builds_page(run.start):
+        from ronda.server.app_stream.variants import project_of  # few runs do
+
+        project = project_of(list(events))
+        members["files"] = {} if project is None else project.files
     return Json(encode(members if queue_position is None else {**members, "queue_position": queue_position}))
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from ronda.agent import where_is
 from ronda.agent.value import missing_key
+from ronda.errors import NotFound
 from ronda.providers import open_provider, split_spec
 from ronda.server.models import Target
 from ronda.wire.app_stream.parameters import BadParameters, Parameters
@@ -40,6 +41,16 @@ class AppModels:
     async def choose(self, count: int) -> list[Target]:
         targets = await self._usable()
         return list(islice(cycle(targets), count))
+
+    async def named(self, spec: str) -> Target:
+        """The model that a run was begun with."""
+        own = await self._server.models.find("default")
+        if spec == own.spec:
+            return own
+        targets = await self._usable() if self._server.config.app.models else []
+        if (found := next((target for target in targets if target.spec == spec), None)) is None:
+            raise NotFound(f"the model '{spec}' is not one of this server's any more", code="model_not_found")
+        return found
 
     async def _usable(self) -> list[Target]:
         server = self._server

@@ -23,13 +23,16 @@ from ronda.core.events import RunFinished
 from ronda.errors import RondaError
 from ronda.host.log import FellBehind
 from ronda.host.run import LiveRun
-from ronda.server.app_stream.variants import Page, open_variants
+from ronda.server.app_stream.page import Page
+from ronda.server.app_stream.variants import page_job
 from ronda.server.bodies import read_body
 from ronda.server.failure import BROKE_DOWN, failure_of
+from ronda.server.groups import new_names, open_group
 from ronda.server.incoming import Incoming
 from ronda.wire.app_stream.messages import VariantMessages, write_error, write_models, write_opening
 from ronda.wire.app_stream.parameters import Parameters, read_parameters
 from ronda.wire.app_stream.prompts import begin_turns, first_file
+from ronda.wire.door_request import DoorRequest
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import UNREADABLE
 
@@ -178,7 +181,9 @@ class Connection:
             asset_extraction=parameters.asset_extraction,
             base_url=self._address(),
         )
-        self._lives = await open_variants(server, self._request.owner, turns, targets, page, {"stream": True})
+        asked = DoorRequest(model="", turns=turns, stream=True)
+        jobs = [page_job(server, asked, target, page, variant) for variant, target in enumerate(targets)]
+        self._lives = await open_group(server, self._request.owner, jobs, new_names(count))
         await self._say(write_models([target.name for target in targets], [live.run.id for live in self._lives]))
 
     def _address(self) -> str:

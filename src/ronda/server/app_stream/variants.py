@@ -1,26 +1,25 @@
-"""What is asked for → a group of sibling runs, one for each variant, that are journaled and wait to be driven.
+"""What is asked for → runs that build a page: the tools of each, and the page that it begins with.
 
-A group is named after its first run: `group_ab12` is that of `run_ab12`, and each of its runs knows the names of all.
+A run keeps what its project began with, and its finished calls say what they made of it. So whoever goes on with a run, or looks
+at it, has the page as it stands.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
-from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.events import Event, RunStarted
 from ronda.core.parts import Turn
-from ronda.drive import Tool
-from ronda.host.run import LiveRun
-from ronda.server.answers import about_siblings
+from ronda.drive import Provider, Tool
+from ronda.errors import BadRequest
+from ronda.server.app_stream.page import Page, builds_page, page_of
 from ronda.server.models import Target, TargetOpening
-from ronda.server.opening import Job, open_runs
-from ronda.server.runs import new_id
+from ronda.server.opening import Job
 from ronda.tools.page import PageProject, page_tools
 from ronda.wire.app_stream.messages import AppOptions
 from ronda.wire.door_request import DoorRequest
@@ -29,80 +28,61 @@ from ronda.wire.json import encode
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
-ROUNDS = 20  # of tools: then the model is asked for its last word, and the page is what there is
+ROUNDS: Final = 20  # of tools: then the model is asked for its last word, and the page is what there is
 
 
-class Page(Struct, frozen=True, omit_defaults=True):
-    """What the project of a variant begins with. A run keeps it, so that whoever goes on with the run has it."""
-
-    key: ClassVar[str] = "page"
-
-    files: dict[str, str] = {}
-    main: str = "index.html"
-    options: tuple[str, ...] = ()
-    images: tuple[str, ...] = ()
-    image_generation: bool = True
-    asset_extraction: bool = True
-    base_url: str = ""
-
-    @property
-    def project(self) -> PageProject:
-        return PageProject(
-            self.files,
-            self.main,
-            options=self.options,
-            images=self.images,
-            image_generation=self.image_generation,
-            asset_extraction=self.asset_extraction,
-            base_url=self.base_url,
+def page_job(server: Server, asked: DoorRequest, target: Target, page: Page, variant: int = 0) -> Job:
+    """A run that has the page's tools, and no others."""
+    if target.is_agent:
+        raise BadRequest(
+            f"a page is built by a model; '{target.name}' is an agent with tools of its own", param="model"
         )
+    code = page.files.get(page.main, "")
+    asked = replace(
+        asked,
+        model="",
+        max_tool_rounds=min(ROUNDS, server.config.max_tool_rounds_ceiling),
+        answer=AppOptions(variant=variant, path=page.main, code=code),
+        about={**asked.about, Page.key: Raw(encode(page))},
+    )
+    return Job(asked, replace(target, opener=partial(_open_page, server, page)))
 
 
-def page_of(start: RunStarted) -> Page | None:
-    kept = start.about.get(Page.key)
-    return None if kept is None else msgspec.json.decode(kept, type=Page)
+async def _open_page(server: Server, page: Page, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> TargetOpening:
+    return TargetOpening(turns, tuple(_tools(server, page)), exclusive=True)
 
 
-def reopened_tools(server: Server, start: RunStarted, events: Sequence[Event]) -> dict[str, Tool]:
-    """The tools of a run that was begun before, with the page as its finished calls have left it."""
+def _tools(server: Server, page: Page, events: Sequence[Event] = ()) -> list[Tool]:
+    project = PageProject(
+        page.files,
+        page.main,
+        options=partial(_pages_of, server, page.siblings) if page.siblings else page.options,
+        images=page.images,
+        image_generation=page.image_generation,
+        asset_extraction=page.asset_extraction,
+        base_url=page.base_url,
+    )
+    return page_tools(project.restored(events), server.app_stream.services)
+
+
+async def _pages_of(server: Server, runs: Sequence[str]) -> list[str]:
+    found = [await server.runs.journal.read(run) for run in runs]
+    return [project.code if (project := project_of(events)) is not None else "" for events in found]
+
+
+# ---- a run that was begun before -------------------------------------------------------------------------------------
+
+
+def project_of(events: Sequence[Event]) -> PageProject | None:
+    """The page of a run, as its finished calls have left it; None for a run that builds none."""
+    start = events[0] if events else None
+    if type(start) is not RunStarted or not builds_page(start):
+        return None
     page = page_of(start)
-    if page is None:
-        return {}
-    return {tool.spec.name: tool for tool in page_tools(page.project.restored(events), server.app_stream.services)}
+    return PageProject(page.files, page.main).restored(events)
 
 
-async def open_variants(
-    server: Server,
-    owner: str,
-    turns: tuple[Turn, ...],
-    targets: Sequence[Target],
-    page: Page,
-    request: Mapping[str, Any],
-) -> list[LiveRun]:
-    """One run for each target. `request` are members of `DoorRequest` beside."""
-    names = [new_id("run") for _ in targets]
-    lives: list[LiveRun] = []
-    for index, target in enumerate(targets):
-        tools = tuple(page_tools(page.project, server.app_stream.services))
-        code = page.files.get(page.main, "")
-        asked = DoorRequest(
-            model="",
-            turns=turns,
-            max_tool_rounds=min(ROUNDS, server.config.max_tool_rounds_ceiling),
-            answer=AppOptions(variant=index, path=page.main, code=code),
-            about={Page.key: Raw(encode(page)), **about_siblings(names)},
-            **request,
-        )
-
-        async def open_page(
-            turns: tuple[Turn, ...], inputs: Mapping[str, Any], tools: tuple[Tool, ...] = tools
-        ) -> TargetOpening:
-            return TargetOpening(turns, tools, exclusive=True)
-
-        try:
-            lives += await open_runs(server, owner, Job(asked, replace(target, opener=open_page)), names[index])
-        except BaseException:
-            for live in lives:  # no group is half there
-                live.end(RunFinished("cancelled", message="another variant could not be opened", at=time.time()))
-            raise
-    return lives
+async def reopen_page(server: Server, start: RunStarted, events: Sequence[Event]) -> tuple[Provider, dict[str, Tool]]:
+    """What such a run is driven with, wherever it goes on."""
+    target = await server.app_stream.models.named(start.plan.model)
+    return target.provider, {tool.spec.name: tool for tool in _tools(server, page_of(start), events)}
