@@ -10,6 +10,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
+from ronda.core.containers import StoredContainer
 from ronda.core.files import FileSource, StoredFile
 from ronda.store import Taken
 from ronda.store.agents import AgentRow, AliasRow
@@ -329,3 +330,22 @@ class FilesContract(Contract):
             assert await files.remove_session("ann", "s", dropped.append) == 2
             assert sorted(dropped) == ["20", "40"]
             assert [file.id for file in await files.of("bob", 10.0)] == ["b1"]
+
+
+class ContainersContract(Contract):
+    async def test_a_container_is_its_owners_alone(self) -> None:
+        async with self.opened() as catalog:
+            containers = catalog.containers
+            assert await containers.find("ann", "s") is None
+            assert not await containers.delete("ann", "s")
+            first, second = StoredContainer("s", "a", 1.0, 1.0), StoredContainer("t", "b", 2.0, 2.0, 20)
+            for one in (second, first):
+                await containers.put("ann", one)
+            await containers.put("bob", StoredContainer("s", "c", 3.0, 3.0))
+            assert await containers.of("ann") in ([first, second], [second, first])
+            assert await containers.find("ann", "t") == second
+            await containers.put("ann", replace(first, active=9.0))
+            assert await containers.find("ann", "s") == replace(first, active=9.0)
+            assert await containers.delete("ann", "s")
+            assert [one.name for one in await containers.of("ann")] == ["b"]
+            assert [one.name for one in await containers.of("bob")] == ["c"]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, FilesContract, KeysContract
+from tests.store.catalogs import (
+    AgentsContract,
+    ClaimsContract,
+    ContainersContract,
+    ConversationsContract,
+    FilesContract,
+    KeysContract,
+)
 from tests.store.sessions import SessionsContract
 
 from ronda.store.catalog import Catalog
@@ -10,7 +17,13 @@ from ronda.store.memory import MemoryCatalog
 
 
 class TestMemoryCatalog(
-    AgentsContract, ConversationsContract, FilesContract, KeysContract, ClaimsContract, SessionsContract
+    AgentsContract,
+    ConversationsContract,
+    FilesContract,
+    ContainersContract,
+    KeysContract,
+    ClaimsContract,
+    SessionsContract,
 ):
     async def open(self) -> Catalog:
         return MemoryCatalog()

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, FilesContract, KeysContract
+from tests.store.catalogs import (
+    AgentsContract,
+    ClaimsContract,
+    ContainersContract,
+    ConversationsContract,
+    FilesContract,
+    KeysContract,
+)
 from tests.store.sessions import SessionsContract
 
 from ronda.store.catalog import Catalog
@@ -43,7 +50,13 @@ async def processes(postgres: str) -> AsyncIterator[Processes]:
 
 
 class TestPostgresCatalog(
-    AgentsContract, ConversationsContract, FilesContract, KeysContract, ClaimsContract, SessionsContract
+    AgentsContract,
+    ConversationsContract,
+    FilesContract,
+    ContainersContract,
+    KeysContract,
+    ClaimsContract,
+    SessionsContract,
 ):
     @pytest.fixture(autouse=True)
     def place(self, processes: Processes) -> None:

@@ -11,7 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.catalogs import AgentsContract, ClaimsContract, ConversationsContract, FilesContract, KeysContract
+from tests.store.catalogs import (
+    AgentsContract,
+    ClaimsContract,
+    ContainersContract,
+    ConversationsContract,
+    FilesContract,
+    KeysContract,
+)
 from tests.store.sessions import SessionsContract
 from tests.timeouts import soon
 
@@ -25,7 +32,13 @@ from ronda.store.sqlite_catalog import SqliteCatalog
 
 
 class TestSqliteCatalog(
-    AgentsContract, ConversationsContract, FilesContract, KeysContract, ClaimsContract, SessionsContract
+    AgentsContract,
+    ConversationsContract,
+    FilesContract,
+    ContainersContract,
+    KeysContract,
+    ClaimsContract,
+    SessionsContract,
 ):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from ronda.server.agent_files import AgentFiles
 from ronda.server.auth import Auth, KeyAuth, Unauthorized
 from ronda.server.background import Background
 from ronda.server.config import ServerConfig
+from ronda.server.container_host import ContainerHost
 from ronda.server.dispatch import Dispatch
 from ronda.server.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
 from ronda.server.files import keep_files_tidy
@@ -98,6 +99,7 @@ class Server:
         self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
         self.skills = SkillStore(self.catalog.skills, self.files)
         self.code = None if open_code is None else open_code(self.files)
+        self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
         self.runs = Runs(

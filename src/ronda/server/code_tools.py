@@ -78,6 +78,11 @@ class CodeTools:
             run = ShellTool(shell, shell=config.shell_path, timeout=config.shell_timeout)
             self.capabilities["shell"] = (run, SurfaceTool(shell))
 
+    def last_use(self, owner: str, session: str) -> float | None:
+        """When a session's folder was last used, if it has one."""
+        folder = self._workspaces.existing_folder(owner, session)
+        return None if folder is None else folder.with_name("used").stat().st_mtime
+
     async def _close_session(self, owner: str, session: str) -> None:
         await asyncio.gather(*[workbench.close_session(owner, session) for workbench in self._workbenches])
 

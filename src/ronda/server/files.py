@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -35,6 +36,17 @@ _HARMLESS: Final[tuple[Header, ...]] = (
 
 @shaped(shape_of)
 async def upload(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+    def describe(facts: FileFacts, fields: Mapping[str, str]) -> FileFacts:
+        form = read_form(fields, shape)
+        return FileFacts(facts.name, form.purpose, facts.mime_type, lifetime=form.lifetime)
+
+    return Json(write_file(await receive_file(server, request, describe), shape))
+
+
+async def receive_file(
+    server: Server, request: Incoming, describe: Callable[[FileFacts, Mapping[str, str]], FileFacts]
+) -> StoredFile:
+    """The file of a form. `describe` says what it is to be kept as, by what is known of it and by the form's fields."""
     facts: FileFacts | None = None
     async with server.files.receive(request.owner) as coming:
 
@@ -50,9 +62,7 @@ async def upload(server: Server, request: Incoming, shape: FileShape) -> ASGIApp
         fields = await read_parts(request, server.files.limits.size + _AROUND, begin)
         if facts is None:
             raise BadRequest("Missing required multipart field `file`.", param="file")
-        form = read_form(fields, shape)
-        file = await coming.finish(FileFacts(facts.name, form.purpose, facts.mime_type, lifetime=form.lifetime))
-    return Json(write_file(file, shape))
+        return await coming.finish(describe(facts, fields))
 
 
 def file_name(name: str) -> str:
@@ -82,10 +92,10 @@ async def content(server: Server, request: Incoming, shape: FileShape) -> ASGIAp
     file = await server.files.find(request.owner, request.places["id"])
     # Mistral's client takes nothing else, and says so.
     wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
-    return FileContent(server.files, file, OCTETS if wants_octets else _content_type(file))
+    return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
 
 
-def _content_type(file: StoredFile) -> str:
+def content_type_of(file: StoredFile) -> str:
     known = file.mime_type if file.mime_type.isascii() and file.mime_type.isprintable() else OCTETS
     return f"{known}; charset=utf-8" if file.is_text and known.startswith("text/") else known
 

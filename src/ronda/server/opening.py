@@ -133,6 +133,8 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     session = asked.conversation or (
         f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
     )
+    if asked.container.id:
+        session = await _container_session(server, owner, asked)
     left_out = [
         f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
         for need in asked.needs
@@ -176,6 +178,14 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
             live.scratch = visit.scratch(provider)
         lives.append(live)
     return lives
+
+
+async def _container_session(server: Server, owner: str, asked: DoorRequest) -> str:
+    wish = asked.container
+    session = (await server.containers.use(owner, wish.id)).session
+    if asked.session is not None and asked.session.name != session:
+        raise BadRequest(f"'{wish.path}' is not the container of the session '{asked.session.name}'", param=wish.path)
+    return session
 
 
 async def _with_inputs(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import files, listing, run_api, session_api, skills, transcripts
+from ronda.server import containers, files, listing, run_api, session_api, skills, transcripts
 from ronda.server.answers import AnswerDoor
 from ronda.server.app_stream.route import app_error, beside, generate_code
 from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
@@ -34,6 +34,8 @@ _RESPONSE = "/v1/responses/{id}"
 _AGENT = "/v1/agents/{agent_id}"
 _RUN = "/v1/runs/{id}"
 _FILE = "/v1/files/{id}"
+_CONTAINER = "/v1/containers/{id}"
+_CONTAINER_FILE = _CONTAINER + "/files/{file_id}"
 _SKILL = "/v1/skills/{id}"
 _SKILL_VERSION = _SKILL + "/versions/{version}"
 _SESSION = "/v1/sessions/{id:path}"
@@ -95,6 +97,15 @@ ROUTES: Final = Routes(
         Route("GET", _FILE, FILES, files.get, "read"),
         Route("DELETE", _FILE, FILES, files.delete, "write"),
         Route("GET", f"{_FILE}/content", FILES, files.content, "read"),
+        Route("POST", "/v1/containers", FILES, containers.create, "write"),
+        Route("GET", "/v1/containers", FILES, containers.list_containers, "read"),
+        Route("GET", _CONTAINER, FILES, containers.get, "read"),
+        Route("DELETE", _CONTAINER, FILES, containers.delete, "write"),
+        Route("POST", f"{_CONTAINER}/files", FILES, containers.create_file, "write"),
+        Route("GET", f"{_CONTAINER}/files", FILES, containers.list_files, "read"),
+        Route("GET", _CONTAINER_FILE, FILES, containers.get_file, "read"),
+        Route("DELETE", _CONTAINER_FILE, FILES, containers.delete_file, "write"),
+        Route("GET", f"{_CONTAINER_FILE}/content", FILES, containers.file_content, "read"),
         Route("POST", "/v1/skills", SKILLS, skills.create, "write"),
         Route("GET", "/v1/skills", SKILLS, skills.list_skills, "read"),
         Route("GET", _SKILL, SKILLS, skills.get, "read"),

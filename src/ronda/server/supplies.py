@@ -18,6 +18,7 @@ from ronda.core.supplies import SkillMount, Supplies
 from ronda.drive import Capabilities, Tool, ToolContext
 from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import is_zip, unpack_zip
+from ronda.files.file_store import UPLOADED
 from ronda.files.skill_folders import SkillFolder, read_skill
 from ronda.files.skill_mounts import distinct, tree
 from ronda.server.input_files import InputFiles, describe_files, files_in
@@ -41,7 +42,7 @@ def asks_for_code(request: DoorRequest) -> bool:
 async def gather(server: Server, owner: str, request: DoorRequest, able: Capabilities) -> Supplies:
     """What a request names beside its conversation, found. Raises BadRequest for what is not there."""
     wish = request.container
-    if not (wish.file_ids or wish.skills or request.outputs):
+    if not (wish.id or wish.file_ids or wish.skills or request.outputs):
         return Supplies()
     inputs = InputFiles(server.files, owner, replace(able, keeps_files=False), runs_code=True)
     files: list[File] = []
@@ -49,10 +50,22 @@ async def gather(server: Server, owner: str, request: DoorRequest, able: Capabil
         stored = await inputs.find(id)
         if stored is not None:
             files.append(await inputs.listed(stored))
-    skills = [await _mount(server, owner, skill) for skill in wish.skills]
+    before: tuple[SkillMount, ...] = ()
+    if wish.id:
+        container = await server.containers.find(owner, wish.id)
+        before = container.skills
+        inside = await server.containers.files(owner, container.session)
+        files += [await inputs.listed(file) for file in inside if file.source == UPLOADED]
+    return Supplies(tuple(files), await mounts(server, owner, wish.skills, before), request.outputs)
+
+
+async def mounts(
+    server: Server, owner: str, wishes: Sequence[SkillWish], before: Sequence[SkillMount] = ()
+) -> tuple[SkillMount, ...]:
+    """Skills, each with a folder of its own. Raises BadRequest for one that is not there."""
+    skills = [*before, *[await _mount(server, owner, wish) for wish in wishes]]
     directories = distinct([skill.directory for skill in skills])
-    named = [replace(skill, directory=name) for skill, name in zip(skills, directories, strict=True)]
-    return Supplies(tuple(files), tuple(named), request.outputs)
+    return tuple([replace(skill, directory=name) for skill, name in zip(skills, directories, strict=True)])
 
 
 async def _mount(server: Server, owner: str, wish: SkillWish) -> SkillMount:
@@ -106,7 +119,7 @@ class Equipment:
         found = dict(handlers)
         code = self._server.code
         runs_code = {name for name, tool in handlers.items() if tool.spec.tool_type in CODE}
-        if code is not None and runs_code and (has_files or self._supplies != Supplies()):
+        if code is not None and runs_code:
             found |= code.prepared(
                 {name: handlers[name] for name in runs_code}, self.files, self._supplies, self._server.skills
             )

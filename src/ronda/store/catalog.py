@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ronda.store.agents import Agents
 from ronda.store.claims import Claims
+from ronda.store.containers import Containers
 from ronda.store.conversations import Conversations
 from ronda.store.files import Files
 from ronda.store.keys import Keys
@@ -29,6 +30,9 @@ class Catalog(Protocol):
 
     @property
     def skills(self) -> Skills: ...
+
+    @property
+    def containers(self) -> Containers: ...
 
     @property
     def sessions(self) -> Sessions: ...

@@ -13,6 +13,7 @@ from ronda.store.agents import AgentRow, AliasRow, number_in
 from ronda.store.claims import MemoryClaims
 from ronda.store.conversations import ConversationRow, RunRow, went_on
 from ronda.store.keys import KeyRow
+from ronda.store.memory_containers import MemoryContainers
 from ronda.store.memory_files import MemoryFiles
 from ronda.store.memory_queue import MemoryQueue
 from ronda.store.memory_sessions import MemorySessions
@@ -161,6 +162,7 @@ class MemoryCatalog:
         self.keys = MemoryKeys()
         self.files = MemoryFiles()
         self.skills = MemorySkills()
+        self.containers = MemoryContainers()
         self.sessions = MemorySessions()
         self.claims = MemoryClaims()
         self.queue = MemoryQueue()

@@ -15,6 +15,7 @@ from ronda.store.postgres_presence import ALIVE, PostgresPresence
 from ronda.store.postgres_tables import CATALOG
 from ronda.store.sql import Sql
 from ronda.store.sql_agents import SqlAgents
+from ronda.store.sql_containers import SqlContainers
 from ronda.store.sql_conversations import SqlConversations
 from ronda.store.sql_files import SqlFiles
 from ronda.store.sql_keys import SqlKeys
@@ -39,6 +40,7 @@ class PostgresCatalog:
         self.keys = SqlKeys(self)
         self.files = SqlFiles(self)
         self.skills = SqlSkills(self)
+        self.containers = SqlContainers(self)
         self.sessions = SqlSessions(self)
         self.claims = PostgresClaims(database, presence)
         self.queue = SqlQueue(self)

@@ -76,6 +76,11 @@ CATALOG: Final = (
         "CREATE INDEX queued_run_driven ON queued_run (owner, session, until) WHERE worker <> ''",
         f"CREATE TABLE claim (hash {_TEXT} PRIMARY KEY, process BIGINT NOT NULL)",
     ),
+    (
+        f"""CREATE TABLE container (
+            owner {_TEXT}, session {_TEXT}, created {_NUMBER}, body BYTEA NOT NULL, PRIMARY KEY (owner, session)
+        )""",
+    ),
 )
 
 # Who is there, and what one asks of another. A process that is alive says so again and again: `until` is when it counts as gone.

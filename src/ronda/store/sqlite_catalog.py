@@ -17,6 +17,7 @@ from ronda.store import StoreError
 from ronda.store.claims import FileClaims
 from ronda.store.sql import Duplicate
 from ronda.store.sql_agents import SqlAgents
+from ronda.store.sql_containers import SqlContainers
 from ronda.store.sql_conversations import SqlConversations
 from ronda.store.sql_files import SqlFiles
 from ronda.store.sql_keys import SqlKeys
@@ -75,6 +76,11 @@ _MIGRATIONS: Final = (
         "CREATE INDEX skill_owner ON skill (owner, created)",
     ),
     QUEUE,
+    (
+        """CREATE TABLE container (
+            owner TEXT NOT NULL, session TEXT NOT NULL, created REAL NOT NULL, body BLOB NOT NULL, PRIMARY KEY (owner, session)
+        ) WITHOUT ROWID""",
+    ),
 )
 
 
@@ -91,6 +97,7 @@ class SqliteCatalog:
         self.keys = SqlKeys(self)
         self.files = SqlFiles(self)
         self.skills = SqlSkills(self)
+        self.containers = SqlContainers(self)
         self.sessions = SqlSessions(self)
         self.claims = FileClaims(f"{path}-claims")
         self.queue = SqlQueue(self)

@@ -110,7 +110,7 @@ def _read_environment(found: _Environment, path: str) -> ContainerWish:
     kinds = ("auto", "container_auto", "container_reference")
     if found.type not in kinds:
         raise bad(f"{path}.type", f"is {found.type[:40]!r}; it can be {', '.join(kinds)}")
-    if found.network_policy != NULL and not _is_closed(found.network_policy):
+    if found.network_policy != NULL and not is_closed(found.network_policy):
         raise bad(f"{path}.network_policy", "cannot be wider than the operator's; leave it out, or say 'disabled'")
     check_count(found.file_ids or (), MOST_FILES, f"{path}.file_ids")
     check_count(found.skills or (), MOST_SKILLS, f"{path}.skills")
@@ -125,7 +125,7 @@ class _NetworkPolicy(Struct, frozen=True):
     type: str
 
 
-def _is_closed(raw: Raw) -> bool:
+def is_closed(raw: Raw) -> bool:
     try:
         return msgspec.json.decode(raw, type=_NetworkPolicy).type == "disabled"
     except UNREADABLE:

@@ -44,14 +44,16 @@ async def joined(
         read = read_items(asked.items, await server.responses.sealer(owner), found)
         turns, ids = tuple(read.turns), read.ids
     parent = None
+    session = asked.conversation
     if asked.previous is not None:
         before, parent = await _previous(server, asked.previous, owner, local)
+        session = "" if asked.session is not None else before.start.session  # its code goes on in the same folder
         given = model_ids(before, turns)
         turns = _continued(before, all_renamed(turns, given))
         ids = {**{caller: model for model, caller in caller_ids(before.start).items()}, **ids, **given}
     lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
     answer = replace(asked.answer, instructed=bool(lead))
-    return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids)
+    return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids, conversation=session)
 
 
 async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:

@@ -1,0 +1,132 @@
+"""Containers and their files as OpenAI's clients know them: bodies in, objects and pages out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ronda.core.containers import StoredContainer
+from ronda.core.files import StoredFile
+from ronda.core.parts import NULL
+from ronda.errors import BadRequest
+from ronda.wire.containers import container_id
+from ronda.wire.fields import bad, check_count, decode_field, read_fields
+from ronda.wire.files import Query
+from ronda.wire.supplies import MOST_FILES, MOST_SKILLS, SkillWish, is_closed, read_skill
+
+_LONGEST_NAME: Final = 255
+_MOST_MINUTES: Final = 30 * 24 * 60  # as long as any session stays
+_FOLDER: Final = "/workspace"  # the folder of code, as code sees it
+
+
+class _Expiry(Struct, frozen=True):
+    anchor: Literal["last_active_at"]
+    minutes: int
+
+
+class _Body(Struct, frozen=True):
+    name: str
+    file_ids: list[str] = []
+    memory_limit: Literal["1g", "4g", "16g", "64g"] | None = None
+    network_policy: Raw = NULL
+    expires_after: _Expiry | None = None
+    skills: list[Raw] = []
+
+
+class NewContainer(Struct, frozen=True):
+    name: str
+    file_ids: tuple[str, ...]
+    skills: tuple[SkillWish, ...]
+    minutes: int | None
+
+
+def read_new(body: bytes) -> NewContainer:
+    """Memory and network are the operator's to limit: a wish for less is met by that, one for more is refused."""
+    fields = read_fields(body)
+    if "name" not in fields:
+        raise BadRequest("'name' is missing", param="name")
+    found: _Body = decode_field(Raw(msgspec.json.encode(fields)), _Body, "")
+    if not 0 < len(found.name) <= _LONGEST_NAME or not found.name.isprintable():
+        raise bad("name", f"must be 1 to {_LONGEST_NAME} printable characters")
+    if found.network_policy != NULL and not is_closed(found.network_policy):
+        raise bad("network_policy", "cannot be wider than the operator's; leave it out, or say 'disabled'")
+    check_count(found.file_ids, MOST_FILES, "file_ids")
+    check_count(found.skills, MOST_SKILLS, "skills")
+    minutes = None if found.expires_after is None else found.expires_after.minutes
+    if minutes is not None and not 1 <= minutes <= _MOST_MINUTES:
+        raise bad("expires_after.minutes", f"must be from 1 to {_MOST_MINUTES}")
+    skills = [read_skill(one, f"skills[{at}]") for at, one in enumerate(found.skills)]
+    return NewContainer(found.name, tuple(found.file_ids), tuple(skills), minutes)
+
+
+class _FileBody(Struct, frozen=True):
+    file_id: str
+
+
+def read_file_id(body: bytes) -> str:
+    found: _FileBody = decode_field(Raw(body), _FileBody, "")
+    return found.file_id
+
+
+def container_object(container: StoredContainer) -> dict[str, Any]:
+    minutes = container.minutes
+    return {
+        "id": container_id(container.session),
+        "object": "container",
+        "created_at": int(container.created),
+        "name": container.name,
+        "status": "running",
+        "expires_after": None if minutes is None else {"anchor": "last_active_at", "minutes": minutes},
+        "last_active_at": int(container.active),
+        "network_policy": {"type": "disabled"},
+    }
+
+
+def file_object(file: StoredFile, container: str) -> dict[str, Any]:
+    return {
+        "id": file.id,
+        "object": "container.file",
+        "container_id": container,
+        "created_at": int(file.created),
+        "bytes": file.size,
+        "path": f"{_FOLDER}/{file.name}",
+        "source": "assistant" if file.purpose == "agent_output" else "user",
+    }
+
+
+class Listed(Struct, frozen=True):
+    """An object and the id that a page goes on from."""
+
+    id: str
+    object: dict[str, Any]
+
+
+def write_page(rows: Sequence[Listed], query: Query) -> dict[str, Any]:
+    order = _last(query, "order", "desc")
+    if order not in ("asc", "desc"):
+        raise BadRequest(f"'order' must be 'asc' or 'desc', not {order[:50]!r}", param="order")
+    text = _last(query, "limit", "20")
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= 100):
+        raise BadRequest(f"'limit' must be a whole number from 1 to 100, not {text[:50]!r}", param="limit")
+    found = list(rows) if order == "asc" else list(rows)[::-1]
+    start, after = 0, _last(query, "after", "")
+    if after:
+        start = next((at + 1 for at, row in enumerate(found) if row.id == after), 0)
+        if not start:
+            raise BadRequest(f"'after' names nothing that is there: {after[:200]!r}", param="after")
+    page = found[start : start + int(text)]
+    return {
+        "object": "list",
+        "data": [row.object for row in page],
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+        "has_more": len(found) > start + int(text),
+    }
+
+
+def _last(query: Query, name: str, default: str) -> str:
+    values = query.get(name)
+    return values[-1] if values else default

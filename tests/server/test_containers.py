@@ -1,0 +1,158 @@
+"""/v1/containers with OpenAI's client: made, listed, filled, used by code, and nobody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from tests.interaction.doors import Door
+from tests.server.coding import post, serving
+from tests.server.coding import root as root
+from tests.server.test_input_files import results, told
+from tests.server.test_mounted_skills import RUN, SKILL
+
+from ronda.testing import ScriptedModel, calls, says
+
+
+async def test_a_container_is_made_listed_and_deleted(door: Door, root: Path) -> None:
+    async with serving(door, ScriptedModel(), root):
+        containers = door.client("test").containers
+        made = [await containers.create(name=name) for name in ("a", "b", "c")]
+        expires: Any = {"anchor": "last_active_at", "minutes": 20}
+        made.append(await containers.create(name="d", expires_after=expires, memory_limit="1g"))
+        assert all(one.id.startswith("cntr_") and one.object == "container" for one in made)
+        assert made[3].expires_after is not None
+        assert made[3].expires_after.minutes == 20
+        found = await containers.retrieve(made[0].id)
+        assert (found.name, found.status, found.last_active_at) == ("a", "running", found.created_at)
+        assert [one.name async for one in containers.list(limit=2, order="asc")] == ["a", "b", "c", "d"]
+        assert [one.name async for one in containers.list(limit=3)] == ["d", "c", "b", "a"]
+        assert [one.id async for one in containers.list(name="b")] == [made[1].id]
+        await containers.delete(made[0].id)
+        with pytest.raises(openai.NotFoundError, match="not found"):
+            await containers.retrieve(made[0].id)
+
+
+async def test_a_container_has_files(door: Door, root: Path) -> None:
+    async with serving(door, ScriptedModel(), root):
+        client = door.client("test")
+        kept = await client.files.create(file=("kept.txt", b"kept"), purpose="user_data")
+        container = await client.containers.create(name="a", file_ids=[kept.id])
+        files = client.containers.files
+        sent = await files.create(container.id, file=("sent.txt", b"sent"))
+        assert (sent.object, sent.container_id, sent.bytes, sent.path, sent.source) == (
+            "container.file", container.id, 4, "/workspace/sent.txt", "user",
+        )  # fmt: skip
+        copied = await files.create(container.id, file_id=kept.id)
+        assert copied.id != kept.id
+        assert [one.path async for one in files.list(container.id, limit=1, order="asc")] == [
+            "/workspace/kept.txt", "/workspace/sent.txt", "/workspace/kept.txt",
+        ]  # fmt: skip
+        assert (await files.content.retrieve(sent.id, container_id=container.id)).content == b"sent"
+        assert (await files.retrieve(sent.id, container_id=container.id)).bytes == 4
+        await files.delete(sent.id, container_id=container.id)
+        with pytest.raises(openai.NotFoundError):
+            await files.retrieve(sent.id, container_id=container.id)
+        with pytest.raises(openai.NotFoundError):  # it is there, and in no container
+            await files.retrieve(kept.id, container_id=container.id)
+        with pytest.raises(openai.BadRequestError, match="was not found"):
+            await client.containers.create(name="b", file_ids=["file-gone"])
+        await client.containers.delete(container.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.files.retrieve(copied.id)
+        assert (await client.files.retrieve(kept.id)).bytes == 4
+
+
+async def test_nobody_sees_a_container_of_somebody_else(door: Door, root: Path) -> None:
+    async with serving(door, ScriptedModel(), root):
+        mine, theirs = door.client("ann").containers, door.client("bob").containers
+        made = await mine.create(name="a")
+        file = await mine.files.create(made.id, file=("a.txt", b"secret"))
+        for call in (
+            theirs.retrieve(made.id),
+            theirs.delete(made.id),
+            theirs.files.list(made.id),
+            theirs.files.create(made.id, file=("b.txt", b"")),
+            theirs.files.retrieve(file.id, container_id=made.id),
+            theirs.files.content.retrieve(file.id, container_id=made.id),
+            theirs.files.delete(file.id, container_id=made.id),
+        ):
+            with pytest.raises(openai.NotFoundError):
+                await call
+        assert [one async for one in theirs.list()] == []
+        tools: Any = [{"type": "code_interpreter", "container": made.id}]
+        with pytest.raises(openai.NotFoundError):
+            await door.client("bob").responses.create(model="default", input="go", tools=tools)
+
+
+async def test_code_works_in_a_container_that_a_request_names(door: Door, root: Path) -> None:
+    model = ScriptedModel(
+        calls("mistralrs_execute_python", code="open('out.txt', 'w').write(open('in.txt').read() * 2)"),
+        says("done"),
+        calls("mistralrs_shell", commands=["cat out.txt"]),
+        says("done"),
+    )
+    async with serving(door, model, root):
+        client = door.client("test")
+        container = await client.containers.create(name="a")
+        await client.containers.files.create(container.id, file=("in.txt", b"ab"))
+        python: Any = [{"type": "code_interpreter", "container": container.id}]
+        first = await client.responses.create(model="default", input="go", tools=python)
+        assert "in.txt -> ./in.txt" in told(model)
+        reference = {"type": "container_reference", "container_id": container.id}
+        shell: Any = [{"type": "shell", "environment": reference}]
+        await client.responses.create(model="default", input="go", tools=shell)
+        assert '"stdout":"abab"' in results(model)[-1]
+        paths = [(one.path, one.source) async for one in client.containers.files.list(container.id, order="asc")]
+        assert paths == [("/workspace/in.txt", "user"), ("/workspace/out.txt", "assistant")]
+        used: Any = next(item for item in first.output if item.type == "code_interpreter_call")
+        assert used.container_id == container.id
+
+
+async def test_a_response_goes_on_in_the_container_of_the_one_before(door: Door, root: Path) -> None:
+    model = ScriptedModel(
+        calls("mistralrs_execute_python", code="x = 41; open('a.txt', 'w').write('a')"),
+        says("one"),
+        calls("mistralrs_execute_python", code="x + len(open('a.txt').read())"),
+        says("two"),
+    )
+    async with serving(door, model, root):
+        client = door.client("test")
+        tools: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}]
+        first = await client.responses.create(model="default", input="go", tools=tools)
+        await client.responses.create(model="default", input="on", tools=tools, previous_response_id=first.id)
+        assert '"result":"42"' in results(model)[-1]
+        listed = [one async for one in client.containers.list()]
+        used: Any = first.output[0]
+        assert [one.id for one in listed] == [used.container_id]
+
+
+async def test_a_container_may_have_skills(door: Door, root: Path) -> None:
+    model = ScriptedModel(calls("mistralrs_shell", commands=[RUN]), says("done"))
+    async with serving(door, model, root):
+        client = door.client("test")
+        skill = await client.skills.create(files=list(SKILL.items()))
+        wish: Any = {"type": "skill_reference", "skill_id": skill.id}
+        container = await client.containers.create(name="a", skills=[wish])
+        shell: Any = [{"type": "shell", "environment": {"type": "container_reference", "container_id": container.id}}]
+        await client.responses.create(model="default", input="go", tools=shell)
+    assert "checked total,7" in results(model)[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "a", "network_policy": {"type": "allowlist", "allowed_domains": ["a.org"]}}, "network_policy"),
+        ({"name": "a", "expires_after": {"anchor": "last_active_at", "minutes": 0}}, "expires_after.minutes"),
+        ({"name": "a", "skills": [{"type": "skill_reference", "skill_id": "skill_gone"}]}, "skills[0].skill_id"),
+        ({"name": "a", "file_ids": ["x"] * 101}, "file_ids"),
+    ],
+)
+async def test_a_container_that_cannot_be_made_is_refused(door: Door, body: dict[str, Any], param: str) -> None:
+    async with door.serving(ScriptedModel()):
+        status, answer = await post(door, "containers", body)
+    assert (status, answer["error"]["param"]) == (400, param)
