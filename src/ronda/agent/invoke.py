@@ -21,7 +21,7 @@ from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.value import Agent, AnyAgent, Inputs, Tools
 from ronda.core.events import Event
 from ronda.core.run import Run
-from ronda.host.log import Follower
+from ronda.host.channel import ChannelReader
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     ) -> None:
         self._args = agent, inputs, tools, checked_options(options)
         self._events: deque[Event] = deque()  # pulled, and not given out
-        self._entered: tuple[Start, Follower, asyncio.Task[Any]] | None = None
+        self._entered: tuple[Start, ChannelReader, asyncio.Task[Any]] | None = None
 
     async def __aenter__(self) -> Self:
         agent, inputs, tools, options = self._args
@@ -129,11 +129,11 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
             start = Start(agent, inputs, tools, True, options)
         else:
             start = await _call(agent, inputs, tools, options).start(stream=True)
-        follower = start.live.follow(None)
-        self._entered = start, follower, asyncio.create_task(start.drive())
+        reader = start.live.read(with_start=True)
+        self._entered = start, reader, asyncio.create_task(start.drive())
         return self
 
-    def _inside(self) -> tuple[Start, Follower, asyncio.Task[Any]]:
+    def _inside(self) -> tuple[Start, ChannelReader, asyncio.Task[Any]]:
         if self._entered is None:
             raise RuntimeError("write `async with stream_agent(…) as events:` around what reads the events")
         return self._entered
@@ -142,16 +142,16 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
         return self
 
     async def __anext__(self) -> Event:
-        start, follower, task = self._inside()
-        while not self._events:
-            if events := follower.pull():
-                self._events.extend(events)
-            elif follower.is_over:
+        if self._events:
+            return self._events.popleft()
+        start, reader, task = self._inside()
+        while not (events := reader.pull()):
+            if reader.is_over:
                 await task
                 start.result()  # a run without an answer ends the iteration with its error
                 raise StopAsyncIteration
-            else:
-                await follower.wait()
+            await reader.wait()
+        self._events.extend(events)
         return self._events.popleft()
 
     @property
@@ -169,8 +169,8 @@ class stream_agent:  # noqa: N801  # used like a function: `async with stream_ag
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _, follower, task = self._inside()
-        follower.close()
+        _, reader, task = self._inside()
+        reader.close()
         if not task.done():
             task.cancel()
             await asyncio.wait([task])

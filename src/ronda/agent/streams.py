@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ronda.agent.start import Start
-    from ronda.host.log import Follower
+    from ronda.host.channel import ChannelReader
 
 Begin = Callable[[], "Awaitable[Start]"]
 
-_AHEAD: Final = 16  # batches of at most 64 kB that wait for whoever reads in another thread
+_AHEAD: Final = 16  # batches, each of what came at once, that wait for whoever reads in another thread
 
 
 def signature_of(span: str) -> str:
@@ -165,7 +165,7 @@ class _Reading:
         self._begin = begin
         self._answer = answer
         self._start: Start | None = None
-        self._follower: Follower | None = None
+        self._reader: ChannelReader | None = None
         self._has_begun = asyncio.Event()
         self._was_read = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -176,7 +176,7 @@ class _Reading:
         with span(name, signature=signature_of(name), inputs=inputs) as emit:
             try:
                 start = self._start = await self._begin()
-                self._follower = start.live.follow()
+                self._reader = start.live.read()
             finally:
                 self._has_begun.set()
             await start.drive()
@@ -193,10 +193,10 @@ class _Reading:
     async def next(self) -> list[Piece]:
         """What is to be shown next. Nothing: the run is over."""
         await self._has_begun.wait()
-        if self._start is not None and (follower := self._follower) is not None:
-            while not follower.is_over:
-                if not (events := follower.pull()):
-                    await follower.wait()
+        if self._start is not None and (reader := self._reader) is not None:
+            while not reader.is_over:
+                if not (events := reader.pull()):
+                    await reader.wait()
                 elif pieces := self._answer.take(self._start.run, events):
                     return pieces
         self._was_read.set()

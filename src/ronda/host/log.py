@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from ronda.core.events import (
     PREVIEWS,
@@ -36,6 +37,7 @@ from ronda.core.sizes import EVENT_BYTES, SMALL, event_size
 from ronda.errors import BadRequest, RondaError
 
 Position: TypeAlias = tuple[int, int]
+OnNews: TypeAlias = Callable[[], object]
 START: Final[Position] = (0, 0)  # after RunStarted
 
 PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
@@ -45,8 +47,17 @@ KEPT_SECONDS: Final = 3600.0  # after a run's end
 KEPT_RUNS: Final = 200  # that are over and did not outlive their connections: nobody comes back to them
 
 
+_text_of = attrgetter("text")
+
+
 class FellBehind(RondaError):
     """What this follower needs next is no longer kept."""
+
+
+def ring(waiter: asyncio.Future[None]) -> None:
+    """Wake whoever awaits it. Somebody else may have done so, or it is not awaited any more."""
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def write_position(position: Position) -> str:
@@ -63,32 +74,27 @@ def read_position(text: str, param: str) -> Position:
 
 def size_of(batch: Sequence[Event]) -> int:
     size = EVENT_BYTES * len(batch)
+    if batch and type(batch[-1]) is TextDelta:
+        try:
+            return size + sum(map(len, map(_text_of, batch)))  # nearly always: nothing but pieces of a text
+        except AttributeError:
+            pass
     for event in batch:
-        if type(event) is TextDelta:  # nearly all there is
-            size += len(event.text)
-        elif type(event) is CallDelta:
+        if type(event) is CallDelta:
             size += len(event.arguments)
         elif type(event) not in SMALL:
             size += event_size(event, KEPT_BYTES)
     return size
 
 
-class Waiter(Protocol):
-    """Who is told that there is more: a future, or who does something about it at once."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: None) -> None: ...
-
-
 class _Cursor:
-    """What a log knows of a follower: how much it has taken, and that it waits."""
+    """What a log knows of a follower: how much it has taken, and whom to call when there is more."""
 
-    __slots__ = ("taken", "waiter")
+    __slots__ = ("call", "taken")
 
     def __init__(self, taken: int) -> None:
         self.taken = taken
-        self.waiter: Waiter | None = None
+        self.call: OnNews | None = None
 
 
 class _Kept:
@@ -183,11 +189,7 @@ class Log:
         if not self._cursors:
             return True
         self._size += size
-        for cursor in self._cursors:
-            if (waiter := cursor.waiter) is not None:
-                cursor.waiter = None
-                if not waiter.done():
-                    waiter.set_result(None)
+        self._tell()
         return self._open_bytes < ROOM_BYTES or self.has_room  # nobody is far behind in a round that is short
 
     def append(self, batch: Sequence[Event], size: int | None = None) -> bool:
@@ -207,7 +209,7 @@ class Log:
                     break
         if self._cursors:
             self._size += size_of(batch) if size is None else EVENT_BYTES * len(batch) + size
-            self._wake()
+            self._tell()
         return True
 
     def close(self, *, is_broken: bool = False) -> None:
@@ -217,15 +219,14 @@ class Log:
             if self._logs is not None:
                 self._logs.closed(self, self._kept, self._open_bytes)
                 self._logs = None
-        self._wake()
+        self._tell()
         self._make_room()
 
-    def _wake(self) -> None:
+    def _tell(self) -> None:
         for cursor in self._cursors:
-            if (waiter := cursor.waiter) is not None:
-                cursor.waiter = None
-                if not waiter.done():
-                    waiter.set_result(None)
+            if (call := cursor.call) is not None:
+                cursor.call = None
+                call()
 
     # ---- who is behind -----------------------------------------------------------------------------------------------
 
@@ -342,15 +343,15 @@ class Follower:
     def has_more(self) -> bool:
         return self._log._size != self._cursor.taken
 
-    def wake(self, waiter: Waiter) -> None:
-        """Have it told, once, when there is more, or nothing will come any more. Several logs may have the same."""
-        self._cursor.waiter = waiter
+    def on_news(self, call: OnNews) -> None:
+        """Have this called, once, when there is more, or nothing will come any more."""
+        self._cursor.call = call
 
     async def wait(self) -> None:
         """Until there is more, or nothing will come any more. To be called when `pull` gave nothing."""
         if not self._log.is_over:
             waiter = asyncio.get_running_loop().create_future()
-            self.wake(waiter)
+            self.on_news(partial(ring, waiter))
             await waiter
 
     @property
@@ -364,27 +365,10 @@ class Follower:
 
     def close(self) -> None:
         log = self._log
-        self._cursor.waiter = None
+        self._cursor.call = None
         if self._cursor in log._cursors:
             log._cursors.remove(self._cursor)
             log._make_room()
-
-
-class SoleFollower(Follower):
-    """The only one that a run can have: what it has taken is not kept."""
-
-    __slots__ = ()
-
-    def pull(self) -> list[Event]:
-        events, log = super().pull(), self._log
-        if self._fact == len(log.facts) - 1:
-            log._kept.after.clear()
-            del log._since[: self._preview]
-            self._preview = 0
-        elif log._kept.after:
-            for fact in [fact for fact in log._kept.after if fact < self._fact]:
-                del log._kept.after[fact]
-        return events
 
 
 def _within(events: list[Event], most: int) -> list[Event]:

@@ -31,8 +31,9 @@ from ronda.drive import (
 )
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
+from ronda.host.channel import Channel, ChannelReader
 from ronda.host.kept import KeptLog
-from ronda.host.log import START, Follower, Log, Logs, Position, SoleFollower
+from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
 from ronda.trace.spans import Emit, OpenSpan, Tracer, go_on, span
@@ -205,7 +206,8 @@ class LiveRun(Driven):
         self.tools = tools
         self.journal = journal
         self.log: Log | None = None  # of what nobody follows there is none
-        self._told: Log | KeptLog | None = None  # who is told first: the log, or who waits until it is kept
+        # Who is told first: the log, who waits until it is kept, or the one reader.
+        self._told: Log | KeptLog | Channel | None = None
         self._facts: list[Event] = [run.start]  # that a log would have; nobody can follow a run of the library's later
         self._host = host
         must_be_kept = run.start.outlives or run.questions_asked > 0
@@ -235,14 +237,17 @@ class LiveRun(Driven):
 
     # ---- following ---------------------------------------------------------------------------------------------------
 
+    def read(self, *, with_start: bool = False) -> ChannelReader:
+        """Everything that happens in a run that nobody has driven yet, for its one reader."""
+        assert self._told is None
+        assert self.facts == 1
+        self._told = channel = Channel([self.run.start] if with_start else [])
+        return ChannelReader(channel)
+
     def follow(self, after: Position | None = START) -> Follower:
         """Everything after this position, which is the run's beginning if it is not given; None: with RunStarted."""
-        if self.log is None and self._host is None:
-            assert self.facts == 1  # what nobody could follow was not kept
-            self._told = self.log = Log(self.run.start)
-            return SoleFollower(self.log, (-1, 0) if after is None else after)
         if self.log is None:
-            assert self._host is not None
+            assert self._host is not None  # of runs that nobody hosts nothing is kept for whoever comes later
             self._told = self.log = self._host.logs.open(self.run.start)
             if len(self._facts) > 1:
                 self.log.append(self._facts[1:])
@@ -342,7 +347,8 @@ class LiveRun(Driven):
             self.journal.pause(self.run.id)
 
     def _driver(self, spans: RunSpans | None) -> Driver:
-        is_told = self._host is not None or self.journal is not None or self.log is not None or bool(self._taps)
+        told = self._told
+        is_told = self._host is not None or self.journal is not None or told is not None or bool(self._taps)
         driver = Driver(
             self.run,
             self.provider,
@@ -356,7 +362,7 @@ class LiveRun(Driven):
         driver.summarize = self.summarize
         driver.is_cancelled = self.is_cancelled
         driver.start_child = None if self.start_child_of is None else self._start_child
-        driver.room = None if self.log is None else self.log.room
+        driver.room = told.room if type(told) is Channel or type(told) is Log else None
         driver.why_stopped = self._why_stopped
         driver.inbox = self.inbox
         driver.workspace = self.workspace

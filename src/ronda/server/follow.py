@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
-from ronda.host.log import FellBehind, Follower, Waiter
+from ronda.host.log import FellBehind, Follower, OnNews, ring
 from ronda.server.cycle import EVENT_STREAM, Cycle
 from ronda.wire.failures import FELL_BEHIND, Failure
 
@@ -76,7 +76,7 @@ class Following(Protocol):
 
     def pull(self) -> list[Event]: ...
 
-    def wake(self, waiter: Waiter) -> None: ...
+    def on_news(self, call: OnNews) -> None: ...
 
     def close(self) -> None: ...
 
@@ -194,19 +194,15 @@ class EventStream:
 
     def _news(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         self._wake = waiter = loop.create_future()
-        told: Waiter = waiter if self._cycle is None else self
+        call = self._ring if self._cycle is None else self._push
         for follower in self._followers:
             if follower is not None:
-                follower.wake(told)
+                follower.on_news(call)
         return waiter
 
-    # ---- a client that keeps up is written to at once: waking a task for every piece costs as much as writing it --------
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, result: None) -> None:
-        """There is news for the one follower. What cannot be sent at once is left to the task that waits."""
+    def _push(self) -> None:
+        """There is news for the one follower, whose client keeps up: it is written to at once, since waking a task for every
+        piece costs as much as writing it. What cannot be sent at once is left to the task that waits."""
         cycle, follower = self._cycle, self._followers[0] if self._followers else None
         if cycle is None or type(follower) is not Follower or cycle.flow.write_paused:
             self._ring()
@@ -221,7 +217,7 @@ class EventStream:
             cycle.push(piece)
             self._sent_at = self._loop_time()
         if self._followers and self._followers[0] is not None and not follower.has_more:
-            follower.wake(self)
+            follower.on_news(self._push)
         else:
             self._ring()
 
@@ -267,8 +263,8 @@ class EventStream:
         self._timer = loop.call_later(max(KEEP_ALIVE_SECONDS - silence, 0.001), self._tick, loop)
 
     def _ring(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self._wake is not None:
+            ring(self._wake)
 
 
 def _head(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
-from ronda.host.log import Follower, Waiter
+from ronda.host.log import Follower, OnNews
 from ronda.server.relay import RelayWriter
 from ronda.server.runs import Runs
 from ronda.wire.mistral.handoffs import goes_on, next_leg
@@ -39,7 +39,7 @@ class LegsFollower:
         self._follower = follower
         self._writer = writer
         self._sibling = sibling
-        self._waiter: Waiter | None = None
+        self._call: OnNews | None = None
         self._search: asyncio.Task[None] | None = None
         self._is_last = False
 
@@ -53,15 +53,15 @@ class LegsFollower:
             self._search = asyncio.get_running_loop().create_task(self._find_next())
         return events
 
-    def wake(self, waiter: Waiter) -> None:
-        self._waiter = waiter
+    def on_news(self, call: OnNews) -> None:
+        self._call = call
         if self._search is None:
-            self._follower.wake(waiter)
+            self._follower.on_news(call)
             if self._follower.is_over:  # nothing more comes of it, and nobody would tell
-                self._ring()
+                self._tell()
 
     def close(self) -> None:
-        self._waiter = None
+        self._call = None
         self._follower.close()
         if self._search is not None:
             self._search.cancel()
@@ -79,9 +79,9 @@ class LegsFollower:
         else:
             self._is_last = True
         self._search = None
-        self._ring()
+        self._tell()
 
-    def _ring(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+    def _tell(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ronda.core.events import Event
 from ronda.core.run import Run
-from ronda.host.log import Waiter
+from ronda.host.log import OnNews
 from ronda.host.run import Driven, Folding, LiveRun
 from ronda.server.follow import Following
 
@@ -51,7 +51,7 @@ class Relay(Driven):
         self.is_over = False
         self._writer = writer
         self._sibling = live.run.start.sibling
-        self._waiter: Waiter | None = None
+        self._call: OnNews | None = None
 
     @property
     def run(self) -> Run:
@@ -89,13 +89,13 @@ class Relay(Driven):
         if after.added is not None:
             await after.added(after.live.run)
         self.legs.append(after)
-        self._ring()
+        self._tell()
         return after
 
     def _close(self) -> None:
         if not self.is_over:
             self.is_over = True
-            self._ring()
+            self._tell()
 
     # ---- who follows -------------------------------------------------------------------------------------------------
 
@@ -116,13 +116,13 @@ class Relay(Driven):
     def begin(self, leg: Leg) -> None:
         self._writer.go_on(self._sibling, leg.live.run)
 
-    def wake(self, waiter: Waiter | None) -> None:
-        """Have this future set when another run goes on, or none will."""
-        self._waiter = waiter
+    def on_news(self, call: OnNews | None) -> None:
+        """Have this called when another run goes on, or none will."""
+        self._call = call
 
-    def _ring(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def _tell(self) -> None:
+        if self._call is not None:
+            self._call()
 
 
 async def _open_next(next: Next, following: list[Leg | None], at_last: BeforeEnd | None, live: LiveRun) -> None:
@@ -157,10 +157,10 @@ class RelayFollower:
         relay = self._relay
         return relay.is_over and self._follower.is_over and self._at + 1 == len(relay.legs)
 
-    def wake(self, waiter: Waiter) -> None:
-        self._follower.wake(waiter)
-        self._relay.wake(waiter)
+    def on_news(self, call: OnNews) -> None:
+        self._follower.on_news(call)
+        self._relay.on_news(call)
 
     def close(self) -> None:
         self._follower.close()
-        self._relay.wake(None)
+        self._relay.on_news(None)

@@ -29,7 +29,7 @@ from ronda.core.events import (
 from ronda.core.parts import AssistantTurn, user
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import FellBehind, Follower, Position, Waiter, read_position, write_position
+from ronda.host.log import FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
 from ronda.journal import RunQuery, RunState, state_at
 from ronda.server.app_stream.page import builds_page
@@ -233,8 +233,8 @@ class Reader:
             self._follower = self._follower.at((fact, _ALL_PREVIEWS))
             return self._follower.pull()
 
-    def wake(self, waiter: Waiter) -> None:
-        self._follower.wake(waiter)
+    def on_news(self, call: OnNews) -> None:
+        self._follower.on_news(call)
 
     def close(self) -> None:
         self._follower.close()
