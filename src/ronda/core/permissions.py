@@ -26,9 +26,9 @@ def strictest(modes: Iterable[Approval]) -> Approval:
 
 def permitted_tools(plan: Plan) -> dict[str, ToolSpec]:
     """The tools of a run, each with what the rules say of all its calls. Those of the caller are the caller's business."""
-    rules = [rule for rule in plan.permissions if not rule.arguments]
-    if not rules:
+    if not plan.permissions:
         return {tool.name: tool for tool in plan.tools}
+    rules = [rule for rule in plan.permissions if not rule.arguments]
     return {tool.name: tool if tool.kind == "caller" else _under(rules, tool) for tool in plan.tools}
 
 

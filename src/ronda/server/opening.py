@@ -22,7 +22,7 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.supplies import NO_SUPPLIES
 from ronda.core.transcript import repair
-from ronda.drive import capabilities_of
+from ronda.drive import Capabilities, Provider, capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
@@ -41,7 +41,7 @@ from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
 from ronda.wire.door_request import AnswerOptions, DoorRequest
 from ronda.wire.input_files import is_listed
-from ronda.wire.supplies import about_supplies
+from ronda.wire.supplies import ANY_CONTAINER, about_supplies
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -87,24 +87,80 @@ async def _open_inside(begun: OpenSpan, opening: Awaitable[list[LiveRun]]) -> li
 
 async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Visit | None) -> list[LiveRun]:
     asked, served = job.asked, job.served
-    config = server.config
-    rounds, warning = config.rounds_for(asked.max_tool_rounds)
+    rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
+    turns, parent, ids = asked.turns, asked.parent, asked.ids
     able = capabilities_of(served.provider)
-    turns = await _with_inputs(server, served, asked, asked.turns, owner)
-    parent: tuple[str, int] | None = asked.parent  # where the dialect names it, the door has put the turns together
-    ids = asked.ids
-    if len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question is a beginning: there is nothing to join
-        if parent is None:
-            found = await server.runs.rejoin(turns, owner)
-            turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
-        turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
+    if files_in(turns):
+        turns = await _with_inputs(server, served, asked, turns, owner)
+    if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
+        turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
+    opened, offer = await open_for(server, served, asked, turns, rounds, owner)
+    plan = _plan(server, job, able, offer, rounds)
+    warnings = asked.answer.warnings
+    if asked.needs:
+        warnings = (*warnings, *_left_out(server, job))
+    if warning is not None:
+        warnings = (*warnings, warning)
+    about = job.about(turns, opened.turns, replace(asked.answer, model=served.name, warnings=warnings))
+    if ids or asked.about or offer.about:
+        about = {**asked.about, **offer.about, **about_ids(ids), **about}
+    if visit is not None:
+        about = {**about, **visit.about(turns, opened.turns)}
+    name = name or new_id("run")
+    if asked.container.id:
+        session = await _container_session(server, owner, asked)
+    else:
+        session = asked.conversation or (
+            f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
+        )
+    start = RunStarted(
+        name,
+        plan,
+        opened.turns,
+        time.time(),
+        parent=parent,
+        session=session,
+        owner=owner,
+        about=about,
+        agent=asked.model if served.is_agent else "",
+        inputs=opened.inputs,
+        outlives=asked.lingers > 0,
+        file=opened.file,
+        version=served.version,
+    )
+    if asked.n == 1:
+        live = _live_run(server, job, start, served.provider, offer)
+        if visit is not None:
+            live.scratch = visit.scratch(served.provider)
+        return [live]
+    names = [name, *[new_id("run") for _ in range(asked.n - 1)]]
+    start = replace(start, about={**about, **about_siblings(names)})
+    return [
+        _live_run(server, job, replace(start, run=names[sibling], sibling=sibling), provider, offer)
+        for sibling, provider in enumerate(server.providers_for(served, plan, asked.n))
+    ]
+
+
+async def _conversation(
+    server: Server, owner: str, asked: DoorRequest, turns: tuple[Turn, ...], visit: Visit | None
+) -> tuple[tuple[Turn, ...], tuple[str, int] | None, dict[str, str]]:
+    """The turns, with what the caller does not send of them; the run that they go on from; and the ids that calls have here."""
+    parent, ids = asked.parent, asked.ids
+    if parent is None:  # where the dialect names it, the door has put the turns together
+        found = await server.runs.rejoin(turns, owner)
+        turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
+    turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
     if visit is not None and asked.session is not None:
         turns = await visit.splice(turns, asked.session.mode)
-    if len(turns) != 1 or type(turns[0]) is not UserTurn:
-        _check_pairs(turns, known_of(turns))
-        if len(turns) > LIGHT_TURNS:
-            await asyncio.sleep(0)  # others have their turn
-    opened, offer = await open_for(server, served, asked, turns, rounds, owner)
+    _check_pairs(turns, known_of(turns))
+    if len(turns) > LIGHT_TURNS:
+        await asyncio.sleep(0)  # others have their turn
+    return turns, parent, ids
+
+
+def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int) -> Plan:
+    """What the runs are told to do. Raises what the provider cannot."""
+    asked, served, config = job.asked, job.served, server.config
     choice = _choice(asked, served)
     if choice is not AUTO:
         choice = renamed(choice, offer.stand_ins)
@@ -124,60 +180,32 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
         tool_calls=config.tool_calls,
         truncates=asked.truncates,
-        context_budget=server.config.context_budget,
+        context_budget=config.context_budget,
         guards=server.runs.guards,
-        permissions=_permissions(server.config, asked.permission),
+        permissions=_permissions(config, asked.permission),
     )
     able.check(plan)
-    name = name or new_id("run")
-    session = asked.conversation or (
-        f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
-    )
-    if asked.container.id:
-        session = await _container_session(server, owner, asked)
-    left_out = [
+    return plan
+
+
+def _left_out(server: Server, job: Job) -> list[str]:
+    """Warnings about what is asked for, not to be had, and dispensable."""
+    return [
         f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
-        for need in asked.needs
-        if need.is_optional and not server.toolbox.tools_for(need, served.tools)
+        for need in job.asked.needs
+        if need.is_optional and not server.toolbox.tools_for(need, job.served.tools)
     ]
-    warnings = (*asked.answer.warnings, *left_out, *(() if warning is None else (warning,)))
-    answer = replace(asked.answer, model=served.name, warnings=warnings)
-    about = job.about(turns, opened.turns, answer)
-    if ids or asked.about or offer.about:
-        about = {**asked.about, **offer.about, **about_ids(ids), **about}
-    if visit is not None:
-        about = {**about, **visit.about(turns, opened.turns)}
-    journal = server.runs.journal if asked.keep == "stored" else server.runs.memory
-    lives: list[LiveRun] = []
-    names = [name, *[new_id("run") for _ in range(asked.n - 1)]]
-    if asked.n > 1:
-        about = {**about, **about_siblings(names)}
-    for sibling, provider in enumerate(server.providers_for(served, plan, asked.n)):
-        started = RunStarted(
-            names[sibling],
-            plan,
-            opened.turns,
-            time.time(),
-            parent=asked.parent or parent,
-            session=session,
-            owner=owner,
-            sibling=sibling,
-            about=about,
-            agent=asked.model if served.is_agent else "",
-            inputs=opened.inputs,
-            outlives=asked.lingers > 0,
-            file=opened.file,
-            version=served.version,
-        )
-        live = server.runs.new(started, provider, offer.handlers, journal)
-        if server.named_servers is not None and asked.needs:
-            server.named_servers.remember(started.run, offer.handlers)
-        if served.read_answer is not None:
-            live.read_answer = served.read_answer
-        if visit is not None and asked.n == 1:
-            live.scratch = visit.scratch(provider)
-        lives.append(live)
-    return lives
+
+
+def _live_run(server: Server, job: Job, start: RunStarted, provider: Provider, offer: Offer) -> LiveRun:
+    """A run that is journaled, and waits to be driven."""
+    journal = server.runs.journal if job.asked.keep == "stored" else server.runs.memory
+    live = server.runs.new(start, provider, offer.handlers, journal)
+    if server.named_servers is not None and job.asked.needs:
+        server.named_servers.remember(start.run, offer.handlers)
+    if job.served.read_answer is not None:
+        live.read_answer = job.served.read_answer
+    return live
 
 
 async def _container_session(server: Server, owner: str, asked: DoorRequest) -> str:
@@ -211,28 +239,32 @@ async def open_for(
         opened = TargetOpening(served.begin(turns), brought, served.declared)
     else:
         opened = await served.open(turns, request.inputs)
-    declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
-    asked = (*served.needs, *request.needs)
-    needs, tools = server.other_needs(asked), opened.tools
-    named = NONE_NAMED
-    if len(needs) != len(asked) and rounds > 0:
-        assert server.named_servers is not None
-        named = await server.named_servers.tools(owner, asked)
-        tools = (*tools, *named.tools)
+    declared, needs, tools, named = request.tools, request.needs, opened.tools, NONE_NAMED
+    if opened.declared:
+        declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
+    if served.needs:
+        needs = (*served.needs, *request.needs)
+    if needs and server.named_servers is not None:
+        asked, needs = needs, tuple(server.named_servers.others(needs))
+        if len(needs) != len(asked) and rounds > 0:
+            named = await server.named_servers.tools(owner, asked)
+            tools = (*tools, *named.tools)
     choice = _choice(request, served)
     offer = server.toolbox.offer(
         declared, rounds, tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
     )
     if named is not NONE_NAMED:
         offer = _with_named(offer, named)
-    opened, offer = await _supply(server, owner, served, request, opened, offer, rounds)
+    is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
+    if is_supplied or server.code is not None or files_in(opened.turns):  # most bring nothing
+        opened, offer = await _supply(server, owner, served, request, opened, offer, rounds)
     return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
 
 
 async def _supply(
     server: Server, owner: str, served: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
 ) -> tuple[TargetOpening, Offer]:
-    """With the files and skills that the request brings: most bring none."""
+    """With the files and skills that the request brings."""
     supplies = await gather(server, owner, request, capabilities_of(served.provider))
     has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
     runs_code = server.code is not None and any(spec.tool_type in CODE for spec in offer.specs)
@@ -292,8 +324,10 @@ async def count(server: Server, served: Target, request: DoorRequest, turns: tup
 
 def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, ...]:
     """The operator's rules, and what the request adds: a rule only makes calls harder, so a wish widens nothing."""
+    if wish == "auto" and config.agent_permission == "auto":
+        return config.permission
     mode = strictest((config.agent_permission, wish))
-    return config.permission if mode == "auto" else (*config.permission, PermissionRule(mode))
+    return (*config.permission, PermissionRule(mode))
 
 
 def _choice(request: DoorRequest, served: Target) -> ToolChoice:

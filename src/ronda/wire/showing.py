@@ -186,9 +186,9 @@ class Showing:
         self._broken = None
         self.tools.begin_run(run.tools, run.start)
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
-        # A guardrail may still refuse what the model says: then nothing of it is shown early.
-        is_watched = "output" not in run.plan.guards and any(tool.preview for tool in run.plan.tools)
-        self._previews = Previews(run.tools) if is_watched else None
+        self._previews = None
+        if run.plan.tools and any(tool.preview for tool in run.plan.tools) and "output" not in run.plan.guards:
+            self._previews = Previews(run.tools)  # where no guardrail may still refuse what the model says
         self._clear(None)
 
     @property

@@ -141,11 +141,15 @@ class ToolRecords:
     @property
     def records(self) -> list[dict[str, Any]]:
         """In the model's order."""
+        if not self._records:
+            return []
         return [record for _, _, record in sorted(self._records, key=lambda one: one[:2])]
 
     @property
     def files(self) -> list[dict[str, Any]]:
         """Those that were made, in the model's order; of several under one name the last."""
+        if not self._files:
+            return []
         last = {file["name"]: file for _, _, file in sorted(self._files, key=lambda one: one[:2])}
         return list(last.values())[:_MOST_FILES]
 
