@@ -19,6 +19,7 @@ from types import EllipsisType
 from typing import Any, TypeAlias
 
 import aiohttp
+import httpx2
 import msgspec
 import openai
 import pytest
@@ -320,6 +321,11 @@ class Door:
         if key not in self._clients:
             self._clients[key] = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=TIMEOUT)
         return self._clients[key]
+
+    @property
+    def shared_clients(self) -> set[httpx2.AsyncClient]:
+        """That all tests ask through."""
+        return {client._client for client in self._clients.values()}
 
     @contextlib.asynccontextmanager
     async def serving(

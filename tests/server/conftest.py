@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.interaction.doors import on_one_loop
+from tests.interaction.fixtures import clients_are_closed as clients_are_closed
 from tests.interaction.fixtures import door as door
 from tests.interaction.fixtures import stream as stream
 
