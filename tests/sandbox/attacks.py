@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import platform
+import resource
 import signal
 import socket
 import struct
@@ -243,6 +244,45 @@ def watch_a_folder_outside(host: dict[str, Any]) -> Any:
 
 
 @attack
+def read_an_attribute_outside(host: dict[str, Any]) -> Any:
+    return os.getxattr(host["secret"], "user.token")
+
+
+@attack
+def set_flags_of_a_file_that_may_be_read(host: dict[str, Any]) -> Any:
+    """Its owner may, by a descriptor that only reads."""
+    file, flags = os.open(host["readable"], os.O_RDONLY), bytearray(8)
+    fcntl.ioctl(file, 0x80086601, flags)  # FS_IOC_GETFLAGS
+    fcntl.ioctl(file, 0x40086602, bytes([flags[0] | 0x40, *flags[1:]]))  # not to be saved in backups
+    return "set"
+
+
+@attack
+def seal_a_file_that_may_be_read(host: dict[str, Any]) -> Any:
+    argument = struct.pack("=IIIIQII11Q", 1, 1, 4096, 0, 0, 0, 0, *[0] * 11)  # FS_IOC_ENABLE_VERITY
+    fcntl.ioctl(os.open(host["readable"], os.O_RDONLY), 0x40806685, argument)
+    return "sealed"
+
+
+@attack
+def lease_a_file_that_may_be_read(host: dict[str, Any]) -> Any:
+    return fcntl.fcntl(os.open(host["readable"], os.O_RDONLY), 1024, fcntl.F_RDLCK) or "leased"
+
+
+@attack
+def be_told_of_changes_in_a_folder(host: dict[str, Any]) -> Any:
+    folder = os.open(os.path.dirname(host["readable"]), os.O_RDONLY)
+    return fcntl.fcntl(folder, 1026, 0x80000004) or "told"  # F_NOTIFY: DN_MULTISHOT, DN_CREATE
+
+
+@attack
+def open_by_a_path_alone(host: dict[str, Any]) -> Any:
+    """A descriptor that opens nothing, and what is behind it by its number."""
+    at = os.open(host["secret"], os.O_PATH)
+    return open(f"/proc/self/fd/{at}").read()
+
+
+@attack
 def lock_a_file_outside(host: dict[str, Any]) -> Any:
     file = os.open(host["outside"], os.O_RDONLY)
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -462,6 +502,35 @@ def take_a_descriptor_of_the_server(host: dict[str, Any]) -> Any:
 @attack
 def compare_processes(host: dict[str, Any]) -> Any:
     return call(312, 272, os.getpid(), host["victim"], 1, 0, 0) or "compared"
+
+
+@attack
+def be_spared_when_memory_runs_out(host: dict[str, Any]) -> Any:
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("-500")
+    return "spared"
+
+
+@attack
+def raise_its_own_limits(host: dict[str, Any]) -> Any:
+    for kind in (resource.RLIMIT_NPROC, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+        most = resource.getrlimit(kind)[1]
+        if most == resource.RLIM_INFINITY:
+            return f"no limit of kind {kind}"
+        try:
+            resource.setrlimit(kind, (most + 1, most + 1))
+        except (OSError, ValueError):
+            continue
+        return f"a limit of kind {kind}"
+    return None
+
+
+@attack
+def leave_a_core(host: dict[str, Any]) -> Any:
+    if os.fork() == 0:
+        os.abort()
+    _, status = os.wait()
+    return os.WCOREDUMP(status)
 
 
 @attack
@@ -806,6 +875,21 @@ def connect_a_pair_to_a_unix_socket(host: dict[str, Any]) -> Any:
         except OSError:
             continue
     return None
+
+
+@attack
+def list_the_hosts_connections(host: dict[str, Any]) -> Any:
+    return [line for line in open("/proc/net/tcp") if f":{host['tcp']:04X} " in line]
+
+
+@attack
+def list_the_hosts_unix_sockets(host: dict[str, Any]) -> Any:
+    return [line for line in open("/proc/net/unix") if host["abstract"] in line or host["unix"] in line]
+
+
+@attack
+def list_the_hosts_devices(host: dict[str, Any]) -> Any:
+    return os.listdir("/sys/class/net")
 
 
 @attack

@@ -6,6 +6,7 @@ Also a program: as an ordinary user where the tests run as root. Prints a JSON o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import json
 import os
@@ -38,6 +39,8 @@ class Outside:
         self.folder = folder
         self.token = "token" + secrets.token_hex(8)
         self.secret = self._file("secret", f"{self.token}\n")
+        with contextlib.suppress(OSError):  # not every disk has them
+            os.setxattr(self.secret, "user.token", self.token.encode())
         self.outside = self._file("outside", "outside\n")
         self.shown = folder.parent / "shown"  # the policy lets it be read
         self.shown.mkdir(mode=0o755)

@@ -62,6 +62,29 @@ async def test_shared_memory_counts(layer: str, opened: OpenSandbox) -> None:
     assert done.ended.why == "memory"
 
 
+async def test_a_child_that_is_about_to_start_a_program_has_no_memory_of_its_own(
+    layer: str, opened: OpenSandbox
+) -> None:
+    """Until then it may share all of its parent's, which a busy machine can make last."""
+    done = await python(
+        await opened(layer, max_memory_mb=256),
+        """
+        import os, time
+        os.mkfifo("pipe")
+        if os.fork() == 0:
+            time.sleep(1)  # several looks of the watchdog
+            open("pipe", "w").close()
+            os._exit(0)
+        held = b"x" * (160 << 20)
+        child = os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 9, "pipe", os.O_RDONLY, 0)])
+        os.waitpid(child, 0)
+        print("here")
+        """,
+    )
+
+    assert (done.ended.why, done.stdout.text()) == ("exited", "here\n")
+
+
 async def test_pages_that_processes_share_count_once(layer: str, opened: OpenSandbox) -> None:
     done = await python(
         await opened(layer, max_memory_mb=256),

@@ -198,6 +198,18 @@ def test_a_tree_deeper_than_any_path_is_refused_and_can_be_removed(work: Path) -
     assert not work.exists()
 
 
+def test_a_workspace_that_its_code_has_closed_is_read_and_removed(work: Path) -> None:
+    """Root may always: the test says something where it does not run as root."""
+    (work / "a.txt").write_text("here")
+    work.chmod(0o000)
+
+    assert [file.name for file in list_files(work)] == ["a.txt"]
+    work.chmod(0o000)
+    remove_tree(work)
+    assert not work.exists()
+    work.mkdir()
+
+
 def test_closed_folders_can_be_removed_and_links_are_not_followed(work: Path) -> None:
     (work / "closed" / "in").mkdir(parents=True)
     (work / "closed" / "in" / "file").write_text("x")

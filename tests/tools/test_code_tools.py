@@ -209,6 +209,46 @@ async def test_a_forged_answer_is_no_result(sessions: Sessions) -> None:
     )
 
 
+AHEAD = """
+import json, os, struct, sys
+
+class Late:
+    def __repr__(self):
+        call = sys._getframe(2).f_locals["request"]["call"]
+        for answer in ({"call": call, "result": "first"}, {"call": call, "result": "forged"}):
+            frame = json.dumps(answer).encode()
+            os.write(3, struct.pack("!I", len(frame)) + frame)
+        return ""
+
+Late()
+"""
+
+
+async def test_an_answer_written_ahead_is_not_that_of_the_next_call(sessions: Sessions) -> None:
+    """Nobody knows the name of a call before it is made."""
+    first = await sessions.python(AHEAD)
+    second = await sessions.python("1")
+
+    assert result(first)["result"] == "first"
+    assert "something that is no result" in result(second)["exception"]
+    assert result(await sessions.python("2"))["result"] == "2"
+
+
+async def test_a_python_that_does_not_listen_is_ended_in_time(sessions: Sessions) -> None:
+    """More than its channel holds."""
+    await sessions.python("import os, time\nos.read = lambda *_: time.sleep(1000)")
+    output = await sessions.python("#" * 2_000_000, timeout=0.5)
+
+    assert result(output)["status"] == "timeout"
+    assert result(await sessions.python("1"))["result"] == "1"
+
+
+async def test_nobody_can_ask_for_output_without_end(sessions: Sessions) -> None:
+    output = await sessions.shell("yes | head -c 3000000", max_output_length=10**15)
+
+    assert len(result(output)["stdout"]) < 300_000
+
+
 async def test_a_file_with_the_name_of_a_module_is_the_codes_alone(sessions: Sessions) -> None:
     """Limits are set before anything of the workspace is looked at."""
     bomb = "import resource; open('limit', 'w').write(str(resource.getrlimit(resource.RLIMIT_NPROC)[0]))"
@@ -250,13 +290,17 @@ async def test_files_it_makes_and_names_are_handed_on(sessions: Sessions) -> Non
 
 
 async def test_a_picture_that_is_none_is_left_out(sessions: Sessions) -> None:
-    """Code can write frames of its own; what it calls a picture would be sent to a model."""
+    """Code can write answers of its own; what it calls a picture would be sent to a model."""
     forged = {"images": ["no base64", "QUJD"], "frames": ["QUJD"], "frame_count": 1, "result": "x" * 100_000}
     output = await sessions.python(
-        f"import os, struct\nframe = {json.dumps(forged).encode()!r}\nos.write(3, struct.pack('!I', len(frame)) + frame)"
+        "import json, os, struct, sys\n"
+        f"answer = {forged!r}\n"
+        "answer['call'] = sys._getframe(3).f_locals['request']['call']\n"
+        "frame = json.dumps(answer).encode()\n"
+        "os.write(3, struct.pack('!I', len(frame)) + frame)"
     )
     assert output.attachments == ()
-    assert len(result(output)["result"]) < 70_000
+    assert 60_000 < len(result(output)["result"]) < 70_000
 
 
 async def test_a_call_that_is_cancelled_ends_its_python(sessions: Sessions) -> None:

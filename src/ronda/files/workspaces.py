@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import time
@@ -30,6 +31,8 @@ from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.user import User, server_user
 from ronda.sandbox.workspace import write_input
 from ronda.store import StoreError
+
+log = logging.getLogger("ronda.files")
 
 _REMOVED: Final = ".removed-"
 _SPARE: Final = ".spare-"  # and the process that it belongs to
@@ -153,12 +156,13 @@ class Workspaces:
         over = self._clock() - self.limits.seconds
         with contextlib.suppress(FileNotFoundError):
             for place in list(self._root.iterdir()):
-                if place.name.startswith(_REMOVED) or _is_left_over(place.name):
-                    remove_tree(place)
-                elif place.name.startswith(_SPARE):
-                    continue
-                elif _last_use(place) <= over:
-                    self._remove(place)
+                try:
+                    if place.name.startswith(_REMOVED) or _is_left_over(place.name):
+                        remove_tree(place)
+                    elif not place.name.startswith(_SPARE) and _last_use(place) <= over:
+                        self._remove(place)
+                except OSError as error:  # of one session; the others' are removed all the same
+                    log.warning("the folder %s cannot be removed: %s", place, error)
 
     def _remove(self, place: Path) -> None:
         """Under another name first: whoever comes for the session meanwhile begins with a new folder, not with half of one."""

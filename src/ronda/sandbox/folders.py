@@ -61,8 +61,25 @@ def open_part_by_part(root: int, path: str, flags: int) -> int:
         os.close(at)
 
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
 def open_root(folder: str | os.PathLike[str]) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """A folder that the code in it has closed for its owner, who we are, is opened up."""
+    try:
+        return os.open(folder, _FOLDER)
+    except PermissionError:
+        open_up(folder)
+        return os.open(folder, _FOLDER)
+
+
+def open_up(folder: str | os.PathLike[str], at: int | None = None) -> None:
+    """Makes a folder its owner's to enter again, and nothing that a link there names."""
+    closed = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        os.chmod(f"/proc/self/fd/{closed}", 0o700)
+    finally:
+        os.close(closed)
 
 
 def walk(folder: str | os.PathLike[str]) -> Iterator[Entry]:
@@ -127,12 +144,12 @@ def remove_tree(folder: str | os.PathLike[str]) -> None:
                 if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
                     os.unlink(name, dir_fd=top)
                     continue
-                os.chmod(name, 0o700, dir_fd=top)
-                at = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+                open_up(name, top)
+                at = os.open(name, _FOLDER, dir_fd=top)
                 try:
                     for inside in os.listdir(at):
                         if stat.S_ISDIR(os.stat(inside, dir_fd=at, follow_symlinks=False).st_mode):
-                            os.chmod(inside, 0o700, dir_fd=at)
+                            open_up(inside, at)
                             moved = _move_up(inside, at, top, moved)
                         else:
                             os.unlink(inside, dir_fd=at)

@@ -20,7 +20,10 @@ def process_limits(policy: Policy) -> dict[str, tuple[int, int]]:
         "NPROC": (policy.max_procs, policy.max_procs),
         "NOFILE": (policy.max_open_fds, policy.max_open_fds),
         "FSIZE": (size, size),
-        "CORE": (0, 0),
+        "CORE": (
+            1,
+            1,
+        ),  # with 0 the kernel still starts a program of the host's for the core, where it has one (core(5))
         "MSGQUEUE": (0, 0),
         "MEMLOCK": (64 * 1024, 64 * 1024),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
@@ -10,8 +11,11 @@ from functools import cache
 from msgspec import Struct
 
 from ronda.sandbox.folders import walk
+from ronda.sandbox.syscalls import this_machine
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_VM = 1  # KCMP_VM
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Usage(Struct, frozen=True):
@@ -92,9 +96,16 @@ def _number(status: bytes, name: bytes) -> int:
 
 
 def exact_memory(pids: Iterable[int]) -> int | None:
-    """The same with a shared page counted once. Costs more, and may not be ours to know: then None."""
+    """The same with a shared page counted once. Costs more, and may not be ours to know: then None.
+
+    A child that has not become another program yet may have the very memory of its parent (`vfork`): it counts as one, too.
+    """
     total = 0
+    counted: list[int] = []
     for pid in pids:
+        if any(_have_one_memory(pid, other) for other in counted):
+            continue
+        counted.append(pid)
         try:
             with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
                 rollup = file.read()
@@ -104,6 +115,11 @@ def exact_memory(pids: Iterable[int]) -> int | None:
             return None
         total += (_number(rollup, b"\nPss:") + _number(rollup, b"\nSwapPss:")) * 1024
     return total
+
+
+def _have_one_memory(pid: int, other: int) -> bool:
+    kcmp = this_machine().number("kcmp")
+    return kcmp is not None and int(_libc.syscall(ctypes.c_long(kcmp), pid, other, _VM, 0, 0)) == 0
 
 
 def scratch_memory(pids: Iterable[int], folders: Sequence[str]) -> int:

@@ -39,13 +39,18 @@ _ABSENT = _calls(
 # file with its mode and times still can.
 _TIMES = _calls("futimesat utime utimensat utimes")
 _MODES = _calls("chmod chown fchmod fchmodat fchmodat2 fchown fchownat lchown")
-_ATTRIBUTES = _calls("fremovexattr fsetxattr lremovexattr lsetxattr removexattr setxattr")
+_ATTRIBUTES = _calls(
+    "fremovexattr fsetxattr getxattr lgetxattr listxattr llistxattr lremovexattr lsetxattr removexattr setxattr"
+)
 _WATCHES = _calls("inotify_add_watch inotify_init inotify_init1")
 # Calls whose first argument is a process; 0 is the caller.
 _OF_A_PROCESS = _calls("prlimit64 sched_setaffinity sched_setattr sched_setparam sched_setscheduler")
 
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW… that `clone` takes
 _TERMINAL_TRICKS = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
+# Flags, versions, keys and seals of a file, which its owner may set by a descriptor that only reads: FS_IOC_SETFLAGS (two sizes),
+# SETVERSION, FSSETXATTR, SET_ENCRYPTION_POLICY, ENABLE_VERITY.
+_FILE_FLAGS = (0x40086602, 0x40046602, 0x40087602, 0x401C5820, 0x800C6613, 0x40806685)
 _PERSONALITIES = (0, 0x0040000, 0xFFFFFFFF)  # plain, addresses not random, "which is it?"
 _LEASES_AND_NOTICES = (1024, 1026)  # F_SETLEASE, F_NOTIFY
 _SET_DUMPABLE = 4  # PR_SET_DUMPABLE
@@ -111,8 +116,10 @@ class _Program:
         self._when("clone", self._unless_set(0, _NEW_NAMESPACES))
         self._when("socket", self._only(0, *families(filter)))
         self._when("socketpair", self._pairs(alone=socket.AF_UNIX not in families(filter)))
-        self._when("ioctl", self._none_of(1, *_TERMINAL_TRICKS))
+        flags = _FILE_FLAGS if filter.hides == "landlock" else ()
+        self._when("ioctl", self._none_of(1, *_TERMINAL_TRICKS, *flags))
         self._when("personality", self._only(0, *_PERSONALITIES))
+        self._when("fcntl", self._none_of(1, *_LEASES_AND_NOTICES))
         if filter.hides == "landlock":
             self._instead_of_namespaces(filter)
         self._steps.append((_RETURN, 0, 0, _ALLOW))
@@ -133,7 +140,6 @@ class _Program:
             self._when(call, self._only(0, 0))
         self._when("setpriority", self._both_zero(0))
         self._when("ioprio_set", self._both_zero(1))
-        self._when("fcntl", self._none_of(1, *_LEASES_AND_NOTICES))
         self._when("prctl", self._none_of(0, _SET_DUMPABLE))  # the watchdog must be able to look at its files
         if filter.abi < 3:  # Landlock learned of truncation there: by path, and by opening only to read
             self._when("truncate", [_error(errno.EPERM)])

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ronda.core.files import PREVIEW_BYTES, TEXT_FORMATS, FileSource, StoredFile, preview
 from ronda.core.parts import File
 from ronda.drive import ToolContext
+from ronda.drive.tools import as_text
 from ronda.errors import BadRequest
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.files.kinds import format_of, mime_type_of
@@ -79,9 +80,10 @@ class Collector:
         for name in list(dict.fromkeys([*named, *changed]))[:MOST_FILES]:
             try:
                 data = await asyncio.to_thread(read_output, self._workspace, name, most)
+                name = as_text(name)  # code may call a file anything, text or not
                 kept = await self._keep(name, data, len(stored))
             except BadRequest as error:
-                problems.append((name, str(error)))
+                problems.append((as_text(name), as_text(str(error))))
                 continue
             if kept is not None:
                 stored.append(kept)

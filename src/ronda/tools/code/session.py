@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import time
 from collections.abc import Callable
 from functools import cache
@@ -33,6 +34,7 @@ _MOST_PICTURES = 32
 class Executed(Struct, frozen=True):
     """What came of one call of Python. Everything in it was said by the code."""
 
+    call: str = ""  # which one
     exception: str | None = None
     result: str | None = None
     result_type: str | None = None
@@ -82,30 +84,40 @@ class Session:
         self._began_anew = False
         try:
             process = await self._python()
-            environment, self._environment = self._environment, None
-            await process.send(msgspec.json.encode({"code": code, "environment": environment}))
-            waiting = asyncio.ensure_future(process.receive(_LONGEST_ANSWER))
+            exchange = asyncio.ensure_future(self._exchange(process, code))
             try:
-                done, _ = await asyncio.wait([waiting], timeout=timeout)
+                done, _ = await asyncio.wait([exchange], timeout=timeout)
                 if not done:
                     interrupted = True
                     process.interrupt()
-                    done, _ = await asyncio.wait([waiting], timeout=_GRACE)
+                    done, _ = await asyncio.wait([exchange], timeout=_GRACE)
                 if not done:
                     process.kill("timeout")
-                answer = await waiting
+                answer = await exchange
             except asyncio.CancelledError:
                 process.kill()
-                waiting.cancel()
+                exchange.cancel()
                 raise
             process.drain()
-            executed = _read_answer(answer) if len(answer) < LIGHT_BYTES else await aside(_read_answer, answer)
+            executed = answer
         except ToolFailed as error:
             problem = str(error)
         finally:
             self._take = lambda stream, data: None
             self.used = time.monotonic()
         return Execution(captures["stdout"], captures["stderr"], executed, interrupted, problem, self._began_anew)
+
+    async def _exchange(self, process: Process, code: str) -> Executed:
+        """Sends code, and receives what came of it. The answer names the call, which what was written before it cannot."""
+        call, environment = secrets.token_hex(8), self._environment
+        self._environment = None
+        await process.send(msgspec.json.encode({"code": code, "call": call, "environment": environment}))
+        answer = await process.receive(_LONGEST_ANSWER)
+        executed = _read_answer(answer) if len(answer) < LIGHT_BYTES else await aside(_read_answer, answer)
+        if executed.call != call:
+            process.kill()
+            raise ToolFailed("the code has sent something that is no result")
+        return executed
 
     async def warm_up(self) -> None:
         """Starts its Python before there is a call."""
@@ -169,6 +181,7 @@ def _read_answer(answer: bytes) -> Executed:
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         raise ToolFailed("the code has sent something that is no result") from None
     return Executed(
+        executed.call,
         _clipped(executed.exception),
         _clipped(executed.result),
         _clipped(executed.result_type),

@@ -25,7 +25,8 @@ from ronda.tools.code.workbench import Workbench
 
 SHELL = "mistralrs_shell"
 SURFACE = "mistralrs_surface_outputs"
-MAX_OUTPUT = 4096  # characters of each stream, unless the call says otherwise
+MAX_OUTPUT = 4096  # characters of each stream, unless the call says otherwise …
+_MOST_OUTPUT = 256 * 1024  # … and this at the most
 MOST_COMMANDS = 100
 
 _SHELL_PARAMETERS = {
@@ -80,7 +81,7 @@ class ShellTool:
         if any("\0" in command for command in commands):
             raise ToolFailed("a command has a NUL character in it")
         timeout = min(self._timeout, (arguments.get("timeout_ms") or self._timeout * 1000) / 1000)
-        most = arguments.get("max_output_length") or MAX_OUTPUT
+        most = min(arguments.get("max_output_length") or MAX_OUTPUT, _MOST_OUTPUT)
         async with self._workbench.use(context) as session:
             sandbox = session.sandbox
             before = await asyncio.to_thread(snapshot, sandbox.workspace)

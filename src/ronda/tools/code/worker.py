@@ -38,7 +38,9 @@ def main(pictures: Any) -> None:
         request = json.loads(_exactly(channel, struct.unpack("!I", _exactly(channel, 4))[0]))
         count += 1
         os.environ.update(request["environment"] or {})
-        frame = json.dumps(_execute(request["code"], "<call " + str(count) + ">", module, pictures)).encode()
+        answer = _execute(request["code"], "<call " + str(count) + ">", module, pictures)
+        answer["call"] = request["call"]
+        frame = json.dumps(answer).encode()
         _write(channel, struct.pack("!I", len(frame)) + frame)
 
 
