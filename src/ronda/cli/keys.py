@@ -8,27 +8,30 @@ import sys
 import time
 
 from ronda.cli.serve import data_folder
+from ronda.cli.settings import database_of
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
+from ronda.server.storage import open_catalog, open_shared
 from ronda.store import StoreError
+from ronda.store.catalog import Catalog
 from ronda.store.keys import Keys, new_key
-from ronda.store.sqlite_catalog import SqliteCatalog
 
 _LONGEST = 64  # characters of an owner's name
 
 
 def keys(arguments: argparse.Namespace) -> int:
-    folder = data_folder(ServerConfig(data_dir=arguments.data_dir))
-    if folder is None:
+    config = ServerConfig(data_dir=arguments.data_dir, database=database_of(arguments))
+    folder, shared = data_folder(config), open_shared(config)
+    if folder is None and shared is None:
         raise BadConfig("keys are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
     try:
-        asyncio.run(_with_keys(SqliteCatalog(str(folder / "catalog.db")), arguments))
+        asyncio.run(_with_keys(open_catalog(folder, shared), arguments))
     except StoreError as error:
-        raise BadConfig(f"{error} (--data-dir says where)") from error
+        raise BadConfig(f"{error} ({'--data-dir' if shared is None else '--database'} says where)") from error
     return 0
 
 
-async def _with_keys(catalog: SqliteCatalog, arguments: argparse.Namespace) -> None:
+async def _with_keys(catalog: Catalog, arguments: argparse.Namespace) -> None:
     try:
         match arguments.action:
             case "create":

@@ -77,6 +77,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.serve import serve
 
         return serve(arguments)
+    if arguments.command == "worker":
+        from ronda.cli.serve import work
+
+        return work(arguments)
     if arguments.command == "models":
         from ronda.cli.models import models
 
@@ -154,6 +158,14 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     parser.add_argument("--version", action="version", version=f"ronda {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _serve_parser(commands.add_parser("serve", help="serve agents over HTTP", description="Serve the loop over HTTP."))
+    _worker_parser(
+        commands.add_parser(
+            "worker",
+            help="drive background runs of a database that servers share",
+            description="A server without a port: it drives runs that servers on the same database queue, and those of "
+            "processes that died. Give it the flags of 'ronda serve'.",
+        )
+    )
     _run_parser(
         commands.add_parser(
             "run", help="ask once, print the answer", description="Run an agent once and print its answer."
@@ -295,6 +307,7 @@ def _keys_parser(parser: argparse.ArgumentParser) -> None:
         "--owner", metavar="NAME", help="whose the new key is: all keys of an owner find what any of them has made"
     )
     parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
+    parser.add_argument("--database", metavar="URL", help=_DATABASE_HELP)
 
 
 def _models_parser(parser: argparse.ArgumentParser) -> None:
@@ -340,8 +353,10 @@ def _workers(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
+_DATABASE_HELP = "a PostgreSQL database that servers share, as postgresql://user@host/name (default: RONDA_DATABASE)"
+
+
 def _serve_parser(parser: argparse.ArgumentParser) -> None:
-    _model_options(parser)
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("-p", "--port", type=int, help="the port to listen on (default 1234)")
     parser.add_argument(
@@ -350,6 +365,13 @@ def _serve_parser(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many processes serve, with one port and one data folder; 'auto' is one for each core (default 1)",
     )
+    _worker_parser(parser)
+
+
+def _worker_parser(parser: argparse.ArgumentParser) -> None:
+    """What does not depend on listening."""
+    _model_options(parser)
+    parser.add_argument("--database", metavar="URL", help=_DATABASE_HELP)
     parser.add_argument(
         "--insecure",
         action="store_true",

@@ -48,6 +48,17 @@ def serve(arguments: argparse.Namespace) -> int:
         return runner.run(_serve(config, listeners, worker))
 
 
+def work(arguments: argparse.Namespace) -> int:
+    """`ronda worker`: a server that listens on no port, and drives what others queue or leave."""
+    config = read_config(arguments)
+    if config.database is None:
+        raise BadConfig(
+            "a worker shares a database with servers: say which with --database; on one machine, --workers will do"
+        )
+    with asyncio.Runner(loop_factory=_loop) as runner:
+        return runner.run(_serve(config, [], None))
+
+
 def _loop() -> asyncio.AbstractEventLoop:
     import uvloop
 
@@ -75,12 +86,13 @@ async def _start(
     from ronda.server.app import Server
     from ronda.server.code_tools import code_opener
     from ronda.server.peers import Peers
-    from ronda.server.storage import open_blobs, open_catalog, open_journal
+    from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
 
     folder = data_folder(config)
-    catalog = open_catalog(folder)
+    shared = await asyncio.to_thread(open_shared, config)
+    catalog = open_catalog(folder, shared)
     has_keys = await _has_keys(config, catalog)
-    journal = open_journal(folder, config)
+    journal = open_journal(folder, config, shared)
     open_code = await asyncio.to_thread(code_opener, config, folder)
     mcp = read_servers(config.mcp_config, config.mcp)
     server = Server(
@@ -92,6 +104,7 @@ async def _start(
         mcp=mcp,
         data_folder=folder,
     )
+    join_replicas(server, shared)
     settings = http_settings(server, *[one.getsockname()[1] for one in listeners[1:]])
     signals.check()
     for line in await signals.loaded(server.models.load()):
@@ -156,10 +169,12 @@ async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
     try:
         has_keys = bool(await catalog.keys.all())
     except StoreError as error:
-        raise BadConfig(f"{error} (--data-dir says where)") from error
+        raise BadConfig(f"{error} ({'--data-dir' if config.database is None else '--database'} says where)") from error
     if has_keys or config.insecure or is_loopback(config.host):
         return has_keys
-    if data_folder(config) is None:
+    if config.database is not None:
+        way_out = "make one with 'ronda keys create --owner NAME --database URL'"
+    elif data_folder(config) is None:
         way_out = "keep keys in a folder with --data-dir and make one"
     else:
         place = "" if config.data_dir is None else f" --data-dir {config.data_dir}"
@@ -171,8 +186,11 @@ async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
 
 
 def _say_up(server: Server, listeners: Sequence[socket.socket], has_keys: bool) -> None:
-    from ronda.cli.startup import startup_lines
+    from ronda.cli.startup import startup_lines, worker_line
 
+    if not listeners:
+        print(worker_line(server), file=sys.stderr, flush=True)
+        return
     host, port = listeners[0].getsockname()[:2]
     lines = startup_lines(server, data_folder(server.config), host, port, has_keys=has_keys)
     for one in listeners[1:]:

@@ -21,6 +21,7 @@ from ronda.server.config import ServerConfig
 
 _NAMES = ServerConfig.__struct_fields__
 SECRET_NAME = "RONDA_TOOL_DISPATCH_SECRET"  # the variable; a flag would show the secret to everybody on this machine
+DATABASE_NAME = "RONDA_DATABASE"  # likewise: the address may have a password in it
 _FROM_ENVIRONMENT = re.compile(r"\$\{env:([^{}:]+)\}")
 
 
@@ -43,6 +44,8 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
         settings["app"] = {**app, "models": models} if isinstance(app, dict) else app
     if settings.get("tool_dispatch_url") and (secret := os.environ.get(SECRET_NAME)):
         settings.setdefault("tool_dispatch_secret", secret)
+    if url := os.environ.get(DATABASE_NAME):
+        settings.setdefault("database", url)
     if path := os.environ.get("MCP_CONFIG_PATH"):
         settings.setdefault("mcp_config", path)
     try:
@@ -54,6 +57,11 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
     check_config(config)
     check_model(config.model, config.base_url)
     return config
+
+
+def database_of(arguments: argparse.Namespace) -> str | None:
+    """For commands that have no settings file."""
+    return arguments.database or os.environ.get(DATABASE_NAME)
 
 
 def _read_toml(path: str) -> dict[str, Any]:
@@ -92,7 +100,7 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 value != ":memory:"
             ):
                 found[name] = str(folder / value)
-            case "tool_dispatch_secret", str():
+            case (("tool_dispatch_secret" | "database"), str()):
                 found[name] = _secret(value, name)
             case "images", {"api_key": str(key)}:
                 found[name] = {**value, "api_key": _secret(key, "api_key of [images]")}

@@ -22,7 +22,10 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
     if server.mcp is not None:
         names = ", ".join([f"{one.name} ({one.transport})" for one in server.mcp.configs if one.enabled])
         lines.append(f"MCP servers: {names or 'none that is enabled'} (GET /v1/mcp tells how they fare)")
-    if folder is None:
+    if config.database is not None:
+        where = "in memory" if folder is None else f"in {_home_as_tilde(folder)}, which all servers should share"
+        lines.append(f"conversations are kept in the database for {config.journal_max_days:g} days, files {where}")
+    elif folder is None:
         lines.append("conversations are kept in memory, until the server ends (--data-dir DIR keeps them in a folder)")
     else:
         lines.append(
@@ -40,6 +43,11 @@ def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, 
         f"  curl http://{near}:{port}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{question}'"
     )
     return lines
+
+
+def worker_line(server: Server) -> str:
+    tools = ", ".join(server.toolbox.names) or "none of its own"
+    return f"ronda {__version__} drives background runs of the database  model {server.config.model}  tools {tools}"
 
 
 def _bracketed(host: str) -> str:

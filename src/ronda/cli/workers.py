@@ -59,7 +59,7 @@ def count_workers(config: ServerConfig) -> int:
     if count > 1:
         if sys.platform == "win32":
             raise BadConfig("--workers needs a system whose processes can share a socket; here it can only be 1")
-        if config.data_dir == ":memory:":
+        if config.data_dir == ":memory:" and config.database is None:
             raise BadConfig("workers share the data folder; --workers does not go with --data-dir :memory:")
         if config.model.startswith("local:"):
             raise BadConfig(f"each worker would load {config.model}, which has all cores already; leave --workers out")

@@ -17,8 +17,7 @@ from ronda.host.log import Follower, Log, Position
 from ronda.host.run import LiveRun
 from ronda.journal import Journal
 
-LOOKS_EVERY: Final = 0.05  # seconds
-ASKS_EVERY: Final = 20  # looks without news, after which it is asked whether anybody still drives it
+ASKS_EVERY: Final = 1.0  # seconds after which it is asked whether anybody still drives it
 
 
 class Tail:
@@ -50,23 +49,31 @@ class Tail:
 
     async def pump(self) -> None:
         """Until the run is over, or nobody follows."""
-        log, seen, looks = self._log, (-1, -1), 0
+        log, id, journal, seen = self._log, self.run.id, self._journal, (-1, -1)
+        loop = asyncio.get_running_loop()
+        asked, news = loop.time(), loop.create_task(journal.changed(id))
         try:
             while self.run.ended is None and log.followers:
-                if (live := self._live.get(self.run.id)) is not None:
+                if (live := self._live.get(id)) is not None:
                     await self._pump_live(live)
                     continue
-                now = await self._journal.extent(self.run.id)
-                looks += 1
-                if now != seen or looks % ASKS_EVERY == 0:
-                    events = await self._read()
-                    self._fill(events, await self._journal.previews(self.run.id))
-                    if not events:  # forgotten
-                        break
-                    seen = now
-                else:
-                    await asyncio.sleep(LOOKS_EVERY)
+                if news.done():  # a new one before the journal is looked at: what comes after that is not missed
+                    news = loop.create_task(journal.changed(id))
+                now = await journal.extent(id)
+                events: Sequence[Event] = log.facts
+                if loop.time() - asked >= ASKS_EVERY:
+                    asked, events = loop.time(), await self._read()
+                elif now[0] != seen[0]:
+                    events = await journal.read(id)
+                if not events:  # forgotten
+                    break
+                if now != seen or events is not log.facts:
+                    self._fill(events, await journal.previews(id, len(log.facts) - 1))
+                if now == seen:
+                    await asyncio.wait([news])
+                seen = now
         finally:
+            news.cancel()
             log.close()
 
     async def _pump_live(self, live: LiveRun) -> None:

@@ -85,12 +85,16 @@ class Journal(Protocol):
     async def read(self, run: str) -> list[Event]:
         """All events of a run, in order; empty for a run that is not known. A torn tail is dropped."""
 
-    async def previews(self, run: str) -> dict[int, list[Preview]]:
-        """What is kept of a run's previews, by the number of the fact that they came after."""
+    async def previews(self, run: str, after: int = 0) -> dict[int, list[Preview]]:
+        """What is kept of a run's previews, by the number of the fact that they came after; those before the fact `after` may be
+        left out."""
 
     async def extent(self, run: str) -> tuple[int, int]:
         """Two numbers, for whoever looks often: the first changes when a fact is added to the run, the second when previews
         are."""
+
+    async def changed(self, run: str) -> None:
+        """Return when the run may have grown: as soon as another process says so, where they can; else after a moment."""
 
     async def resume(self, run: str) -> list[Event]:
         """Read a run in order to drive it: the next append goes right after what this returns.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import cast
 
@@ -10,6 +11,8 @@ from ronda.core.sizes import EVENT_BYTES, events_size
 from ronda.errors import ProtocolError
 from ronda.journal import JournalConflict, RunPage, RunQuery, RunState, RunSummary, Unfinished, state_at
 from ronda.journal.previews import KEPT_BYTES, PreviewsAfter, outlives
+
+LOOKS_EVERY = 0.05  # seconds
 
 
 class _StoredRun:
@@ -79,9 +82,12 @@ class MemoryJournal:
         kept = self._runs.get(run)
         return [] if kept is None else kept.events.copy()
 
-    async def previews(self, run: str) -> PreviewsAfter:
+    async def previews(self, run: str, after: int = 0) -> PreviewsAfter:
         kept = self._runs.get(run)
         return {} if kept is None else {fact: previews.copy() for fact, previews in kept.previews.items()}
+
+    async def changed(self, run: str) -> None:
+        await asyncio.sleep(LOOKS_EVERY)
 
     async def extent(self, run: str) -> tuple[int, int]:
         kept = self._runs.get(run)

@@ -178,10 +178,10 @@ class PostgresJournal(HeldRuns):
                 unfinished.append(Unfinished(name, len(found.events), start, is_waiting))
         return unfinished
 
-    async def abandoned(self) -> bool:
-        """Whether there are runs that nobody drives, although they do not wait for people."""
+    async def abandoned(self) -> set[str]:
+        """Runs that nobody drives, although they do not wait for people."""
         found = await self._database.read(lambda db: open_runs(db, self._me))
-        return any(not is_waiting and name not in self._held for name, is_waiting in found)
+        return {name for name, is_waiting in found if not is_waiting and name not in self._held}
 
     async def driver_of(self, run: str) -> str | None:
         """The process that drives a run, if it is another one, and alive."""

@@ -30,6 +30,7 @@ from ronda.store.sqlite import MEMORY, explain, is_busy, open_database, transact
 from ronda.store.sync import WalSync
 
 AT_ONCE = 128  # calls that are looked up, some 10 µs each, before others have their turn
+LOOKS_EVERY = 0.05  # seconds between two looks at what other processes write
 WAIT_LOCKED = 0.005  # seconds for which a try to write holds the event loop up
 
 _log = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class SqliteJournal(HeldRuns):
         with transaction(db, "DEFERRED"):
             return find(db, self._path, run)
 
-    async def previews(self, run: str) -> PreviewsAfter:
+    async def previews(self, run: str, after: int = 0) -> PreviewsAfter:
         await self._commits.flush()
         return await self._upkeep.aside(lambda db: read_previews(db, run))
 
@@ -137,6 +138,9 @@ class SqliteJournal(HeldRuns):
         except UnicodeError:  # no text, so nobody can have kept it
             return 0, 0
         return (0, 0) if row is None else (row[0], row[1])
+
+    async def changed(self, run: str) -> None:
+        await asyncio.sleep(LOOKS_EVERY)
 
     @property
     def process(self) -> str:

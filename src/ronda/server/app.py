@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ronda.server.app_stream.state import AppStream
     from ronda.server.code_tools import CodeTools
     from ronda.server.named_servers import NamedServers
+    from ronda.server.replicas import Replicas
     from ronda.server.web_search import WebSearch
     from ronda.tools.mcp.config import McpServer
     from ronda.tools.mcp.servers import ServersPerLoop
@@ -119,7 +120,8 @@ class Server:
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)
         self.background = Background(self)
-        self.peers: Peers | None = None  # others who share the data folder
+        self.peers: Peers | Replicas | None = None  # others who share the data folder, or the database …
+        self.replicas: Replicas | None = None  # … the latter
         self.responses = Responses(self.catalog)
         self.missing_key: str | None = None  # the variable that the model's would be in
         if provider is None:
@@ -173,6 +175,10 @@ class Server:
 
         return AppStream(self)
 
+    def clock(self) -> float:
+        """The time by which leases of the queue end: that of all who share it."""
+        return self.runs.clock()
+
     def other_needs(self, needs: Sequence[Need]) -> Sequence[Need]:
         """Those that are no MCP servers which a request may name here."""
         return needs if self.named_servers is None or not needs else self.named_servers.others(needs)
@@ -186,10 +192,14 @@ class Server:
         self._upkeep = [asyncio.create_task(one) for one in upkeep]
         if self.mcp is not None:
             self.mcp.here().open()
+        if self.replicas is not None:
+            self.replicas.open()
 
     async def close(self) -> None:
         for task in self._upkeep:
             task.cancel()
+        if self.replicas is not None:
+            self.replicas.close()
         await self.runs.stop()
         await self.background.close()
         await self.runs.close()

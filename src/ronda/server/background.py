@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -64,11 +63,17 @@ class Background:
                     await self._server.runs.end(each.run.id, start.owner)
                 raise TooManyQueued(str(error), param="background", code="queue_is_full") from error
         self.start()
+        if self._server.replicas is not None:
+            await self._server.replicas.queue_grew()
 
     async def position(self, run: str, owner: str) -> int | None:
         """How many runs wait before it; None for one that does not wait."""
-        entries = await self._queue.list(time.time(), owner)
+        entries = await self._queue.list(self._server.clock(), owner)
         return next((entry.position for entry in entries if entry.run == run), None)
+
+    def look(self) -> None:
+        """There may be something to claim."""
+        self._news.set()
 
     def start(self) -> None:
         """Look at the queue, from now on."""
@@ -100,7 +105,7 @@ class Background:
                 await asyncio.wait_for(self._news.wait(), LOOKS_EVERY)
 
     async def _renew(self) -> None:
-        for claimed in await self._queue.renew(self._worker, time.time() + LEASE_SECONDS):
+        for claimed in await self._queue.renew(self._worker, self._server.clock() + LEASE_SECONDS):
             live = self._driven.get(claimed.run)
             if claimed.is_cancelled and live is not None:
                 live.cancel_was_asked = True
@@ -108,7 +113,7 @@ class Background:
 
     async def _claim_all(self) -> None:
         while not self._server.runs.stopping:
-            now = time.time()
+            now = self._server.clock()
             claimed = await self._queue.claim(self._worker, self._limits, now, now + LEASE_SECONDS)
             if claimed is None:
                 return
@@ -139,7 +144,7 @@ class Background:
 
     async def _take_off(self, run: str) -> None:
         self._driven.pop(run, None)
-        await self._queue.cancel(run, time.time(), self._worker)
+        await self._queue.cancel(run, self._server.clock(), self._worker)
         self._news.set()
 
 

@@ -24,6 +24,8 @@ def check_config(config: ServerConfig) -> None:
         raise BadConfig(f"--mcp-port is {config.mcp_port}; it can be 1 to 65535, or 0 for any that is free")
     if config.mcp_port and config.mcp_port == config.port:
         raise BadConfig(f"--mcp-port and --port are both {config.port}; /mcp is there on --port anyway")
+    if config.database is not None and not config.database.startswith(("postgresql://", "postgres://")):
+        raise BadConfig("--database must be the address of a PostgreSQL database, like postgresql://user@host/name")
     if config.max_offered_tools < 1:
         raise BadConfig(f"--max-offered-tools is {config.max_offered_tools}; it must be at least 1")
     for origin in config.allow_origins:

@@ -127,6 +127,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     file_store: str | None = (
         None  # where the bytes of files are: a folder, or s3://BUCKET/PREFIX; None: in the data folder
     )
+    database: str | None = (
+        None  # postgresql://…, which several servers and workers share; files' bytes stay in the folder
+    )
     journal_max_days: float = 30.0
     journal_max_bytes: int = 2 * 1024 * 1024 * 1024
     max_session_queue: int = 32  # requests that wait for one session

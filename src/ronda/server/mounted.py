@@ -34,7 +34,7 @@ from ronda.server.config import ServerConfig
 from ronda.server.failure import error_answer
 from ronda.server.mcp_settings import read_servers
 from ronda.server.pages import is_loopback, refused_socket
-from ronda.server.storage import open_blobs, open_catalog, open_journal
+from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
 from ronda.tools.function import as_tool
 from ronda.wire.failures import Failure
 
@@ -92,13 +92,14 @@ def create_app(
     made = [as_tool(one) for one in tools if not isinstance(one, str | os.PathLike)]
 
     def make() -> Server:
-        return Server(
+        shared = open_shared(config) if journal is None else None
+        server = Server(
             config,
-            open_journal(folder, config) if journal is None else journal,
+            open_journal(folder, config, shared) if journal is None else journal,
             provider=None if isinstance(model, str) else model,
             tools=made,
             tool_callbacks=tool_callbacks,
-            catalog=open_catalog(folder),
+            catalog=open_catalog(folder, shared),
             blobs=open_blobs(folder, config.file_store),
             open_code=open_code,
             auth=auth,
@@ -107,6 +108,8 @@ def create_app(
             search_callback=search_callback,
             mcp=mcp,
         )
+        join_replicas(server, shared)
+        return server
 
     return MountedApp(make, is_open=auth is not None or config.insecure)
 

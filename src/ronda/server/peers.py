@@ -21,9 +21,9 @@ from ronda.errors import RondaError
 from ronda.server.follow import Watch
 from ronda.server.incoming import Header, Incoming
 
-_FORWARDED: Final = b"x-ronda-forwarded"  # so that no request goes round in circles
+FORWARDED: Final = b"x-ronda-forwarded"  # so that no request goes round in circles
 _OF_THE_CONNECTION: Final = frozenset(
-    [b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"expect", _FORWARDED]
+    [b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"expect", FORWARDED]
 )
 _HEAD_BYTES: Final = 64 * 1024
 _LONGEST_ADDRESS: Final = 100  # bytes; of a socket's address systems take 104 and 108
@@ -68,7 +68,7 @@ class Peers:
 
     async def answer(self, request: Incoming, run: str, most: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if nobody else drives it."""
-        if _FORWARDED in request.headers or (process := await self._journal.driver_of(run)) is None:
+        if FORWARDED in request.headers or (process := await self._journal.driver_of(run)) is None:
             return None
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
@@ -124,7 +124,7 @@ class _Forwarded:
         body = b"" if request.method in ("GET", "HEAD") else await request.body(most)
         lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.target)]
         lines += [b"%b: %b" % header for header in request.headers.items() if header[0] not in _OF_THE_CONNECTION]
-        lines += [b"content-length: %d" % len(body), b"connection: close", _FORWARDED + b": 1"]
+        lines += [b"content-length: %d" % len(body), b"connection: close", FORWARDED + b": 1"]
         self._writer.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
         await self._writer.drain()
         head = (await self._reader.readuntil(b"\r\n\r\n")).split(b"\r\n")

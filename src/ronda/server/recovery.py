@@ -44,19 +44,30 @@ async def recover_runs(server: Server, pause: float = 1.0) -> None:
     """When a server starts. A journal that cannot be read just then is tried again after a while: nothing is left lying."""
     while True:
         try:
-            unfinished = await server.runs.journal.unfinished()  # parents come before their children
-            queued = {
-                entry.run for entry in await server.catalog.queue.list(time.time())
-            }  # whoever claims one drives it
-            for left in unfinished:
-                if left.run not in queued and (not left.start.call or await _is_orphan(server, left.start)):
-                    await _recover(server, left.run)
-                await asyncio.sleep(0)  # others have their turn
+            await recover_all(server)
             return
         except RondaError as error:
             log.error("runs left without an end could not be looked at; trying again in %g s: %s", pause, error)
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def recover_all(server: Server) -> None:
+    """Everything that nobody drives, once."""
+    unfinished = await server.runs.journal.unfinished()  # parents come before their children
+    queued = {entry.run for entry in await server.catalog.queue.list(server.clock())}  # whoever claims one drives it
+    for left in unfinished:
+        if left.run not in queued and (not left.start.call or await _is_orphan(server, left.start)):
+            await _recover(server, left.run)
+        await asyncio.sleep(0)  # others have their turn
+
+
+async def recover_left(server: Server, id: str) -> None:
+    """A run that another process left while this one is up."""
+    events = await server.runs.journal.read(id)
+    start = events[0] if events else None
+    if type(start) is RunStarted and (not start.call or await _is_orphan(server, start)):
+        await _recover(server, id)
 
 
 async def _is_orphan(server: Server, start: RunStarted) -> bool:

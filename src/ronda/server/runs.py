@@ -66,6 +66,7 @@ class Runs:
         logs: Logs | None = None,
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
+        self.clock: Callable[[], float] = time.time  # of all who share the queue
         self.files: FileStore | None = None  # where what runs make is kept
         self._approval_timeout = approval_timeout
         self.journal = journal
@@ -213,7 +214,7 @@ class Runs:
         events = await self.read(id, owner)
         if not events or type(events[-1]) is RunFinished:
             return False
-        if not rebuild(events).is_waiting and not await self._queue.cancel(id, time.time()):
+        if not rebuild(events).is_waiting and not await self._queue.cancel(id, self.clock()):
             return False
         return await self.end_left(id)
 

@@ -1,8 +1,9 @@
-"""A data folder → what a server keeps there: the journal of its runs, and what its clients make. Without one, memory."""
+"""A data folder or a database → what a server keeps there: the journal of its runs, and what its clients make. Else memory."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ronda.errors import BadConfig
 from ronda.files.blobs import Blobs
@@ -11,8 +12,62 @@ from ronda.server.config import ServerConfig
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+    from ronda.store.postgres import Database
+    from ronda.store.postgres_presence import PostgresPresence
 
-def open_journal(folder: Path | None, config: ServerConfig) -> Journal:
+
+class SharedDatabase(NamedTuple):
+    """A database that other servers and workers have open, too, and this process among them."""
+
+    database: Database
+    presence: PostgresPresence
+
+
+def open_shared(config: ServerConfig) -> SharedDatabase | None:
+    """Connects, and makes or changes the tables where that is to be done. None: this server keeps nothing in a database."""
+    if config.database is None:
+        return None
+    try:
+        from ronda.store.postgres import Database
+        from ronda.store.postgres_presence import PostgresPresence
+    except ImportError as error:
+        raise BadConfig(f"--database needs a package: pip install 'ronda[postgres]' ({error})") from error
+    try:
+        database = Database(config.database)
+        return SharedDatabase(database, PostgresPresence(database))
+    except StoreError as error:
+        raise BadConfig(f"{error} (--database says where)") from error
+
+
+def join_replicas(server: Server, shared: SharedDatabase | None) -> None:
+    """From now on the server is one of those that share the database."""
+    if shared is None:
+        return
+    from ronda.journal.postgres import PostgresJournal
+    from ronda.server.app import App
+    from ronda.server.replicas import Replicas
+
+    journal = server.runs.journal
+    assert isinstance(journal, PostgresJournal)
+    server.runs.clock = shared.presence.clock
+    server.peers = server.replicas = Replicas(server, *shared, journal, App(server))
+
+
+def open_journal(folder: Path | None, config: ServerConfig, shared: SharedDatabase | None = None) -> Journal:
+    if shared is not None:
+        from ronda.journal.postgres import PostgresJournal
+
+        try:
+            return PostgresJournal(
+                *shared,
+                max_age=config.journal_max_days * 86400,
+                keep_previews=config.keep_previews,
+                keep_previews_bytes=config.keep_previews_bytes,
+            )
+        except StoreError as error:
+            raise BadConfig(f"{error} (--database says where)") from error
     if folder is None:
         from ronda.journal.memory import MemoryJournal
 
@@ -38,8 +93,15 @@ def open_journal(folder: Path | None, config: ServerConfig) -> Journal:
         raise BadConfig(f"{error} (--data-dir says where)") from error
 
 
-def open_catalog(folder: Path | None) -> Catalog:
+def open_catalog(folder: Path | None, shared: SharedDatabase | None = None) -> Catalog:
     """Keeps what clients make, and keys: next to the journal, or nowhere."""
+    if shared is not None:
+        from ronda.store.postgres_catalog import PostgresCatalog
+
+        try:
+            return PostgresCatalog(*shared)
+        except StoreError as error:
+            raise BadConfig(f"{error} (--database says where)") from error
     if folder is None:
         from ronda.store.memory import MemoryCatalog
 

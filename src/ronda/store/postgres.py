@@ -95,9 +95,9 @@ class Database:
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def do(self, job: Callable[[PostgresSql], _T], begin: str) -> _T:
+    def do(self, job: Callable[[PostgresSql], _T], begin: str, outage: float | None = None) -> _T:
         """In this thread. What is begun with a number of its own is done once, whatever happens to the connection."""
-        until = time.monotonic() + self._outage
+        until = time.monotonic() + (self._outage if outage is None else outage)
         tries = 0
         doubt: tuple[str, _T] | None = None  # a transaction that may have been committed, and what came of it
         while True:

@@ -28,12 +28,13 @@ _T = TypeVar("_T")
 
 
 class PostgresCatalog:
-    """`close` does not close the database, which is for a journal, too."""
+    """`close` closes the database, too, and comes after that of a journal."""
 
     is_there = True
 
     def __init__(self, database: Database, presence: PostgresPresence) -> None:
         self._database = database
+        self._presence = presence
         database.migrate("catalog", CATALOG)
         self.agents = SqlAgents(self)
         self.conversations = SqlConversations(self)
@@ -60,7 +61,11 @@ class PostgresCatalog:
         return await self.write(find_or_make, "secret")
 
     async def close(self) -> None:
-        await self.claims.close()
+        try:
+            await self.claims.close()
+        finally:
+            await asyncio.to_thread(self._presence.leave)
+            await self._database.close()
 
 
 class PostgresClaims:

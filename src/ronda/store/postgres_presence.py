@@ -58,6 +58,7 @@ class PostgresPresence:
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._listeners: list[Callable[[Notice], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ahead = 0.0  # seconds that the database's clock is before ours
         self._leaving = threading.Event()
         self._bell, self._rung = socket.socketpair()  # wakes the thread
         self._is_listening = threading.Event()
@@ -65,6 +66,10 @@ class PostgresPresence:
         database.do(self._beat, database.begin_write())
         self._thread = threading.Thread(target=self._watch, name="ronda-presence", daemon=True)
         self._thread.start()
+
+    def clock(self) -> float:
+        """The same for all who share the database, nearly."""
+        return time.time() + self._ahead
 
     # ---- who is there ------------------------------------------------------------------------------------------------
 
@@ -83,13 +88,14 @@ class PostgresPresence:
 
     def leave(self) -> None:
         """From now on nobody counts on this process."""
+        if self._leaving.is_set():
+            return
         self._leaving.set()
         self._bell.send(b"!")
         self._thread.join(timeout=2 * BEAT)
         with suppress(StoreError):
-            self._database.do(
-                lambda db: db.execute("DELETE FROM process WHERE id = ?", (self.id,)), self._database.begin_write()
-            )
+            statement = "DELETE FROM process WHERE id = ?"
+            self._database.do(lambda db: db.execute(statement, (self.id,)), self._database.begin_write(), outage=BEAT)
         self._bell.close()
         self._rung.close()
 
@@ -98,9 +104,10 @@ class PostgresPresence:
             f"""INSERT INTO process VALUES (:id, statement_timestamp(), statement_timestamp() + interval '{LEASE} s', :name)
             ON CONFLICT (id) DO UPDATE SET until = excluded.until, since = CASE
                 WHEN process.until < clock_timestamp() THEN excluded.since ELSE process.since END
-            RETURNING since = until - interval '{LEASE} s'""",
+            RETURNING since = until - interval '{LEASE} s', extract(epoch FROM statement_timestamp())::float8""",
             {"id": self.id, "name": f"{socket.gethostname()} {os.getpid()}"},
         ).fetchone()
+        self._ahead = row[1] - time.time()
         if row[0] and self._is_listening.is_set():
             _log.warning(
                 "the database was out of reach for more than %g s: others may drive on runs of this process", LEASE
