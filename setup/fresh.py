@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 INCLUDED = "python3,make,git,curl,ca-certificates"
 USER = "newcomer"
 SERVE_SECONDS, TEST_SECONDS = 1200, 3600  # when something hangs, not what anything should take
+SANDBOX_USERS = Path("/run/ronda-sandbox")  # as sandbox/user.py has it
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -181,6 +182,9 @@ class Root:
         enter = ["chroot", f"--userspec={user}:{user}", "/", "env", "-i", *words, "sh", "-c", inside]
         mounts = [("/proc", ["-t", "proc", "proc"]), ("/dev", ["--rbind", "/dev"])]
         mounts += [(mount, ["--bind", "-o", "ro", mount]) for mount in self._mounts]
+        if user == "root":  # each of its sandboxes has a uid, which nobody outside may have at the same time
+            SANDBOX_USERS.mkdir(mode=0o700, exist_ok=True)
+            mounts.append((str(SANDBOX_USERS), ["--bind", str(SANDBOX_USERS)]))
         root = shlex.quote(str(self._path))
         lines = ["set -e", f"mount --bind {root} {root}"]
         for point, options in mounts:
