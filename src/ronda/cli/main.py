@@ -231,9 +231,10 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
     _mcp_parser(
         commands.add_parser(
             "mcp",
-            help="be an MCP server over standard input and output",
+            help="be an MCP server over standard input and output, or log in to one",
             description="'serve': be an MCP server over the pipes of this program, with the settings of 'ronda serve': "
-            "each agent is a tool, and 'chat' asks the model.",
+            "each agent is a tool, and 'chat' asks the model. 'login NAME': let an MCP server of the settings know you, in a "
+            "browser; its token is kept and renewed. 'logout NAME' forgets it.",
         )
     )
     _keys_parser(
@@ -292,7 +293,18 @@ def _sessions_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _mcp_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["serve"], help="what to do")
+    parser.add_argument("action", choices=["serve", "login", "logout"], help="what to do")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="of the MCP server to log in to, as the settings have it"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="login: print the address, and open no browser")
+    parser.add_argument(
+        "--login-port",
+        type=int,
+        metavar="N",
+        default=0,
+        help="login: the port of this machine that the browser comes back to (default: any that is free)",
+    )
     _serve_parser(parser)
 
 

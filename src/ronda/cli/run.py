@@ -90,7 +90,9 @@ def _run_prompt(arguments: argparse.Namespace, loaded: ToolsFile, out: TextIO) -
 
 
 def _servers(arguments: argparse.Namespace) -> list[McpServer]:
-    return read_servers(arguments.mcp_config or os.environ.get("MCP_CONFIG_PATH") or None)
+    from ronda.cli.serve import state_folder  # with a server's settings behind it
+
+    return read_servers(arguments.mcp_config or os.environ.get("MCP_CONFIG_PATH") or None, logins=state_folder())
 
 
 async def _run_with(

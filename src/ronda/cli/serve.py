@@ -94,7 +94,7 @@ async def _start(
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)
     open_code = await asyncio.to_thread(code_opener, config, folder)
-    mcp = read_servers(config.mcp_config, config.mcp)
+    mcp = read_servers(config.mcp_config, config.mcp, folder or state_folder())
     server = Server(
         config,
         journal,

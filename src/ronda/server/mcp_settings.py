@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from ronda.tools.mcp.config import McpServer
 
 
-def read_servers(file: str | None, tables: Mapping[str, Any] | None = None) -> list[McpServer]:
-    """Nothing is imported where there are none. Raises BadConfig."""
+def read_servers(
+    file: str | None, tables: Mapping[str, Any] | None = None, logins: Path | None = None
+) -> list[McpServer]:
+    """Nothing is imported where there are none. `logins` is where `ronda mcp login` keeps tokens. Raises BadConfig."""
     if file is None and not tables:
         return []
+    from ronda.tools.mcp.config import with_login
     from ronda.tools.mcp.read import check_distinct, read_config, read_tables
 
     found: list[McpServer] = []
@@ -26,4 +29,5 @@ def read_servers(file: str | None, tables: Mapping[str, Any] | None = None) -> l
         except OSError as error:
             raise BadConfig(f"cannot read the MCP configuration {file!r}: {error.strerror}") from error
         found = read_config(data, os.environ, file)
-    return check_distinct([*found, *read_tables(tables or {}, os.environ)], "the settings")
+    servers = check_distinct([*found, *read_tables(tables or {}, os.environ)], "the settings")
+    return servers if logins is None else [with_login(server, logins) for server in servers]

@@ -88,7 +88,7 @@ def create_app(
         raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
     folder = None if config.data_dir in (None, ":memory:") else Path(str(config.data_dir))
     open_code = code_opener(config, folder)
-    mcp = read_servers(config.mcp_config, config.mcp)
+    mcp = read_servers(config.mcp_config, config.mcp, folder)
     made = [as_tool(one) for one in tools if not isinstance(one, str | os.PathLike)]
 
     def make() -> Server:

@@ -201,8 +201,9 @@ def test_nothing_secret_is_shown() -> None:
             "mcp.json: mcpServers.a.call_seconds must be a number of seconds above 0, at most 86400",
         ),
         (
-            {"mcpServers": {"a": {"url": "http://x", "client_id": "me"}}},
-            "mcp.json: mcpServers.a needs token_url, client_id, client_secret together, or none of them",
+            {"mcpServers": {"a": {"url": "http://x", "token_url": "http://y", "client_id": "me"}}},
+            "mcp.json: mcpServers.a needs token_url, client_id, client_secret together; "
+            "'client_id' alone is for 'ronda mcp login'",
         ),
     ],
 )

@@ -7,6 +7,7 @@
     call.py         one call: its time, its progress, its questions, when it may be repeated
     listing.py      what a server has, by name and within bounds
     transports.py   process, streamable HTTP, SSE, WebSocket → the SDK's streams
+    login.py        a person's consent → a token; sandboxed.py: programs behind walls
     results.py      what a server answers → what a model reads
     names.py        a tool's name on its server → its name for the model
 

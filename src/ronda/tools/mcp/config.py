@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from hashlib import blake2b
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ronda.core.plan import Approval
 from ronda.providers.grants import Grant
@@ -82,6 +85,9 @@ class McpServer(Struct, frozen=True, kw_only=True):
     description: str = ""
     bearer_token: str | None = None
     grant: Grant | None = None  # OAuth client credentials, instead of a bearer token
+    login: str | None = None  # the file with the token that a person has got in a browser, if there is one …
+    client_id: str | None = None  # … as this client; None: as one that registers itself
+    client_secret: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     approvals: Approvals = AUTO
     resources: tuple[str, ...] = ()  # patterns of addresses that may be read: none, unless one fits
@@ -112,6 +118,18 @@ class McpServer(Struct, frozen=True, kw_only=True):
 
 
 TRANSPORTS: Final[dict[type[Source], str]] = {Process: "stdio", Http: "http", Sse: "sse", WebSocket: "websocket"}
+
+
+def way_in(name: str) -> str:
+    return f"a person has to log in: ronda mcp login {name}"
+
+
+def with_login(server: McpServer, folder: Path) -> McpServer:
+    """A server elsewhere with the place where what a person's login brought is kept: for this name at this address alone."""
+    if isinstance(server.source, Process | WebSocket) or not server.enabled:
+        return server
+    mark = blake2b(f"{server.name}\0{server.source.url}".encode(), digest_size=8).hexdigest()
+    return replace(server, login=str(folder / "mcp-logins" / f"{slug(server.name)[:40]}-{mark}.json"))
 
 
 def slug(name: str) -> str:

@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ronda._version import __version__
 from ronda.errors import ToolFailed
 from ronda.tools.mcp.call import OpenCall, answer_question
-from ronda.tools.mcp.config import McpServer
+from ronda.tools.mcp.config import McpServer, way_in
 from ronda.tools.mcp.listing import ListedPrompt, ListedResource, ListedTool, list_prompts, list_resources, list_tools
 from ronda.tools.mcp.process import Complaints
 from ronda.tools.mcp.streams import Delivery, delivery
@@ -205,6 +205,8 @@ class Connection:
             Exception
         ) as error:  # whatever a transport raises is the state of one server, never the end of the others
             link.failure = f"{error_words(error)}{note.refusal}"
+            if note.status == 401 and self.server.login is not None and not self.server.bearer_token:
+                link.failure += f"; {way_in(self.name)}"
         finally:
             if link.client is not None:
                 link.failure = ""  # how a connection ended that had been there is of no interest

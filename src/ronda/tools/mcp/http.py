@@ -26,7 +26,7 @@ NOT_ANSWERED: Final = 1  # outside what JSON-RPC reserves for itself and for ser
 
 def http_client(
     headers: Mapping[str, str],
-    grant: Grant | None,
+    auth: httpx2.Auth | None,
     read_seconds: float,
     failed: Callable[[], None] | None = None,
     guard: Guard | None = None,
@@ -39,12 +39,12 @@ def http_client(
         headers={"User-Agent": "ronda", **headers},
         timeout=httpx2.Timeout(30.0, read=read_seconds),
         transport=_Transport(failed, guard),
-        auth=None if grant is None else _Token(grant),
+        auth=auth,
         trust_env=False,
     )
 
 
-class _Token(httpx2.Auth):
+class GrantedToken(httpx2.Auth):
     """OAuth client credentials. A token that is refused is asked for anew, once."""
 
     def __init__(self, grant: Grant) -> None:

@@ -181,6 +181,7 @@ class _Reader:
             description=self._text(table, "description", place) or "",
             bearer_token=self._text(table, "bearer_token", place),
             grant=self._grant(table, place),
+            **self._login_client(table, place),
             allowed_tools=self._texts(table, "allowed_tools", place),
             approvals=self._approvals(table, place),
             resources=self._texts(table, "resources", place) or (),
@@ -199,11 +200,17 @@ class _Reader:
     def _grant(self, table: dict[str, Any], place: str) -> Grant | None:
         keys = ("token_url", "client_id", "client_secret")
         url, client, secret = [self._text(table, key, place) for key in keys]
-        if url is None and client is None and secret is None:
-            return None
+        if url is None and (client is not None or secret is None):
+            return None  # a client that a person logs in with, or none at all
         if url is None or client is None or secret is None:
-            self.refuse(place, f"needs {', '.join(keys)} together, or none of them")
+            self.refuse(place, f"needs {', '.join(keys)} together; 'client_id' alone is for 'ronda mcp login'")
         return Grant(url, client, secret, self._texts(table, "scopes", place) or ())
+
+    def _login_client(self, table: dict[str, Any], place: str) -> dict[str, str | None]:
+        """The client that a person logs in with, where the operator has registered one."""
+        if table.get("token_url") is not None:
+            return {}
+        return {key: self._text(table, key, place) for key in ("client_id", "client_secret")}
 
     def _source(self, transport: str, table: dict[str, Any], place: str) -> Source:
         if transport == "stdio":

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ronda.providers.oauth import token_for
 from ronda.tools.mcp.config import Http, McpServer, Process, Sse, WebSocket
-from ronda.tools.mcp.http import Guard, http_client
+from ronda.tools.mcp.http import GrantedToken, Guard, http_client
 from ronda.tools.mcp.process import Complaints, process_streams
 from ronda.tools.mcp.streams import MAX_MESSAGE, WatchedReads, WatchedWrites
 from ronda.tools.mcp.websocket import websocket_streams
@@ -53,7 +53,7 @@ def _streams(
 @asynccontextmanager
 async def _http(url: str, server: McpServer) -> AsyncGenerator[TransportStreams, None]:
     async with (
-        http_client(_headers(server), server.grant, server.call_seconds + 60, guard=_guard(server)) as client,
+        http_client(_headers(server), _auth(server), server.call_seconds + 60, guard=_guard(server)) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
@@ -65,7 +65,7 @@ async def _sse(source: Sse, server: McpServer, ended: Callable[[], None]) -> Asy
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         # The one stream may be silent for long. A message that is refused is no news to the SDK: whoever waits would wait on.
-        return http_client(headers or {}, server.grant, 3600.0, ended, _guard(server))
+        return http_client(headers or {}, _auth(server), 3600.0, ended, _guard(server))
 
     async with sse_client(source.url, headers=_headers(server), httpx_client_factory=client) as streams:
         yield streams
@@ -78,6 +78,16 @@ async def _websocket(source: WebSocket, server: McpServer) -> AsyncGenerator[Tra
         headers["Authorization"] = f"Bearer {await token_for(server.grant)}"
     async with websocket_streams(source.url, headers) as streams:
         yield streams
+
+
+def _auth(server: McpServer) -> httpx2.Auth | None:
+    if server.grant is not None:
+        return GrantedToken(server.grant)
+    if server.login is None or server.bearer_token:
+        return None
+    from ronda.tools.mcp.login import kept_login  # for those whose token a person has got
+
+    return kept_login(server)
 
 
 def _guard(server: McpServer) -> Guard | None:
