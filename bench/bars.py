@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-Section = Literal["local", "library", "wires", "prompty", "start", "server", "doors", "sessions", "durable"]
+Section = Literal["local", "library", "wires", "prompty", "start", "server", "doors", "sessions", "durable", "previews"]
 Side = Literal["floor", "ours", "before"]  # before: the commit of `--against`
 
 
@@ -95,6 +95,16 @@ BARS = (
     Bar("followers", "durable", "CPU for each event to each of 100 followers", "µs", "alone", None, None),
     Bar("workers 1", "durable", "requests per second, --workers 1", "/s", "alone", None, None, least=True),
     Bar("workers 2", "durable", "requests per second, --workers 2", "/s", "alone", None, None, least=True),
+    Bar(
+        "preview chat",
+        "previews",
+        "a megabyte of arguments, 4 bytes a piece: its end to its beginning",
+        "µs",
+        "times",
+        1.2,
+        1.05,
+    ),
+    Bar("preview page", "previews", "the same as a page that grows (/generate-code)", "µs", "times", 1.2, 1.05),
     Bar("local decode", "local", "local model, one stream: decoding", "tok/s", "times", 0.9, 0.97, least=True),
     Bar("local schema", "local", "local model, held to a schema or free", "tok/s", "times", 0.85, 0.95, least=True),
     Bar("local prefix", "local", "local model, prompt of round 2 or round 1", "s", "times", 0.15, 0.05),

@@ -22,6 +22,7 @@ from bench.against import changes, checkout
 from bench.bars import Row, Section, median, rows, table
 from bench.durable import measure_durable
 from bench.instructions import count_instructions
+from bench.previews import measure_previews
 from bench.processes import BenchError, Children, pick_cores
 from bench.prompty_files import measure_prompty, prompty_missing
 from bench.sections import (
@@ -49,6 +50,7 @@ SECTIONS: tuple[Section, ...] = (
     "doors",
     "sessions",
     "durable",
+    "previews",
 )
 
 
@@ -142,6 +144,8 @@ def measure(bench: Bench, section: Section) -> str:
                 uvloop.run(measure_sessions(bench))
             case "durable":
                 uvloop.run(measure_durable(bench))
+            case "previews":
+                measure_previews(bench)
     except BenchError as error:
         return f"{section}: not all could be measured. {error}"
     return ""

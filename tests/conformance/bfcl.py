@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
+from tests.conformance.previews import check_every_prefix, check_long_document
 from tests.conformance.report import Excepted, PartResult, Tally, absent
 from tests.schema.takers import as_json_schema, nodes, refusals
 
@@ -66,6 +67,10 @@ def run(data: Path) -> PartResult:
         for rules in RULES:
             tally.check("calls, lowered", f"{call.id} for {rules.provider}", partial(_still_fits, call, rules))
         tally.check("calls, unspoilt", call.id, partial(_is_left_alone, call, call.arguments))
+    for call in recorded:
+        tally.check("calls, previewed at every prefix", call.id, partial(check_every_prefix, call.arguments))
+    for seed in range(4):
+        tally.check("a megabyte, previewed at random cuts", str(seed), partial(check_long_document, seed))
     counts = Counter[str]()
     for call in calls:
         for kind, spoilt in _spoilt(call):
