@@ -2,7 +2,8 @@
 pieces of four bytes.
 
 As a process it is the one under test: for each order on stdin, the CPU microseconds for each piece of the first and of the last
-tenth, of Chat's stream and of the app stream, on stdout. The beginning is the floor: reading on must not cost more the longer the text is.
+tenth, of Chat's stream and of the app stream, on stdout. The beginning is the floor: reading on must not cost more the longer the
+text is.
 """
 
 import json

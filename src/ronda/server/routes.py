@@ -136,6 +136,8 @@ ROUTES: Final = Routes(
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route(WEBSOCKET, "/generate-code", APP, generate_code, "run"),
         Route("GET", "/api/capabilities", APP, beside("capabilities"), "read"),
+        Route("POST", "/api/screenshot", APP, beside("screenshot"), "run"),
+        Route("POST", "/api/export", APP, beside("export"), "run"),
         Route("GET", "/api/design-systems", APP, beside("list_design_systems"), "read"),
         Route("POST", "/api/design-systems", APP, beside("create_design_system"), "write"),
         Route("PATCH", _DESIGN_SYSTEM, APP, beside("change_design_system"), "write"),

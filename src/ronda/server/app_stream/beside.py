@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -35,6 +36,28 @@ class ScreenshotFailed(RondaError):
 
 async def capabilities(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode({"screenshot_preview": await server.app_stream.services.can_screenshot()}))
+
+
+async def screenshot(server: Server, request: Incoming) -> ASGIApp:
+    """A picture of a page of the web. The key is for a service of the original's: Ronda looks itself, and passes it over."""
+    from ronda.tools.page import capture
+
+    body = await _body(request, {"url": str, "apiKey": str})
+    try:
+        picture = await capture(body["url"], server.app_stream.services)
+    except RondaError as error:  # the front end shows it, and knows one status
+        raise ScreenshotFailed(str(error)) from error
+    return Json(encode({"url": f"data:image/png;base64,{base64.b64encode(picture).decode()}"}))
+
+
+async def export(server: Server, request: Incoming) -> ASGIApp:
+    """A page as a zip, with its pictures."""
+    from ronda.tools.page import export_zip
+
+    body = await _body(request, {"code": str}, {"baseUrl": str})
+    packed = await export_zip(body["code"], server.app_stream.services, body.get("baseUrl"))
+    headers = {"content-disposition": f'attachment; filename="{EXPORT_NAME}"'}
+    return Response(packed, media_type="application/zip", headers=headers)
 
 
 async def local_asset(server: Server, request: Incoming) -> ASGIApp:

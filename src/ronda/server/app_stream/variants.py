@@ -17,6 +17,7 @@ from ronda.core.events import Event, RunStarted
 from ronda.core.parts import Turn
 from ronda.drive import Provider, Tool
 from ronda.errors import BadRequest
+from ronda.providers.vision import TextOnly
 from ronda.server.app_stream.page import Page, builds_page, page_of
 from ronda.server.models import Target, TargetOpening
 from ronda.server.opening import Job
@@ -45,14 +46,16 @@ def page_job(server: Server, asked: DoorRequest, target: Target, page: Page, var
         answer=AppOptions(variant=variant, path=page.main, code=code),
         about={**asked.about, Page.key: Raw(encode(page))},
     )
-    return Job(asked, replace(target, opener=partial(_open_page, server, page)))
+    return Job(asked, replace(target, opener=partial(_open_page, server, page, target.provider)))
 
 
-async def _open_page(server: Server, page: Page, turns: tuple[Turn, ...], inputs: Mapping[str, Any]) -> TargetOpening:
-    return TargetOpening(turns, tuple(_tools(server, page)), exclusive=True)
+async def _open_page(
+    server: Server, page: Page, provider: Provider, turns: tuple[Turn, ...], inputs: Mapping[str, Any]
+) -> TargetOpening:
+    return TargetOpening(turns, tuple(_tools(server, page, provider)), exclusive=True)
 
 
-def _tools(server: Server, page: Page, events: Sequence[Event] = ()) -> list[Tool]:
+def _tools(server: Server, page: Page, provider: Provider, events: Sequence[Event] = ()) -> list[Tool]:
     project = PageProject(
         page.files,
         page.main,
@@ -62,7 +65,8 @@ def _tools(server: Server, page: Page, events: Sequence[Event] = ()) -> list[Too
         asset_extraction=page.asset_extraction,
         base_url=page.base_url,
     )
-    return page_tools(project.restored(events), server.app_stream.services)
+    vision = None if isinstance(provider, TextOnly) else provider
+    return page_tools(project.restored(events), server.app_stream.services, vision)
 
 
 async def _pages_of(server: Server, runs: Sequence[str]) -> list[str]:
@@ -85,4 +89,4 @@ def project_of(events: Sequence[Event]) -> PageProject | None:
 async def reopen_page(server: Server, start: RunStarted, events: Sequence[Event]) -> tuple[Provider, dict[str, Tool]]:
     """What such a run is driven with, wherever it goes on."""
     target = await server.app_stream.models.named(start.plan.model)
-    return target.provider, {tool.spec.name: tool for tool in _tools(server, page_of(start), events)}
+    return target.provider, {tool.spec.name: tool for tool in _tools(server, page_of(start), target.provider, events)}
