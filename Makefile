@@ -11,7 +11,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test soak-tools test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean
+.PHONY: help setup page serve test soak-tools test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.l
 	@command -v npm >/dev/null && npm ci --silent --prefix tests/node \
 	  || echo "ronda: npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 	@touch $@
+
+page: setup ## what a model needs that builds web pages: pictures, and what pages load from CDNs (needs npm)
+	@$(PIP) install --quiet --require-hashes -r requirements-page.lock
+	@$(BIN)/ronda page setup
+	@command -v chromium >/dev/null || echo "ronda: pictures of pages need a Chromium: apt-get install chromium"
 
 # Ctrl-C reaches make and the shell, too: the trap lets the shell see how the server ended. 130 means by Ctrl-C, as it should.
 serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOLS=FILE.py] [ARGS=…]
@@ -96,7 +101,8 @@ docs: $(VENV)/.ready-dev ## write the pages that are made from the code
 
 lock: $(VENV)/.ready-dev ## write the lock files anew from pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --extra mcp --extra postgres --build-deps-for editable -o requirements.lock pyproject.toml
-	$(BIN)/pip-compile $(LOCK) --extra dev --extra mcp --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --extra dev --extra mcp --extra page --extra postgres --extra s3 -c requirements.lock -o requirements-dev.lock pyproject.toml
+	printf 'onnxruntime\npillow\n' | $(BIN)/pip-compile $(LOCK) -c requirements-dev.lock -o requirements-page.lock -
 
 LOCK := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url \
         --no-emit-find-links --no-emit-trusted-host

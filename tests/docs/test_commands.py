@@ -35,7 +35,9 @@ def test_the_command_is_understood(page: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(("page", "text"), found(SETTINGS))
-def test_the_settings_are_understood(page: str, text: str, tmp_path: Path) -> None:
+def test_the_settings_are_understood(page: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in re.findall(r"\$\{env:(\w+)\}", text):
+        monkeypatch.setenv(name, "a key")
     file = tmp_path / "ronda.toml"
     file.write_text(text)
     config = read_config(argparse.Namespace(config=str(file)))

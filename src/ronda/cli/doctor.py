@@ -1,12 +1,13 @@
-"""`ronda doctor`: how code that a model writes is isolated on this machine, and what would help where it is not."""
+"""`ronda doctor`: how code that a model writes is isolated on this machine, whether pages can be shown, and what would help."""
 
 from __future__ import annotations
 
 from ronda.sandbox.doctor import examine, this_place, write_line
 from ronda.sandbox.layers import find_layers
+from ronda.tools.page.doctor import examine_page
 
 
 def doctor() -> int:
-    lines = examine(find_layers(), this_place())
+    lines = [*examine(find_layers(), this_place()), *examine_page()]
     print("\n".join(map(write_line, lines)))
     return 0 if lines[0].state == "works" else 1

