@@ -15,6 +15,7 @@ from tests.conformance import (
     anthropic_streams,
     app_front_end,
     app_http,
+    app_recorded,
     app_stream,
     bfcl,
     gemini_answers,
@@ -83,6 +84,7 @@ PARTS: list[tuple[str, Callable[[Path], PartResult]]] = [
     ("app stream", app_stream.run),
     ("app stream, front end", app_front_end.run),
     ("app stream, http", app_http.run),
+    ("app stream, recorded arguments", app_recorded.run),
 ]
 
 

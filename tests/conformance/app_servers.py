@@ -25,13 +25,16 @@ _KEYS: Final = {"OPENAI_API_KEY": "fake", "ANTHROPIC_API_KEY": "fake", "GEMINI_A
 class AppServers:
     """`upstream` is the fake model's address; `backend` gives a server of ours that uses it in a certain way."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, upstream: str | None = None, more: str = "") -> None:
+        """`upstream` is another model than the fake one, `more` is more of the table [app]."""
         self._data = data
+        self._given = upstream
+        self._more = more
         self._stack = ExitStack()
         self._backends: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        self.upstream = self._stack.enter_context(_fake_model(self._data))
+        self.upstream = self._given or self._stack.enter_context(_fake_model(self._data))
         self._folder = Path(self._stack.enter_context(TemporaryDirectory()))
         return self
 
@@ -42,7 +45,7 @@ class AppServers:
 
     def backend(self, words: str) -> str:
         """By what a case says that its backend had: keys of some providers, or of none."""
-        providers = [name for name in ("openai", "anthropic", "gemini") if name in words.split()]
+        providers = [name for name in ("openai", "openai-chat", "anthropic", "gemini") if name in words.split()]
         name = " ".join(providers)
         if name not in self._backends:
             self._backends[name] = self._stack.enter_context(_ronda(self._settings(providers), self._folder, name))
@@ -51,12 +54,13 @@ class AppServers:
     def _settings(self, providers: Sequence[str]) -> str:
         models = {
             "openai": f'{{ model = "openai:fake", base_url = "{self.upstream}/v1" }}',
+            "openai-chat": f'{{ model = "openai-chat:fake", base_url = "{self.upstream}/v1" }}',
             "anthropic": f'{{ model = "anthropic:claude-sonnet-4-5", base_url = "{self.upstream}" }}',
             "gemini": f'{{ model = "gemini:gemini-fake", base_url = "{self.upstream}/v1beta" }}',
         }
         own = f'model = "openai:fake"\nbase_url = "{self.upstream}/v1"\nport = 0\ndata_dir = "data"\nallow_origins = ["http://127.0.0.1:5173"]\n[app]\n'
         named = [models[name] for name in providers] or ['"mistral:none"']  # whose key nobody has
-        return own + f"models = [{', '.join(named)}]\n"
+        return own + f"models = [{', '.join(named)}]\n{self._more}"
 
 
 @contextmanager
