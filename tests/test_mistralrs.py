@@ -146,7 +146,7 @@ def test_a_choice_is_the_package_s() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("enable_code_execution", True, "enable_code_execution: Ronda runs no code"),
+        ("adapter", "a", "adapter: Ronda loads no adapters"),
         ("grammar", "[0-9]+", "a grammar needs its grammar_type: 'regex', 'lark', 'json_schema' or 'llguidance'"),
     ],
 )
@@ -161,7 +161,7 @@ def test_arguments_about_loading_are_taken_with_a_warning_and_others_refused(tmp
         UserWarning, match="Ronda has no use for in_situ_quant, max_seqs: a local model is loaded as its"
     ):
         runner(tmp_path, "hi", in_situ_quant="4", max_seqs=32, no_kv_cache=False)
-    with pytest.raises(BadConfig, match=r"^Runner\(shell_config=…\): Ronda runs no shell"):
+    with pytest.raises(BadConfig, match=r"shell_config is {}; write ShellConfig\(…\)"):
         runner(tmp_path, "hi", shell_config={})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

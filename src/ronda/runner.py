@@ -16,18 +16,19 @@ import contextvars
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
 from ronda.agent.blocking import wait_for
+from ronda.agent.loop_thread import LoopThread
 from ronda.agent.value import missing_key, where_is
 from ronda.core.limits import RETRY, Retry, Timeouts
-from ronda.core.plan import ToolChoice
+from ronda.core.plan import Approval, ToolChoice
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig, BadRequest, NotFound, RunEnded
 from ronda.host import session_documents
@@ -35,6 +36,8 @@ from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
 from ronda.server.chat import chat_completions
+from ronda.server.check_config import check_config
+from ronda.server.code_settings import CodeExecutionConfig, ShellConfig, code_settings
 from ronda.server.config import ServerConfig
 from ronda.server.incoming import Incoming
 from ronda.tools.function import as_tool
@@ -80,9 +83,13 @@ class ChatCompletionRequest:
     enable_thinking: bool | None = None
     grammar: Any = None
     web_search_options: Mapping[str, Any] | None = None
+    enable_code_execution: bool | None = None
+    enable_shell: bool | None = None
+    agent_permission: Approval | None = None
     extra: Mapping[str, Any] = member(default_factory=dict)
 
 
+T = TypeVar("T")
 _SESSIONS_AT_ONCE: Final = 1000
 _RENAMED: Final = {"n_choices": "n", "stop_seqs": "stop", "tool_schemas": "tools"}
 
@@ -149,6 +156,7 @@ class AgenticToolCall(Struct, frozen=True):
     result_content: str
     tool_call_id: str = ""
     result_images_base64: list[str] = field(default_factory=list)
+    file_ids: list[str] = field(default_factory=list)
     failed: bool = False
     choice: int = 0
 
@@ -206,6 +214,9 @@ class Runner:
 
     With `enable_search` a model may search the web: with `search_callback(query)`, which gives a list of results, or else with
     what `search` says, the table `[search]` of a server's settings.
+
+    With `code_execution_config` or `shell_config` requests may ask for Python or a shell, in a sandbox for each session. Its
+    processes wait for the session's next request, until `close`, or until the runner is left as a context.
     """
 
     def __init__(
@@ -228,6 +239,8 @@ class Runner:
         search_embedding_model: str | None = None,
         fetch_allow: Sequence[str] = (),
         mcp_servers: Mapping[str, Any] | Sequence[McpServer] | None = None,
+        code_execution_config: CodeExecutionConfig | None = None,
+        shell_config: ShellConfig | None = None,
     ) -> None:
         if isinstance(model, str) and (key := missing_key(model, where_is(model, base_url))) is not None:
             raise BadConfig(f"{model} needs a key: set {key}, or give base_url=… of a server of your own")
@@ -245,7 +258,16 @@ class Runner:
             search_mode=search_mode,
             search_embedding_model=search_embedding_model,
             fetch_allow=tuple(fetch_allow),
+            **code_settings(code_execution_config, shell_config),
         )
+        check_config(config)
+        open_code = None
+        if code_execution_config is not None or shell_config is not None:
+            from ronda.server.code_tools import code_opener  # for those alone who run code
+
+            open_code = code_opener(config, None)
+        # Its processes belong to the loop that has started them.
+        self._loop = None if open_code is None else LoopThread()
         self._server = Server(
             config,
             MemoryJournal(),
@@ -254,35 +276,52 @@ class Runner:
             tool_callbacks=tool_callbacks,
             search_callback=search_callback,
             mcp=_servers(mcp_servers),
+            open_code=open_code,
         )
+
+    def close(self) -> None:
+        """Ends what waits for a session's next request."""
+        if self._loop is not None and self._server.code is not None:
+            self._loop.run(self._server.code.close())
+            self._loop.close()
+            self._loop = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        return wait_for(call) if self._loop is None else self._loop.run(call)
 
     def send_chat_completion_request(self, request: ChatCompletionRequest) -> Any:
         """A `ChatCompletionResponse`; with `stream=True` a `ChatCompletionStream` of its pieces."""
         body = _write(request)
         if request.stream:
-            return ChatCompletionStream(self._server, body)
-        return _read_response(wait_for(_collect(self._server, body)))
+            return ChatCompletionStream(self._server, body, asyncio.run if self._loop is None else self._loop.run)
+        return _read_response(self._wait(_collect(self._server, body)))
 
     # ---- sessions: `model_id` is taken, since the original's methods have it, and there is one model ----------------
 
     def list_session_ids(self, model_id: str | None = None) -> list[str]:
         """The sessions that requests named with `session_id`, those that were used last first."""
-        return wait_for(_session_ids(self._server.runs.sessions))
+        return self._wait(_session_ids(self._server.runs.sessions))
 
     def export_session(self, session_id: str, model_id: str | None = None) -> str | None:
         """A session as JSON text, to be kept and imported anywhere; None if there is none of this name."""
         try:
-            return wait_for(session_documents.export(self._server.runs.sessions, ("", session_id))).decode()
+            return self._wait(session_documents.export(self._server.runs.sessions, ("", session_id))).decode()
         except NotFound:
             return None
 
     def import_session(self, session_id: str, session_json: str, model_id: str | None = None) -> None:
         """Make an exported session the one of this name, in the place of one that there may be."""
-        wait_for(session_documents.bring_in(self._server.runs.sessions, ("", session_id), session_json.encode()))
+        self._wait(session_documents.bring_in(self._server.runs.sessions, ("", session_id), session_json.encode()))
 
     def delete_session(self, session_id: str, model_id: str | None = None) -> bool:
         """Forget a session; False if there is none of this name."""
-        return wait_for(session_documents.delete(self._server.runs.sessions, ("", session_id)))
+        return self._wait(session_documents.delete(self._server.runs.sessions, ("", session_id)))
 
     def fork_session(
         self,
@@ -296,7 +335,7 @@ class Runner:
     ) -> str:
         """Copy a session under another name: all of it, up to its `num_turns`-th answer, or up to a round of a run."""
         sessions = self._server.runs.sessions
-        return wait_for(session_documents.fork(sessions, ("", src), dest, num_turns=num_turns, run=run, round=round))
+        return self._wait(session_documents.fork(sessions, ("", src), dest, num_turns=num_turns, run=run, round=round))
 
 
 async def _session_ids(sessions: SessionHost) -> list[str]:
@@ -394,7 +433,10 @@ class ChatCompletionStream:
     The run has a thread and a loop of its own; what it says comes through a queue.
     """
 
-    def __init__(self, server: Server, body: bytes) -> None:
+    def __init__(
+        self, server: Server, body: bytes, run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run
+    ) -> None:
+        """`run` runs a coroutine to its end."""
         self._queue: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
         self._calls: list[tuple[asyncio.AbstractEventLoop, _Call]] = []  # one, once it has begun
         self._frames = SseReader()
@@ -412,7 +454,7 @@ class ChatCompletionStream:
 
         def work() -> None:
             try:
-                context.run(asyncio.run, answer())
+                context.run(run, answer())
             except BaseException as error:  # raised again in the thread that reads
                 said.put(error)
             else:

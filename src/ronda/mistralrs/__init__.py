@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import replace
 
 from ronda import runner
 from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig
+from ronda.mistralrs.code import (
+    AgentPermission,
+    CodeExecutionConfig,
+    CodeExecutionPermission,
+    NetworkMode,
+    SandboxPolicy,
+    ShellConfig,
+    read_config,
+)
 from ronda.mistralrs.mcp import McpClientConfigPy, McpServerConfigPy, McpServerSourcePy, servers_of
 from ronda.mistralrs.request import ChatCompletionRequest, as_ours
 from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
@@ -24,27 +33,27 @@ from ronda.mistralrs.which import Architecture, Which, WhichModel
 from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
 
 __all__ = [
+    "AgentPermission",
     "ApproximateUserLocation",
     "Architecture",
     "ChatCompletionChunk",
     "ChatCompletionRequest",
     "ChatCompletionResponse",
+    "CodeExecutionConfig",
+    "CodeExecutionPermission",
     "McpClientConfigPy",
     "McpServerConfigPy",
     "McpServerSourcePy",
+    "NetworkMode",
     "Runner",
+    "SandboxPolicy",
     "SearchContextSize",
+    "ShellConfig",
     "ToolChoice",
     "WebSearchOptions",
     "WebSearchUserLocation",
     "Which",
 ]
-
-# Arguments of the original's that Ronda cannot honour, and why.
-_NOT_HERE = {
-    "code_execution_config": "Ronda runs no code; give it a tool that does, in tool_callbacks",
-    "shell_config": "Ronda runs no shell; give it a tool that does, in tool_callbacks",
-}
 
 
 class Runner:
@@ -64,14 +73,13 @@ class Runner:
         enable_search: bool = False,
         search_callback: Callable[[str], Any] | None = None,
         search_embedding_model: str | None = None,
+        code_execution_config: CodeExecutionConfig | None = None,
+        shell_config: ShellConfig | None = None,
         **more: Any,
     ) -> None:
         if not isinstance(which, WhichModel):
             raise BadConfig(f"which is {which!r:.200}; write Which.GGUF(…) or Which.Plain(…)")
         extras = {name: value for name, value in more.items() if value not in (None, False)}
-        for name in extras:
-            if name in _NOT_HERE:
-                raise BadConfig(f"Runner({name}=…): {_NOT_HERE[name]}")
         if extras:
             names = ", ".join(extras)
             warnings.warn(f"Ronda has no use for {names}: a local model is loaded as its file is", stacklevel=2)
@@ -79,6 +87,8 @@ class Runner:
         callbacks = {name: _callback(function) for name, function in (tool_callbacks or {}).items()}
         # Requests name models as they like: the original has one.
         servers = servers_of(mcp_client_config) if mcp_client_config is not None else None
+        code = read_config("code_execution_config", code_execution_config, CodeExecutionConfig)
+        shell = read_config("shell_config", shell_config, ShellConfig)
         self._runner = runner.Runner(
             which.spec(),
             tool_callbacks=callbacks,
@@ -88,12 +98,24 @@ class Runner:
             search_callback=search_callback,
             search_mode="on-request",
             search_embedding_model=search_embedding_model,
+            code_execution_config=code,
+            shell_config=shell,
         )
 
     def send_chat_completion_request(self, request: ChatCompletionRequest, model_id: str | None = None) -> Any:
         """A `ChatCompletionResponse`; with `stream=True` an iterator over the chunks of its text."""
         answer = self._runner.send_chat_completion_request(as_ours(request, self._seed))
         return _pieces(answer) if isinstance(answer, ChatCompletionStream) else answer
+
+    def close(self) -> None:
+        """Ends the processes that wait for a session's next request."""
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def list_session_ids(self, model_id: str | None = None) -> list[str]:
         return self._runner.list_session_ids()

@@ -9,7 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from ronda import runner
+from ronda.core.plan import Approval
 from ronda.errors import BadRequest
+from ronda.mistralrs.code import AgentPermission
 from ronda.mistralrs.search import WebSearchOptions
 
 
@@ -22,14 +24,14 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
     ignore_eos: bool = False
     truncate_sequence: bool = False
     web_search_options: WebSearchOptions | Mapping[str, Any] | None = None  # type: ignore[assignment]  # and the original's own
-    # Of these only the defaults can be honoured.
-    tool_dispatch_url: str | None = None
     enable_code_execution: bool = False
     enable_shell: bool = False
+    agent_permission: AgentPermission | Approval | None = None  # type: ignore[assignment]  # and the original's own
+    code_execution_permission: AgentPermission | Approval | None = None  # the older name of agent_permission
+    # Of these only the defaults can be honoured.
+    tool_dispatch_url: str | None = None
     shell_skills: Any = None
-    agent_permission: Any = None
     agent_approval_callback: Any = None
-    code_execution_permission: Any = None
     files: Any = None
     input_files: Any = None
     adapter: Any = None
@@ -38,12 +40,8 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
 
 _NOT_HERE = {
     "tool_dispatch_url": "the address is the operator's to choose: Runner(tool_dispatch_url=…) of ronda takes it",
-    "enable_code_execution": "Ronda runs no code",
-    "enable_shell": "Ronda runs no shell",
-    "shell_skills": "Ronda runs no shell",
-    "agent_permission": "here Ronda asks nobody before it runs a tool",
+    "shell_skills": "Ronda takes no folders of skills here yet",
     "agent_approval_callback": "here Ronda asks nobody before it runs a tool",
-    "code_execution_permission": "Ronda runs no code",
     "files": "Ronda makes no files",
     "input_files": "Ronda keeps no files; write what the model has to know into the messages",
     "adapter": "Ronda loads no adapters",
@@ -62,6 +60,9 @@ def as_ours(request: runner.ChatCompletionRequest, seed: int | None) -> runner.C
             if getattr(request, name) not in (None, False):
                 raise BadRequest(f"{name}: {why}", param=name)
         extra |= {name: True for name in ("ignore_eos", "truncate_sequence") if getattr(request, name)}
+        ours |= {name: getattr(request, name) or None for name in ("enable_code_execution", "enable_shell")}
+        permission = request.agent_permission or request.code_execution_permission
+        ours["agent_permission"] = None if permission is None else AgentPermission(permission).value
         grammar = _grammar(request)
         if isinstance(request.web_search_options, WebSearchOptions):
             ours["web_search_options"] = request.web_search_options.fields

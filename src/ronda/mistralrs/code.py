@@ -1,0 +1,117 @@
+"""The original's words for code that runs → ours: the sandbox's policy, permissions, and what is asked of a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+from ronda.errors import BadConfig
+from ronda.sandbox.policy import FullNetwork, Loopback, Network, NoNetwork, Policy
+from ronda.server import code_settings
+
+Ours = TypeVar("Ours", covariant=True)
+
+
+class NetworkMode(StrEnum):
+    NoNetwork = "none"
+    Loopback = "loopback"
+    Full = "full"
+
+
+_NETWORKS: dict[NetworkMode, Network] = {
+    NetworkMode.NoNetwork: NoNetwork(),
+    NetworkMode.Loopback: Loopback(),
+    NetworkMode.Full: FullNetwork(),
+}
+
+
+class AgentPermission(StrEnum):
+    Auto = "auto"
+    Ask = "ask"
+    Deny = "deny"
+
+
+CodeExecutionPermission = AgentPermission
+
+
+@dataclass(frozen=True)
+class SandboxPolicy:
+    """The original's numbers. `strict` has no meaning: here what cannot be enforced is always refused."""
+
+    max_memory_mb: int = 2048
+    max_cpu_secs: int = 300
+    max_procs: int = 64
+    max_open_fds: int = 1024
+    max_file_sz_mb: int = 256
+    network: NetworkMode = NetworkMode.Loopback
+    extra_fs_read: Sequence[str | os.PathLike[str]] = ()
+    extra_fs_write: Sequence[str | os.PathLike[str]] = ()
+    extra_env: Sequence[str] = ()
+    strict: bool = False
+
+    def as_ours(self) -> Policy:
+        return Policy(
+            network=_NETWORKS[NetworkMode(self.network)],
+            max_memory_mb=self.max_memory_mb,
+            max_cpu_secs=self.max_cpu_secs,
+            max_procs=self.max_procs,
+            max_open_fds=self.max_open_fds,
+            max_file_sz_mb=self.max_file_sz_mb,
+            extra_fs_read=tuple([os.fspath(path) for path in self.extra_fs_read]),
+            extra_fs_write=tuple([os.fspath(path) for path in self.extra_fs_write]),
+            extra_env=tuple(self.extra_env),
+        )
+
+
+@dataclass(frozen=True)
+class CodeExecutionConfig:
+    python_path: str | os.PathLike[str] | None = None
+    timeout_secs: float | None = None
+    working_directory: str | os.PathLike[str] | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    permission: AgentPermission | None = None
+    approval_callback: Callable[[dict[str, Any]], bool] | None = None
+
+    def as_ours(self) -> code_settings.CodeExecutionConfig:
+        return code_settings.CodeExecutionConfig(
+            python_path=self.python_path,
+            timeout_secs=60.0 if self.timeout_secs is None else self.timeout_secs,
+            working_directory=self.working_directory,
+            sandbox_policy=None if self.sandbox_policy is None else self.sandbox_policy.as_ours(),
+            permission=None if self.permission is None else AgentPermission(self.permission).value,
+            approval_callback=self.approval_callback,
+        )
+
+
+@dataclass(frozen=True)
+class ShellConfig:
+    shell_path: str | os.PathLike[str] | None = None
+    timeout_secs: float | None = None
+    working_directory: str | os.PathLike[str] | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    permission: AgentPermission | None = None
+
+    def as_ours(self) -> code_settings.ShellConfig:
+        return code_settings.ShellConfig(
+            shell_path=self.shell_path or "/bin/sh",
+            timeout_secs=600.0 if self.timeout_secs is None else self.timeout_secs,
+            working_directory=self.working_directory,
+            sandbox_policy=None if self.sandbox_policy is None else self.sandbox_policy.as_ours(),
+            permission=None if self.permission is None else AgentPermission(self.permission).value,
+        )
+
+
+class _Config(Protocol[Ours]):
+    def as_ours(self) -> Ours: ...
+
+
+def read_config(name: str, config: object, kind: type[_Config[Ours]]) -> Ours | None:
+    """An argument of `Runner`, as ours."""
+    if config is None:
+        return None
+    if not isinstance(config, kind):
+        raise BadConfig(f"{name} is {config!r:.200}; write {kind.__name__}(…)")
+    return config.as_ours()

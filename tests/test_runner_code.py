@@ -1,0 +1,118 @@
+"""Python and a shell in a `Runner`, under our names and under mistral.rs's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ronda import ChatCompletionRequest, Runner, mistralrs
+from ronda.core.parts import ToolTurn
+from ronda.errors import BadConfig
+from ronda.sandbox.layers import choose_layer, find_layers
+from ronda.sandbox.policy import Loopback, NoNetwork, Policy
+from ronda.server.code_settings import CodeExecutionConfig, ShellConfig
+from ronda.testing import ScriptedModel, calls, says
+
+
+@pytest.fixture(autouse=True)
+def isolated() -> None:
+    try:
+        choose_layer(Policy(), find_layers())
+    except BadConfig as error:
+        pytest.skip(str(error))
+
+
+def ask(runner: Runner, **more: Any) -> Any:
+    return runner.send_chat_completion_request(ChatCompletionRequest(messages="go", **more))
+
+
+def python(code: str) -> Any:
+    return calls("mistralrs_execute_python", code=code)
+
+
+def test_a_session_keeps_its_python_over_requests_plain_and_streamed() -> None:
+    model = ScriptedModel(python("x = 41"), says("one"), python("print(x + 1)"), says("two"))
+    with Runner(model, code_execution_config=CodeExecutionConfig()) as runner:
+        ask(runner, enable_code_execution=True, session_id="s")
+        chunks = list(ask(runner, enable_code_execution=True, session_id="s", stream=True))
+    [complete] = [chunk.data for chunk in chunks if chunk.phase == "complete"]
+    assert complete["stdout"] == "42\n"
+
+
+def test_a_shell_and_the_files_of_its_session() -> None:
+    model = ScriptedModel(
+        python("open('a.txt', 'w').write('here')"), calls("mistralrs_shell", commands=["cat a.txt"]), says("done")
+    )
+    with Runner(model, code_execution_config=CodeExecutionConfig(), shell_config=ShellConfig()) as runner:
+        answer = ask(runner, enable_code_execution=True, enable_shell=True)
+    first, second = answer.agentic_tool_calls
+    assert len(first.file_ids) == 1
+    assert json.loads(second.result_content)["stdout"] == "here"
+
+
+def test_a_request_that_does_not_ask_gets_nothing_and_a_runner_that_has_nothing_warns() -> None:
+    with Runner(ScriptedModel(says("done")), shell_config=ShellConfig()) as runner:
+        assert ask(runner).warnings == []
+    [warning] = ask(Runner(ScriptedModel(says("done"))), enable_shell=True).warnings
+    assert "enable_shell" in warning
+
+
+@pytest.mark.parametrize("where", ["the runner", "the request"])
+def test_code_can_be_refused(where: str) -> None:
+    model = ScriptedModel(python("1"), says("done"))
+    code = CodeExecutionConfig(permission="deny" if where == "the runner" else None)
+    with Runner(model, code_execution_config=code) as runner:
+        ask(runner, enable_code_execution=True, agent_permission="deny" if where == "the request" else None)
+    [*_, turn] = model.heard[-1]
+    assert isinstance(turn, ToolTurn)
+    assert turn.results[0].failed
+    assert "not permitted" in turn.results[0].content
+
+
+def test_both_share_a_policy() -> None:
+    small, large = Policy(max_memory_mb=128), Policy(max_memory_mb=256)
+    with pytest.raises(BadConfig, match="share a sandbox"):
+        Runner(
+            ScriptedModel(),
+            code_execution_config=CodeExecutionConfig(sandbox_policy=small),
+            shell_config=ShellConfig(sandbox_policy=large),
+        )
+
+
+def test_a_program_for_mistralrs_runs_code(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    code = (
+        "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError as e: print(type(e).__name__)"
+    )
+    call = {"name": "mistralrs_execute_python", "arguments": {"code": code}}
+    script.write_text(json.dumps([{"calls": [call]}, "It is 42."]))
+    policy = mistralrs.SandboxPolicy(
+        max_memory_mb=1024, max_cpu_secs=120, max_procs=32, network=mistralrs.NetworkMode.NoNetwork
+    )
+    runner = mistralrs.Runner(
+        which=mistralrs.Which.Plain(model_id=f"script:{script}"),
+        code_execution_config=mistralrs.CodeExecutionConfig(sandbox_policy=policy),
+    )
+    answer = runner.send_chat_completion_request(
+        mistralrs.ChatCompletionRequest(
+            model="default",
+            messages=[{"role": "user", "content": "Compute 6 * 7 with Python."}],
+            enable_code_execution=True,
+            max_tool_rounds=4,
+            agent_permission=mistralrs.AgentPermission.Auto,
+        )
+    )
+    assert answer.choices[0].message.content == "It is 42."
+    assert answer.agentic_tool_calls[0].result_content == "stdout: PermissionError\n"
+    runner.close()
+
+
+def test_the_originals_policy_is_ours() -> None:
+    assert mistralrs.SandboxPolicy(max_procs=7, extra_env=["A=1"]).as_ours() == Policy(
+        network=Loopback(), max_cpu_secs=300, max_procs=7, extra_env=("A=1",)
+    )
+    none = mistralrs.CodeExecutionConfig().as_ours()
+    assert (none.sandbox_policy, Policy().network) == (None, NoNetwork())
