@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -47,6 +48,26 @@ def test_two_parallel_tools_and_one_of_the_callers_through_the_official_sdk(star
     assert second == ("All three are here.", [], "stop")
     assert "Traceback" not in err
     assert code == 0
+
+
+# What a server is without, whose requests use none of it: time to start, and memory.
+UNUSED = re.compile(
+    r"\|\s+(yaml|ctypes|pydantic|httpx2|mcp|jinja2|psycopg|minio|PIL|xllamacpp|playwright|"
+    r"ronda\.(sandbox\.(?!policy$)\w+|tools\.(code|fetch|search|mcp|files|openapi|find)|providers\.(anthropic|gemini|local|mistral)|"
+    r"server\.(code_tools|supplies|input_files|web_search|named_servers|mcp_door\.door|app_stream\.socket)))$",
+    re.MULTILINE,
+)
+
+
+def test_a_server_imports_nothing_that_nobody_uses(start: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # tells of every import
+    with start.serving(*start.model) as served:
+        turn(served, False, [USER])
+        _, err = served.end()
+
+    told = "\n".join(served.startup) + err
+    assert "ronda.server.chat" in told
+    assert [found[1] for found in UNUSED.finditer(told)] == []
 
 
 def test_our_half_is_found_after_a_restart(start: Started) -> None:

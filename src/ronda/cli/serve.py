@@ -84,7 +84,6 @@ async def _start(
     from ronda.cli.process import Process
     from ronda.journal.sqlite import SqliteJournal
     from ronda.server.app import Server
-    from ronda.server.code_tools import code_opener
     from ronda.server.peers import Peers
     from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
 
@@ -93,7 +92,11 @@ async def _start(
     catalog = open_catalog(folder, shared)
     has_keys = await _has_keys(config, catalog)
     journal = open_journal(folder, config, shared)
-    open_code = await asyncio.to_thread(code_opener, config, folder)
+    open_code = None
+    if config.enable_code_execution or config.enable_shell:
+        from ronda.server.code_tools import code_opener  # a sandbox is much to import
+
+        open_code = await asyncio.to_thread(code_opener, config, folder)
     mcp = read_servers(config.mcp_config, config.mcp, folder or state_folder())
     server = Server(
         config,

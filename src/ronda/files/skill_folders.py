@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-import yaml
 from msgspec import Struct
 
 from ronda.errors import BadRequest
@@ -56,6 +55,8 @@ def _front_matter(text: str) -> Mapping[object, object]:
         raise BadRequest("SKILL.md must begin with front matter: a line `---`, YAML, and a line `---`.", param="files")
     if re.search(r"(^|[\s\[{,:-])[&*][\w-]", found[1]):
         raise BadRequest("the front matter of SKILL.md may not have YAML anchors and aliases", param="files")
+    import yaml  # few servers see a skill
+
     try:
         front = yaml.safe_load(found[1])
     except (yaml.YAMLError, RecursionError, ValueError) as error:

@@ -12,7 +12,6 @@ from ronda.files.file_store import FileFacts
 from ronda.files.kinds import OCTETS
 from ronda.server.files import FileContent, content_type_of, receive_file
 from ronda.server.incoming import Incoming, Json
-from ronda.server.supplies import mounts
 from ronda.wire.container_objects import (
     Listed,
     container_object,
@@ -36,6 +35,8 @@ async def create(server: Server, request: Incoming) -> ASGIApp:
             await server.files.find(owner, id)  # all of them, before anything is made
         except NotFound as error:
             raise BadRequest(f"Input file `{id[:200]}` was not found.", param="file_ids") from error
+    from ronda.server.supplies import mounts  # few servers see a container
+
     skills = await mounts(server, owner, wish.skills)
     made = await server.containers.create(owner, wish.name, skills, wish.minutes)
     for id in wish.file_ids:

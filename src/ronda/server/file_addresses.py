@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 MAX_FILES: Final = 10  # of one request: as large as its body may be, all together
 
 
+def files_in(turns: Sequence[Turn]) -> list[File]:
+    return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if type(part) is File]
+
+
 def named_files(turns: Sequence[Turn]) -> list[File]:
     return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if _is_named(part)]
 

@@ -37,10 +37,6 @@ _IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"
 _OUR_ID: Final = re.compile(r"file-[0-9a-f]{32}|file_[0-9a-f]{12}_r\d+_\d+")
 
 
-def files_in(turns: Sequence[Turn]) -> list[File]:
-    return [part for turn in turns if type(turn) is UserTurn for part in turn.parts if type(part) is File]
-
-
 class InputFiles:
     """The files of one owner's request, for a model that can do so much. `runs_code`: code is to find them, too."""
 

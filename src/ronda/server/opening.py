@@ -20,7 +20,6 @@ from ronda.core.permissions import strictest
 from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
-from ronda.core.supplies import NO_SUPPLIES
 from ronda.core.transcript import repair
 from ronda.drive import Capabilities, Provider, capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
@@ -29,19 +28,17 @@ from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.answers import about_siblings
 from ronda.server.config import ServerConfig
-from ronda.server.input_files import InputFiles, files_in
+from ronda.server.file_addresses import files_in
 from ronda.server.models import Target, TargetOpening, not_redeclared
 from ronda.server.relay import Next
 from ronda.server.runs import new_id
-from ronda.server.supplies import CODE, Equipment, asks_for_code, gather, tell
 from ronda.server.toolbox import NONE_NAMED, Named, Offer
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.call_ids import about_ids, all_renamed
 from ronda.wire.capabilities import renamed
 from ronda.wire.door_request import AnswerOptions, DoorRequest
-from ronda.wire.input_files import is_listed
-from ronda.wire.supplies import ANY_CONTAINER, about_supplies
+from ronda.wire.supplies import ANY_CONTAINER
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -222,6 +219,9 @@ async def _with_inputs(
     """With what the model is sent, or told, in the place of each file that the request brings."""
     if not files_in(turns):
         return turns
+    from ronda.server.input_files import InputFiles
+    from ronda.server.supplies import asks_for_code
+
     inputs = InputFiles(server.files, owner, capabilities_of(served.provider), runs_code=asks_for_code(asked))
     return await inputs.settle(server.config, turns)
 
@@ -257,28 +257,10 @@ async def open_for(
         offer = _with_named(offer, named)
     is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
     if is_supplied or server.code is not None or files_in(opened.turns):  # most bring nothing
-        opened, offer = await _supply(server, owner, served, request, opened, offer, rounds)
+        from ronda.server.supplies import supply
+
+        opened, offer = await supply(server, owner, served, request, opened, offer, rounds)
     return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
-
-
-async def _supply(
-    server: Server, owner: str, served: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
-) -> tuple[TargetOpening, Offer]:
-    """With the files and skills that the request brings."""
-    supplies = await gather(server, owner, request, capabilities_of(served.provider))
-    has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
-    runs_code = server.code is not None and any(spec.tool_type in CODE for spec in offer.specs)
-    if not (has_files or runs_code or supplies != NO_SUPPLIES):
-        return opened, offer
-    if rounds == 0:
-        return replace(opened, turns=tell(opened.turns, supplies, offer.specs)), offer
-    brought = has_files or bool(files_in(opened.turns))
-    handlers = Equipment(server, supplies).equip(offer.handlers, has_files=brought)
-    known = [handlers[spec.name].spec if spec.name in handlers else spec for spec in offer.specs]
-    names = {spec.name for spec in known}
-    specs = (*known, *[tool.spec for name, tool in handlers.items() if name not in names])
-    offer = Offer(specs, handlers, offer.stand_ins, {**offer.about, **about_supplies(supplies)})
-    return replace(opened, turns=tell(opened.turns, supplies, specs)), offer
 
 
 def _with_named(offer: Offer, named: Named) -> Offer:

@@ -30,7 +30,6 @@ from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
 from ronda.server.app_stream.page import builds_page
 from ronda.server.runs import LEFT
-from ronda.server.supplies import reopened
 from ronda.server.toolbox import DECLARED
 
 if TYPE_CHECKING:
@@ -175,6 +174,8 @@ async def reopen(
 
         return await reopen_page(server, start, events)
     await server.toolbox.ready()
+    from ronda.server.supplies import reopened  # few runs are opened again
+
     own = reopened(server, start, server.toolbox.handlers_for(start, events))
     if server.named_servers is not None:
         own |= server.named_servers.of_run(start.run)

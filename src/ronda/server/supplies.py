@@ -14,19 +14,22 @@ from msgspec.structs import replace
 from ronda.core.events import RunStarted
 from ronda.core.parts import File, SystemTurn, Turn
 from ronda.core.plan import ToolSpec
-from ronda.core.supplies import SkillMount, Supplies
-from ronda.drive import Capabilities, Tool, ToolContext
+from ronda.core.supplies import NO_SUPPLIES, SkillMount, Supplies
+from ronda.drive import Capabilities, Tool, ToolContext, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import is_zip, unpack_zip
 from ronda.files.file_store import UPLOADED
 from ronda.files.skill_folders import SkillFolder, read_skill
 from ronda.files.skill_mounts import distinct, tree
-from ronda.server.input_files import InputFiles, describe_files, files_in
+from ronda.server.file_addresses import files_in
+from ronda.server.input_files import InputFiles, describe_files
+from ronda.server.models import Target, TargetOpening
+from ronda.server.toolbox import Offer
 from ronda.tools.files.reading import LIST, READ, ListFilesTool, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles, decode
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.input_files import is_listed
-from ronda.wire.supplies import InlineSkill, SkillWish, StoredSkillWish, supplies_of
+from ronda.wire.supplies import InlineSkill, SkillWish, StoredSkillWish, about_supplies, supplies_of
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -129,6 +132,26 @@ class Equipment:
 
     async def _extract(self, context: ToolContext, file: KnownFile) -> str | None:
         return None
+
+
+async def supply(
+    server: Server, owner: str, served: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
+) -> tuple[TargetOpening, Offer]:
+    """With the files and skills that the request brings."""
+    supplies = await gather(server, owner, request, capabilities_of(served.provider))
+    has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
+    runs_code = server.code is not None and any(spec.tool_type in CODE for spec in offer.specs)
+    if not (has_files or runs_code or supplies != NO_SUPPLIES):
+        return opened, offer
+    if rounds == 0:
+        return replace(opened, turns=tell(opened.turns, supplies, offer.specs)), offer
+    brought = has_files or bool(files_in(opened.turns))
+    handlers = Equipment(server, supplies).equip(offer.handlers, has_files=brought)
+    known = [handlers[spec.name].spec if spec.name in handlers else spec for spec in offer.specs]
+    names = {spec.name for spec in known}
+    specs = (*known, *[tool.spec for name, tool in handlers.items() if name not in names])
+    offer = Offer(specs, handlers, offer.stand_ins, {**offer.about, **about_supplies(supplies)})
+    return replace(opened, turns=tell(opened.turns, supplies, specs)), offer
 
 
 def reopened(server: Server, start: RunStarted, handlers: dict[str, Tool]) -> dict[str, Tool]:
