@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ronda.server import run_api, session_api
+from ronda.server import approval_api, run_api, session_api
 from ronda.server.responses import stored, websocket
 from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
@@ -60,7 +60,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "POST /v1/conversations/ID/restart": conversations.RESTART_FIELDS,
         "Entries of `inputs`, by type": entries.FIELDS,
     },
-    "Ronda": {**run_api.FIELDS, **session_api.FIELDS},
+    "Ronda": {**approval_api.FIELDS, **run_api.FIELDS, **session_api.FIELDS},
 }
 
 

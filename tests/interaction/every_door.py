@@ -213,7 +213,7 @@ def _stream_messages(heard: Heard) -> None:
                 delta = event["delta"]
                 heard.text += delta.get("text", "")
                 heard.reasoning += delta.get("thinking", "")
-                if "partial_json" in delta:
+                if "partial_json" in delta and event["index"] in calls:
                     calls[event["index"]][1] += delta["partial_json"]
                     heard.pieces.append(delta["partial_json"])
             case "message_delta":

@@ -140,7 +140,7 @@ def test_a_second_answer_is_refused_and_the_first_stands() -> None:
 @pytest.mark.parametrize(
     ("answers", "error", "match"),
     [
-        ({"ask_other_0": True}, NotFound, "has no question 'ask_other_0'; open: 'ask_"),
+        ({"appr_other": True}, NotFound, "has no question 'appr_other'; open: 'appr_"),
         ({"": "yes"}, NotFound, "has no question ''"),
     ],
 )

@@ -1,5 +1,5 @@
-"""A run that waits for a person, seen at every door: its answer ends with an error that names it, and the run goes on when
-somebody has answered."""
+"""A run that waits for a person, seen at every door: its answer ends and says so, and the run goes on when somebody has
+answered."""
 
 from __future__ import annotations
 
@@ -38,13 +38,7 @@ async def send(served: Served, name: str, body: Json) -> tuple[Heard, dict[str, 
         headers = {key.lower(): value for key, value in answer.headers.items()}
     if not headers["content-type"].startswith("text/event-stream"):
         return read_plain(name, data, answer.status), headers
-    if name != "responses":
-        return read_stream(name, data), headers
-    heard = Heard()
-    for _, event in sse(data):
-        if event["type"] == "error":
-            heard.end, heard.error = "error", event["message"]
-    return heard, headers
+    return read_stream(name, data), headers
 
 
 def sse(data: bytes) -> list[tuple[str, Json]]:
@@ -73,7 +67,7 @@ async def until_over(served: Served, run: str) -> Json:
 
 
 @AT_EACH_DOOR
-async def test_an_answer_that_waited_long_enough_ends_with_an_error_that_names_the_run(
+async def test_an_answer_that_waited_long_enough_ends_and_its_run_goes_on_once_somebody_has_decided(
     door: Door, stream: bool, name: str
 ) -> None:
     files = Deleting()
@@ -86,15 +80,13 @@ async def test_an_answer_that_waited_long_enough_ends_with_an_error_that_names_t
         status = await decide(served, run)
         ended = await until_over(served, run)
 
-    assert (heard.end, heard.status) == ("error", 200 if stream else 504)
-    assert f"/v1/runs/{run}/answer" in heard.error
-    assert stream or (headers["x-should-retry"], "run_is_waiting" in heard.error) == ("false", True)
+    assert (heard.error, heard.status) == ("", 200)
     assert (waiting["state"], [one["id"] for one in page["data"]], before) == ("waiting", [run], [])
     assert (status, files.deleted) == (200, ["/a"])
     assert (ended["state"], ended["result"]["text"]) == ("finished", "It is gone.")
 
 
-async def test_a_response_that_waits_is_in_progress_and_its_stream_goes_on_where_it_stopped(door: Door) -> None:
+async def test_a_response_that_waits_is_complete_with_what_is_asked_and_later_with_the_answer(door: Door) -> None:
     async with door.serving(script(), Deleting().tool, approval_timeout=A_MOMENT) as served:
         url = f"{served.url}/responses"
         sent = {"authorization": "Bearer test"}
@@ -104,32 +96,33 @@ async def test_a_response_that_waits_is_in_progress_and_its_stream_goes_on_where
         id = first[0][1]["response"]["id"]
         _, plain = await get(served, f"/responses/{id}")
         _, again = await get(served, f"/responses/{id}?stream=true")
-        last = first[-1][1]["sequence_number"]
-        _, nothing_new = await get(served, f"/responses/{id}?stream=true&starting_after={last}")
         await decide(served, run)
         await until_over(served, run)
-        _, rest = await get(served, f"/responses/{id}?stream=true&starting_after={last}")
         _, whole = await get(served, f"/responses/{id}?stream=true")
+        _, ended = await get(served, f"/responses/{id}")
 
-    assert plain["status"] == "in_progress"
+    assert (plain["status"], [item["type"] for item in plain["output"]]) == ("completed", ["mcp_approval_request"])
     assert sse(again) == first
-    assert [(event["type"], event["sequence_number"]) for _, event in sse(nothing_new)] == [("error", last)]
-    assert first[:-1] + sse(rest) == sse(whole)
-    assert whole.count(b"response.completed") == 1 * 2  # as its name, and as its type
+    assert first[-1][1]["response"] == plain
+    assert [item["type"] for item in ended["output"]] == ["mcp_call", "message"]
+    assert sse(whole)[-1][1]["response"] == ended
 
 
 async def test_a_connection_is_told_of_a_run_that_waits_and_goes_on(door: Door) -> None:
-    model = ScriptedModel(asks("delete", path="/a"), says("Hello."))
-    async with door.serving(model, Deleting().tool, approval_timeout=A_MOMENT) as served, connected(served) as socket:
+    model = ScriptedModel(asks("delete", path="/a"), says("Hello."), says("It is gone."))
+    files = Deleting()
+    async with door.serving(model, files.tool, approval_timeout=A_MOMENT) as served, connected(served) as socket:
         await socket.say(input="go")
         events = await socket.rest()
         second = await socket.turn(input="hi")
+        [item] = events[-1]["response"]["output"]
+        answer = {"type": "mcp_approval_response", "approval_request_id": item["id"], "approve": True}
+        third = await socket.turn(input=[answer], previous_response_id=events[0]["response"]["id"])
 
-    run = events[0]["response"]["id"].replace("resp_", "run_")
-    error = events[-1]
-    assert (error["type"], error["status"], error["error"]["code"]) == ("error", 504, "run_is_waiting")
-    assert f"/v1/runs/{run}/answer" in error["error"]["message"]
-    assert second["type"] == "response.completed"
+    assert (events[-1]["type"], item["type"], item["name"]) == ("response.completed", "mcp_approval_request", "delete")
+    assert second["type"] == third["type"] == "response.completed"
+    assert [item["type"] for item in third["response"]["output"]] == ["mcp_call", "message"]
+    assert files.deleted == ["/a"]
 
 
 async def test_a_conversation_whose_answer_waits_is_busy_until_somebody_has_answered(door: Door) -> None:
@@ -156,7 +149,7 @@ async def test_what_is_decided_later_is_what_happens(door: Door, decision: str) 
         run = headers["x-ronda-run"]
         await decide(served, run, "deny" if decision == "deny" else "approve", **answer)
         ended = await until_over(served, run)
-        again, refused = await post(served, f"/runs/{run}/answer", {"id": f"ask_{run[4:]}_0", "decision": "approve"})
+        again, refused = await post(served, f"/runs/{run}/answer", {"id": "appr_x", "decision": "approve"})
 
     assert (ended["state"], files.deleted) == ("finished", [] if decision == "deny" else ["/b"])
     assert ("Not that one." if decision == "deny" else "deleted /b") in str(model.heard[1][-1])
@@ -180,10 +173,12 @@ async def test_of_several_choices_the_one_that_waits_is_named(door: Door, stream
         heard, headers = await send(served, "chat", body_for("chat", stream, n=2))
         first, second = headers["x-ronda-run"].split(", ")
         states = [(await get(served, f"/runs/{run}"))[1]["state"] for run in (first, second)]
+        _, asked = await get(served, "/agent/approvals")
 
     waits = first if states[0] == "waiting" else second
     assert sorted(states) == ["finished", "waiting"]
-    assert f"/v1/runs/{waits}/answer" in heard.error
+    assert [one["run_id"] for one in asked["data"]] == [waits]
+    assert (heard.error, heard.end) == ("", "stop")
 
 
 # ---- its client, its process and its time ------------------------------------------------------------------------------
@@ -202,10 +197,10 @@ async def waiting_for(served: Served, stream: bool, on_disconnect: str) -> Async
 
 
 @pytest.mark.parametrize("on_disconnect", ["cancel", "grace:1"])
-async def test_a_client_that_leaves_while_its_run_waits_ends_it(door: Door, stream: bool, on_disconnect: str) -> None:
+async def test_a_client_that_leaves_while_its_stream_waits_ends_its_run(door: Door, on_disconnect: str) -> None:
     files = Deleting()
     async with soon(), door.serving(script(), files.tool) as served:
-        async with waiting_for(served, stream, on_disconnect):
+        async with waiting_for(served, True, on_disconnect):
             pass
         await served.all_over()
         [end] = await served.ends
@@ -239,7 +234,7 @@ async def test_a_server_that_stops_leaves_a_run_that_waits_as_it_is(door: Door, 
         await decide(served, run)
         ended = await until_over(served, run)
 
-    assert f"/v1/runs/{run}/answer" in heard.error
+    assert (heard.error, heard.end) == ("", "stop")
     assert (waiting["state"], ended["state"], files.deleted) == ("waiting", "finished", ["/a"])
 
 
@@ -253,7 +248,7 @@ async def test_a_question_that_nobody_answers_closes_by_itself_and_the_run_goes_
         await journal.until(RunFinished)
         _, ended = await get(served, f"/runs/{headers['x-ronda-run']}")
 
-    assert (heard.status, ended["state"], files.deleted) == (504, "finished", [])
+    assert (heard.status, ended["state"], files.deleted) == (200, "finished", [])
     assert "nobody approved it in time" in str(model.heard[1][-1])
 
 
@@ -296,7 +291,7 @@ async def test_a_run_that_is_not_stored_asks_nobody(door: Door, stream: bool) ->
     async with door.serving(model, files.tool) as served:
         heard, _ = await send(served, "responses", body_for("responses", stream, store=False))
 
-    assert (heard.end, files.deleted) == (None if stream else "stop", [])
+    assert (heard.end, files.deleted) == ("stop", [])
     assert "nobody approved it in time" in str(model.heard[1][-1])
 
 

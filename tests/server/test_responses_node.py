@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.server.responses_door import function
+from tests.server.runs_door import Deleting
 from tests.server.web_site import web_site
 
 from ronda import tool
@@ -137,3 +138,21 @@ async def test_searches_and_citations_pass_its_accumulator(door: Door) -> None:
         live, again = json.loads(await node(served, "progress.mjs"))
 
     assert live == again == {"phases": [[SEARCH, "calling"], [SEARCH, "complete"]], "text": text}
+
+
+async def test_npms_accumulator_takes_an_answer_that_waits(door: Door) -> None:
+    files = Deleting()
+    async with door.serving(
+        ScriptedModel(calls("delete", path="/a", text="Let me see."), says("It is gone.")),
+        files.tool,
+        approval_timeout=0.01,
+    ) as served:
+        printed = json.loads(await node(served, "approvals.mjs"))
+
+    assert printed == {
+        "asked": ["delete"],
+        "first": ["message", "mcp_approval_request"],
+        "second": ["mcp_call", "message"],
+        "text": "It is gone.",
+    }
+    assert files.deleted == ["/a"]

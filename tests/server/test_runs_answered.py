@@ -32,13 +32,11 @@ ANSWERS: dict[str, tuple[Json, list[str], str]] = {
 
 
 @pytest.mark.parametrize(("answer", "deleted", "heard"), ANSWERS.values(), ids=ANSWERS.keys())
-async def test_a_call_waits_for_an_answer(
-    door: Door, stream: bool, answer: Json, deleted: list[str], heard: str
-) -> None:
+async def test_a_call_waits_for_an_answer(door: Door, answer: Json, deleted: list[str], heard: str) -> None:
     files = Deleting()
     model = ScriptedModel(asks("delete", path="/a"), says("Well."))
     async with door.serving(model, files.tool) as served, soon():
-        asking = asyncio.create_task(served.ask(stream=stream))
+        asking = asyncio.create_task(served.ask(stream=True))
         run, question = await asked_of(served)
         _, waiting = await get(served, f"/runs/{run}")
         while not (listed := (await get(served, "/runs?state=waiting"))[1]["data"]):
@@ -74,7 +72,7 @@ async def test_a_question_that_nobody_answers_counts_as_a_no(door: Door) -> None
     files = Deleting()
     model = ScriptedModel(asks("delete", path="/a"), says("Well."))
     async with door.serving(model, files.tool, approval_days=0.01 / 86400) as served, soon():
-        said = await served.ask(stream=False)
+        said = await served.ask(stream=True)
 
     assert (said.content, files.deleted) == ("Well.", [])
 

@@ -14,6 +14,9 @@ from ronda.core.output import final_text
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Showing,
     Shown,
     ToolBegan,
@@ -106,7 +109,7 @@ class AnswerText:
                     out += self._rest(run)
             case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta():
                 pass
-            case TurnBroke() | ToolBegan() | ToolEnded():
+            case TurnBroke() | ToolBegan() | ToolEnded() | QuestionAsked() | QuestionClosed() | Paused():
                 pass
             case _:
                 assert_never(shown)

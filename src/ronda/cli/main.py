@@ -571,7 +571,12 @@ def _worker_parser(parser: argparse.ArgumentParser) -> None:
         "--approval-timeout",
         type=float,
         metavar="N",
-        help="seconds that an answer waits for somebody to decide about a call; then it ends, and the run waits (default 600)",
+        help="seconds that a stream waits for somebody to decide about a call; then it ends, and the run waits (default 300)",
+    )
+    parser.add_argument(
+        "--on-approval-timeout",
+        choices=("pause", "deny"),
+        help="what then becomes of the call: the run waits without its client, or the call is denied (default pause)",
     )
     parser.add_argument(
         "--approval-days",

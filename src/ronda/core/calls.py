@@ -118,7 +118,7 @@ class OpenCalls(Struct, gc=False):
         if answer.decision == "approve":
             self.approved[id] = arguments
         else:
-            self.results[id] = ToolResult(id, _denial(answer), failed=True)
+            self.results[id] = ToolResult(id, denial(answer), failed=True)
 
     def abandon(self, reason: EndReason, tools: Mapping[str, ToolSpec]) -> None:
         """The run ends: what has no result gets one, so that every call has; but for the caller's, if it is handed them."""
@@ -200,7 +200,8 @@ class OpenCalls(Struct, gc=False):
         return call if rewritten is None else ToolCall(call.id, call.name, rewritten)
 
 
-def _denial(answer: Answered) -> str:
+def denial(answer: Answered) -> str:
+    """What the model reads of a call that nobody approved."""
     text = "nobody approved it in time" if answer.decision == "expired" else "it was not approved"
     return f"Error: not run: {text}{f': {answer.message}' if answer.message else ''}."
 

@@ -175,6 +175,20 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.cost + other.cost,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        if other is NO_USAGE:
+            return self
+        return Usage(
+            self.input - other.input,
+            self.output - other.output,
+            self.cached - other.cached,
+            self.reasoning - other.reasoning,
+            self.prompt_seconds - other.prompt_seconds,
+            self.completion_seconds - other.completion_seconds,
+            self.cache_written - other.cache_written,
+            self.cost - other.cost,
+        )
+
     @property
     def total(self) -> int:
         return self.input + self.output

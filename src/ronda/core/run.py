@@ -137,6 +137,7 @@ class Run(RunState):
                 self.size += event_size(event, LARGE)
                 self._calls.ask(event)
                 self.questions_asked += 1
+                self._asked |= {event.id}
             case Asked():
                 if self._calls.sleep(event):
                     self.tool_calls -= 1  # until it goes on

@@ -18,10 +18,6 @@ from ronda.core.sizes import LARGE, start_size
 from ronda.core.stuck import StuckDetector
 
 
-def question_id(run: str, number: int) -> str:
-    return f"ask_{run[-12:]}_{number}"
-
-
 class RunState:
     # Where every run begins.
     round = 0  # of the next model call
@@ -33,6 +29,7 @@ class RunState:
     failure: ModelFailed | None = None
     denied: Checked | None = None  # the guardrail's no that ends the run
     questions_asked = 0
+    _asked: frozenset[str] = frozenset()  # the ids of its own questions
     children_asked: frozenset[str] = frozenset()  # the ids of what they asked
     _recoveries = 0  # since something was finished
     steered = 0  # messages of people that the model has been told
@@ -92,17 +89,11 @@ class RunState:
 
     def was_asked(self, question: str) -> bool:
         """Whether there was such a question, open or not."""
-        own = [question_id(self.id, number) for number in range(self.questions_asked)]
-        return question in own or question in self.children_asked
+        return question in self._asked or question in self.children_asked
 
     def answers_for(self, call: str) -> list[Answered]:
         """What people said to the run that this call is."""
         return [answer for id, answer in self._calls.answered if id == call]
-
-    @property
-    def next_question(self) -> str:
-        """The id of the next question: derived, so that a run that is driven again asks under the same one."""
-        return question_id(self.id, self.questions_asked)
 
     def seconds_driven(self, now: float) -> float:
         """How much of `limits.seconds` is used up."""

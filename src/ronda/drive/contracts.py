@@ -133,6 +133,11 @@ class ToolContext(Struct, frozen=True):
         return await self.channel.ask(self.call_id, message, schema)
 
 
+def question_id(run: str, number: int) -> str:
+    """Of a run's next question: derived, so that a run that is driven again asks under the same one. As mistral.rs has them."""
+    return f"appr_{blake2b(f'{run} {number}'.encode(), digest_size=16).hexdigest()}"
+
+
 def child_id(run: str, round: int, call: str) -> str:
     """The run that a call of an agent is: derived, so that whoever goes on with the parent finds it."""
     return f"run_{blake2b(f'{run} {round} {call}'.encode(), digest_size=12).hexdigest()}"

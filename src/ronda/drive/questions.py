@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ronda.core.events import Answered, Asked, Steered
 from ronda.core.parts import NULL, ToolCall
-from ronda.drive.contracts import NOBODY_TO_ASK
+from ronda.drive.contracts import NOBODY_TO_ASK, question_id
 from ronda.drive.tools import as_text, decode_arguments
 from ronda.errors import ToolFailed
 from ronda.schema.validate import check_schema
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def ask(driver: Driver, call: ToolCall) -> None:
     """May this call run?"""
     run, now = driver.run, driver.now()
-    asked = Asked(run.next_question, call.id, "approval", call.name, call.arguments, at=now)
+    asked = Asked(question_id(run.id, run.questions_asked), call.id, "approval", call.name, call.arguments, at=now)
     driver.record(replace(asked, expires_at=_expiry(driver, now)))
 
 
@@ -51,7 +51,7 @@ async def ask_person(
     tool = next(call.name for call in run.open_calls if call.id == call_id)
     wants = NULL if schema is None else Raw(msgspec.json.encode(schema))
     # A tool that is running cannot be left to another process: it waits for as long as this one does.
-    id, expires_at = run.next_question, _expiry(driver, now, inbox.seconds)
+    id, expires_at = question_id(run.id, run.questions_asked), _expiry(driver, now, inbox.seconds)
     answered = inbox.expect(id)
     try:
         driver.record(

@@ -39,6 +39,7 @@ from ronda.errors import BadRequest, RondaError
 Position: TypeAlias = tuple[int, int]
 OnNews: TypeAlias = Callable[[], object]
 START: Final[Position] = (0, 0)  # after RunStarted
+ALL_PREVIEWS: Final = 2**62  # more than any fact has behind it
 
 PULL_BYTES: Final = 64 * 1024  # what a follower is given at a time
 ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be before a model is held back

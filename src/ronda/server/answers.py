@@ -92,11 +92,14 @@ class AnswerDoor(Struct, frozen=True):
         id = self._id(request)
         name = "run_" + request.places["id"]
         first = await server.runs.read(name, request.owner)
-        about = _start_of(first).about if first else {}
-        if self.key not in about or (self.without and self.without in about):
+        if not first or not self.has(start := _start_of(first)):
             raise NotFound(f"there is no {self.object} '{id[:100]}', or it is not kept any more", param="id")
-        others = [other for other in siblings_of(about) if other != name]
+        others = [other for other in siblings_of(start) if other != name]
         return [first, *[await server.runs.read(other, request.owner) for other in others]]
+
+    def has(self, start: RunStarted) -> bool:
+        """Whether a run came in by this door."""
+        return self.key in start.about and not (self.without and self.without in start.about)
 
 
 def _start_of(events: list[Event]) -> RunStarted:
@@ -109,9 +112,10 @@ def about_siblings(names: Sequence[str]) -> dict[str, Raw]:
     return {SIBLINGS: Raw(encode(names))} if len(names) > 1 else {}
 
 
-def siblings_of(about: dict[str, Raw]) -> list[str]:
-    kept = about.get(SIBLINGS)
-    return [] if kept is None else msgspec.json.decode(kept, type=list[str])
+def siblings_of(start: RunStarted) -> list[str]:
+    """The runs of its answer, one per choice."""
+    kept = start.about.get(SIBLINGS)
+    return [start.run] if kept is None else msgspec.json.decode(kept, type=list[str])
 
 
 async def follow_answer(
@@ -152,7 +156,7 @@ async def show_answer(server: Server, make_writer: MakeWriter, found: Sequence[l
     if any(run.ended is None for run in runs):
         position = await server.background.position(runs[0].id, runs[0].start.owner)
     failure = next((failure for run in runs if run.ended is not None and (failure := failure_of_run(run))), None)
-    if failure is None and all(run.ended is not None for run in runs):
+    if failure is None and all(run.ended is not None or run.is_waiting for run in runs):
         for sibling, legs in enumerate(choices):
             writer.fold(sibling, legs[0][1:])
             for leg in legs[1:]:
@@ -179,4 +183,5 @@ def standing(runs: Sequence[Run], position: int | None) -> dict[str, Any]:
 
 def _with(body: bytes, more: dict[str, Any]) -> bytes:
     """A JSON object with more members."""
-    return body[:-1] + b"," + encode(more)[1:]
+    members: dict[str, Raw] = msgspec.json.decode(body, type=dict[str, Raw])
+    return encode({**members, **more})

@@ -232,13 +232,13 @@ class Server:
                 repeats=config.max_identical_calls,
                 answer_bytes=config.max_answer_bytes,
                 # Nobody can find a run that is not stored in order to answer: what it asks is a no at once.
-                approval_seconds=config.approval_days * 86400 if is_stored else 0.0,
+                approval_seconds=config.approval_seconds if is_stored else 0.0,
             )
         return known if tool_calls is None else msgspec.structs.replace(known, tool_calls=tool_calls)
 
     async def elsewhere(self, request: Incoming, prefix: str) -> ASGIApp | None:
         """Whoever answers a request about a run that another process drives; None if there is none."""
-        run = prefix + request.places["id"].removeprefix("resp_")
+        run = prefix + request.places["id"].removeprefix("resp_").partition("-")[0]
         if self.peers is None or run in self.runs.live:
             return None
         return await self.peers.answer(request, run, self.config.max_body)

@@ -1,4 +1,4 @@
-"""A run of the server that waits for people. What they decide comes with other requests: POST /v1/runs/{id}/answer."""
+"""A run of the server that waits for people. What they decide comes with other requests (`approval_api`, `continuation`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ronda.host.run import drive_on
 
 
 class RemoteApprover:
-    """Drives a run on when somebody has answered, or a question's time is up. Whoever follows the run waits meanwhile, but
-    not for longer than the inbox says: then the run stays as it is, and needs no process until it is answered. `left` is told."""
+    """Drives a run on when somebody has answered, or a question's time is up. Whoever follows the run waits meanwhile, but not
+    for longer than `seconds`: then the run stays as it is, and needs no process until it is answered. `left` is told."""
 
-    def __init__(self, run: Run, inbox: Inbox, left: Callable[[Run], None]) -> None:
+    def __init__(self, run: Run, inbox: Inbox, seconds: float, left: Callable[[Run], None]) -> None:
         self.approve = None  # children wait, and this run with them
         self._run = run
         self._inbox = inbox
+        self._seconds = seconds
         self._left = left
 
     async def drive(self, driving: Callable[..., Awaitable[None]]) -> None:
@@ -27,6 +28,6 @@ class RemoteApprover:
             self._left(self._run)
 
     async def _answer(self) -> bool:
-        most, until_expiry = self._inbox.seconds, seconds_left(self._run)
+        most, until_expiry = self._seconds, seconds_left(self._run)
         await asyncio.wait([self._inbox.arrival()], timeout=min(most, until_expiry))
         return bool(self._inbox) or until_expiry <= most

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from ronda.server.answers import AnswerDoor
+from ronda.server.continuation import continue_answer
 from ronda.server.exchange import Exchange
 from ronda.server.incoming import Incoming
 from ronda.server.opening import Job
@@ -24,6 +25,8 @@ CHAT_ANSWERS: Final = AnswerDoor("/v1/chat/completions", "chatcmpl-", "chat.comp
 
 async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
+    if asked.decisions:
+        return await continue_answer(server, request, asked.decisions, asked.stream, CHAT_ANSWERS, chat_error)
     if (answer := asked.answer.for_client(request.header(b"user-agent") or "")) is not asked.answer:
         asked = replace(asked, answer=answer)
     served = await server.models.find(asked.model, request.owner)

@@ -119,7 +119,8 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     background_per_owner: int = 16  # … of one owner …
     background_per_session: int = 1  # … and of one session
     background_queue: int = 1000  # that may wait
-    approval_timeout: float = 600.0  # seconds that an answer waits for somebody to decide about a call
+    approval_timeout: float = 300.0  # seconds that a stream waits for somebody to decide about a call …
+    on_approval_timeout: Literal["pause", "deny"] = "pause"  # … and then: the run waits without it, or that is a no
     approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
     context_budget: int | None = None  # characters of a conversation that a model is shown at the most
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
@@ -147,6 +148,12 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     def __repr__(self) -> str:
         """Without secrets, as above."""
         return f"ServerConfig(model={self.model!r}, …)"
+
+    @property
+    def approval_seconds(self) -> float:
+        """For how long a question stays open."""
+        longest = self.approval_days * 86400
+        return longest if self.on_approval_timeout == "pause" else min(longest, self.approval_timeout)
 
     def rounds_for(self, wish: int | None) -> tuple[int, str | None]:
         """The rounds a request gets, and what to tell it when that is less than it wished for."""

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from starlette.types import ASGIApp
 
@@ -45,6 +45,14 @@ class Writer(Protocol):
         """Take events for the plain answer."""
 
     def body(self) -> bytes: ...
+
+
+@runtime_checkable
+class PausingWriter(Protocol):
+    """A writer that can say that a run waits for people, and go on from there in another answer."""
+
+    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
+        """These were told in the answer before: all but RunStarted."""
 
 
 # The runs, one per choice. What else a writer must know is kept with them; how a run ended it reads when it has.
@@ -296,7 +304,9 @@ class Exchange:
         """Why one of the runs has no answer."""
         if self._may_be_cancelled and live.cancel_was_asked:
             return None
-        return failure_of(_as_ours(live.error)) if live.error is not None else failure_of_run(live.run)
+        if live.error is not None:
+            return failure_of(_as_ours(live.error))
+        return None if is_paused(live.run, self._writer) else failure_of_run(live.run)
 
     def _why_unended(self, sibling: int) -> Failure | None:
         live = self._lives[sibling]
@@ -306,6 +316,11 @@ class Exchange:
         """Why none of them has one: the first that went wrong says it."""
         failures = [self._failure_of(live) for live in self._lives]
         return failures[0] if all(failures) else None
+
+
+def is_paused(run: Run, writer: Writer) -> bool:
+    """Whether an answer ends here because its run waits for people, in a dialect that can say so."""
+    return run.ended is None and isinstance(writer, PausingWriter) and run.is_waiting
 
 
 def _why_stopped(runs: Sequence[Run], sibling: int) -> Failure | None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ronda.core.events import PREVIEWS, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
+from ronda.core.events import PREVIEWS, Asked, Event, ModelFinished, RunFinished, ToolFinished, ToolStarted
 from ronda.host.log import FellBehind, Follower, OnNews, ring
 from ronda.server.cycle import EVENT_STREAM, Cycle
 from ronda.wire.failures import FELL_BEHIND, Failure
@@ -21,7 +21,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 # Most answers are over before this; only longer ones are worth a task that listens for the client going away.
 _WATCH_AFTER = 0.05
 
-_SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished}
+_SHOWN = PREVIEWS | {ModelFinished, ToolStarted, ToolFinished, Asked}
 
 
 def _is_shown(event: Event) -> bool:

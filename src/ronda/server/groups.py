@@ -29,7 +29,7 @@ def new_names(count: int) -> list[str]:
 
 def group_of(start: RunStarted) -> str | None:
     """None for a run that is no variant."""
-    names = siblings_of(start.about)
+    names = siblings_of(start)
     return _name(names[0]) if len(names) > 1 else None
 
 
@@ -56,5 +56,5 @@ async def runs_of_group(server: Server, group: str, owner: str) -> list[list[Eve
     first = await server.runs.read("run_" + group.removeprefix(_PREFIX), owner) if group.startswith(_PREFIX) else []
     if not first or type(first[0]) is not RunStarted or group_of(first[0]) != group:
         return []
-    rest = [await server.runs.read(name, owner) for name in siblings_of(first[0].about)[1:]]
+    rest = [await server.runs.read(name, owner) for name in siblings_of(first[0])[1:]]
     return [first, *[events for events in rest if events]]

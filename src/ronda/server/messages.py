@@ -17,6 +17,7 @@ from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
 from ronda.server.answers import AnswerDoor
+from ronda.server.continuation import continue_answer
 from ronda.server.exchange import Exchange
 from ronda.server.failure import error_answer, failure_of
 from ronda.server.incoming import Incoming, Json
@@ -39,6 +40,11 @@ async def messages(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
         asked, served = await _read(server, request)
+        if asked.decisions:
+            return await continue_answer(
+                server, request, asked.decisions, asked.stream, MESSAGE_ANSWERS, messages_error
+            )
+        assert served is not None
         if not passes_over_events(request.header(b"user-agent") or ""):
             asked = replace(asked, answer=replace(asked.answer, shows_tools=False))
 
@@ -56,6 +62,8 @@ async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
     known = _Known()
     try:
         asked, served = await _read(server, request)
+        if served is None:
+            raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
         turns = (await server.runs.rejoin(asked.turns, request.owner)).turns
         tokens = await count(server, served, asked, turns, request.owner)
     except RondaError as error:
@@ -87,10 +95,12 @@ class _Known:
 # ---- what is asked, of whom -------------------------------------------------------------------------------------------
 
 
-async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Target]:
-    """The request in the words of the model that will answer it."""
+async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Target | None]:
+    """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
     version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
     asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
+    if asked.decisions:
+        return asked, None
     served = await server.models.find(asked.model, request.owner)
     if served.spec.partition(":")[0] == API:
         return for_anthropic(asked), served

@@ -63,6 +63,7 @@ class Job(Struct, frozen=True):
     about: About = answer_alone
     next: Next | None = None  # who goes on when a run of it has ended
     added: Added | None = None
+    waits: bool = False  # for people, although nothing is streamed
 
 
 def open_runs(
@@ -197,12 +198,21 @@ def _left_out(server: Server, job: Job) -> list[str]:
 def _live_run(server: Server, job: Job, start: RunStarted, provider: Provider, offer: Offer) -> LiveRun:
     """A run that is journaled, and waits to be driven."""
     journal = server.runs.journal if job.asked.keep == "stored" else server.runs.memory
-    live = server.runs.new(start, provider, offer.handlers, journal)
+    live = server.runs.new(start, provider, offer.handlers, journal, waits=_waits(job))
     if server.named_servers is not None and job.asked.needs:
         server.named_servers.remember(start.run, offer.handlers)
     if job.served.read_answer is not None:
         live.read_answer = job.served.read_answer
     return live
+
+
+def _waits(job: Job) -> bool:
+    """Whether somebody stays with a run that asks people. Who asks for approvals in the words of a dialect reads the answer to
+    its end, and decides in the next request."""
+    asked = job.asked
+    if job.waits or not asked.stream or asked.background:
+        return job.waits
+    return not any(need.confirms for need in (*job.served.needs, *asked.needs))
 
 
 async def _container_session(server: Server, owner: str, asked: DoorRequest) -> str:

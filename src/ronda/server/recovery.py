@@ -141,8 +141,8 @@ async def _end(server: Server, run: Run, facts: list[Fact]) -> None:
     server.runs.journal.release(run.id)
 
 
-async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
-    """Somebody answered a run that waits, and that nobody drives: it goes on here."""
+async def answer_waiting(server: Server, id: str, answer: Answered, *, waits: bool = False) -> LiveRun:
+    """Somebody answered a run that waits, and that nobody drives: it goes on here. `waits`: as with `Runs.new`."""
     journal = server.runs.journal
     events = await journal.resume(id)  # a conflict if somebody else was faster
     run = rebuild(events)
@@ -152,7 +152,7 @@ async def answer_waiting(server: Server, id: str, answer: Answered) -> LiveRun:
     except BaseException:
         journal.release(id, waiting=run.is_waiting)
         raise
-    live = server.runs.reopened(run, provider, tools, events, await journal.previews(id))
+    live = server.runs.reopened(run, provider, tools, events, await journal.previews(id), waits=waits)
     live.send(answer)
     await server.runs.sessions.resume(run)
     live.start(partial(report_broken, server))

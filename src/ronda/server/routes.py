@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import containers, files, listing, run_api, session_api, skills, transcripts
+from ronda.server import approval_api, containers, files, listing, run_api, session_api, skills, transcripts
 from ronda.server.answers import AnswerDoor
 from ronda.server.app_stream.route import app_error, beside, generate_code
 from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
@@ -118,6 +118,8 @@ ROUTES: Final = Routes(
         Route("DELETE", _SKILL_VERSION, SKILLS, skills.delete_version, "write"),
         Route("GET", f"{_SKILL_VERSION}/content", SKILLS, skills.version_content, "read"),
         Route("POST", "/v1/runs", OWN, start_runs, "run"),
+        Route("GET", "/v1/agent/approvals", OWN, approval_api.list_approvals, "read"),
+        Route("POST", "/v1/agent/approvals/{id}", OWN, approval_api.decide, "write"),
         Route("GET", "/v1/runs", OWN, run_api.list_runs, "read"),
         Route("GET", _RUN, OWN, run_api.get_run, "read", of_run=""),
         Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read", of_run=""),

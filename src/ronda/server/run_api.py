@@ -29,14 +29,14 @@ from ronda.core.events import (
 from ronda.core.parts import AssistantTurn, user
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
-from ronda.host.log import FellBehind, Follower, OnNews, Position, read_position, write_position
+from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
 from ronda.journal import RunQuery, RunState, state_at
 from ronda.server.app_stream.page import builds_page
+from ronda.server.approval_api import Conflict, answer_question
 from ronda.server.follow import EventStream
 from ronda.server.groups import group_of, runs_of_group
 from ronda.server.incoming import Incoming, Json
-from ronda.server.recovery import answer_waiting
 from ronda.server.responses.query import Query
 from ronda.server.run_start import summary_of
 from ronda.wire.events import write_frame, write_preview
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 _PAGE: Final = 20
 _LONGEST_PAGE: Final = 100
 _PREVIEWED: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
-_ALL_PREVIEWS: Final = 2**62  # more than any fact has behind it
 
 # For docs/compatibility.md: query parameters, and members of bodies.
 FIELDS: Final = {
@@ -78,12 +77,6 @@ FIELDS: Final = {
         "after": "read: a position, such as 12 or 12.345; the header Last-Event-ID goes before it"
     },
 }
-
-
-class Conflict(BadRequest):
-    """What is asked of a run does not go with how it stands."""
-
-    status_hint = 409
 
 
 async def list_runs(server: Server, request: Incoming) -> ASGIApp:
@@ -170,11 +163,7 @@ async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     start = events[0]
     if type(start) is RunStarted and start.call and start.parent is not None:
         raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
-    if id not in server.runs.live and type(events[-1]) is not RunFinished and rebuild(events).is_waiting:
-        live = await answer_waiting(server, id, answer)
-    else:
-        live = await _under_way(server, request)
-        live.send(answer)
+    live = await answer_question(server, id, request.owner, answer)
     return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
 
 
@@ -230,7 +219,7 @@ class Reader:
         except FellBehind:
             fact, _ = self._follower.position
             self._follower.close()
-            self._follower = self._follower.at((fact, _ALL_PREVIEWS))
+            self._follower = self._follower.at((fact, ALL_PREVIEWS))
             return self._follower.pull()
 
     def on_news(self, call: OnNews) -> None:

@@ -11,7 +11,7 @@ from math import inf
 
 from ronda.agent.start import start_child_of
 from ronda.core.calls import HANDED_OVER
-from ronda.core.events import Event, Preview, RunFinished, RunStarted
+from ronda.core.events import Asked, Event, Preview, RunFinished, RunStarted
 from ronda.core.guardrails import Guardrails, guarded_stages
 from ronda.core.parts import Turn
 from ronda.core.permissions import may_ask
@@ -38,7 +38,9 @@ LEFT = "the server ended, or broke down, while this was under way"
 
 
 def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
-    """Let the caller's next request find a run that leaves calls to it."""
+    """Let the caller's next request find a run that leaves calls to it, and an answer the run that asks."""
+    if asked := [event.id for event in batch if type(event) is Asked]:
+        journal.expect(run.start.owner, asked, run.id)
     if run.ended is not None and run.ended.reason in HANDED_OVER and (ids := handed_out(run)):
         journal.expect(run.start.owner, [*ids], run.id)
 
@@ -88,11 +90,19 @@ class Runs:
     def stopping(self) -> bool:
         return self.host.is_stopping
 
-    def new(self, started: RunStarted, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
-        """A run whose input is journaled, and which nobody drives yet."""
+    def new(
+        self,
+        started: RunStarted,
+        provider: Provider,
+        tools: Mapping[str, Tool],
+        journal: Journal,
+        *,
+        waits: bool = False,
+    ) -> LiveRun:
+        """A run whose input is journaled, and which nobody drives yet. `waits`: somebody stays with it while it asks people."""
         run = Run(started)
         journal.append(run.id, [started], run.size)
-        return self._live(run, provider, tools, journal)
+        return self._live(run, provider, tools, journal, waits)
 
     def reopened(
         self,
@@ -101,20 +111,23 @@ class Runs:
         tools: Mapping[str, Tool],
         events: Sequence[Event],
         previews: Mapping[int, Sequence[Preview]],
+        *,
+        waits: bool = False,
     ) -> LiveRun:
         """A run that goes on; `events` are all of it, and journaled, and `previews` what was shown after some of them."""
-        live = self._live(run, provider, tools, self.journal)
+        live = self._live(run, provider, tools, self.journal, waits)
         live.happened(events, previews)
         return live
 
-    def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal) -> LiveRun:
+    def _live(self, run: Run, provider: Provider, tools: Mapping[str, Tool], journal: Journal, waits: bool) -> LiveRun:
         live = LiveRun(run, provider, tools, journal, self.host)
         live.inbox = Inbox(run, self._approval_timeout)
         live.guardrails = self._guardrails
         live.summarize = self._summarize
         if run.plan.tools:
             if may_ask(run.plan, run.tools) or any(tool.is_agent for tool in run.plan.tools):
-                live.approver = RemoteApprover(run, live.inbox, self.left_waiting)
+                seconds = self._approval_timeout if waits else 0.0
+                live.approver = RemoteApprover(run, live.inbox, seconds, self.left_waiting)
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of
             live.files = self.files

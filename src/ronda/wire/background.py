@@ -8,12 +8,16 @@ from typing import Any, Literal, TypeAlias
 from ronda.core.events import RunFinished
 from ronda.core.run import Run
 
-Status: TypeAlias = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+Status: TypeAlias = Literal[
+    "queued", "in_progress", "requires_action", "completed", "incomplete", "failed", "cancelled"
+]
 
 
 def status_of(run: Run) -> Status:
     if run.ended is not None:
         return _status_at(run.ended)
+    if run.is_waiting:
+        return "requires_action"
     has_begun = run.round > 0 or run.model_is_running or run.questions_asked > 0
     return "in_progress" if has_begun else "queued"
 
@@ -32,7 +36,7 @@ def _status_at(end: RunFinished) -> Status:
 
 
 # Of several choices the first of these that one of them has, while they are not all the same.
-_FIRST: tuple[Status, ...] = ("in_progress", "queued", "failed", "cancelled", "incomplete")
+_FIRST: tuple[Status, ...] = ("in_progress", "requires_action", "queued", "failed", "cancelled", "incomplete")
 
 
 def status_of_all(runs: Sequence[Run]) -> Status:

@@ -100,9 +100,15 @@ class Need(Struct, frozen=True):
     details: object = None  # what the dialect says beside a message
     web: WebTools = WebTools()  # of a search: how
     server: NamedServer | None = None  # the MCP server that is meant
+    confirmed: tuple[str, ...] = ()  # names of tools whose calls a person has to confirm
     also: tuple[
         Hosted, ...
     ] = ()  # what does part of it: one of all these is enough, and those that are had are offered
+
+    @property
+    def confirms(self) -> bool:
+        """Whether it says that a person has to approve calls."""
+        return bool(self.confirmed) or (self.server is not None and self.server.may_ask)
 
     @property
     def capabilities(self) -> list[Capability]:

@@ -12,6 +12,7 @@ from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, NO_OPTIONS, Approval, Options, ToolChoice, ToolSpec
 from ronda.core.splice import SessionMode
 from ronda.core.supplies import RequestedFile
+from ronda.wire.approvals import Decision
 from ronda.wire.capabilities import Need
 from ronda.wire.json import encode
 from ronda.wire.supplies import ANY_CONTAINER, ContainerWish
@@ -81,3 +82,6 @@ class DoorRequest(Struct, frozen=True, kw_only=True):
     outputs: tuple[RequestedFile, ...] = ()  # files that it wants to get
     answer: AnswerOptions = AnswerOptions()
     about: dict[str, Raw] = {}  # kept with the run, beside the options of its answer
+    decisions: tuple[
+        Decision, ...
+    ] = ()  # about calls that an earlier answer waits for: it goes on, and nothing else is read

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ronda.core.events import ModelInterrupted, RunFinished
+from ronda.wire.approvals import write_approval
 from ronda.wire.showing import Showing
 
 
@@ -21,6 +22,8 @@ def extensions(
     more: dict[str, Any] = {}
     if session:
         more["session_id"] = session
+    if approvals := [write_approval(one) for choice in choices for one in choice.approvals.values()]:
+        more["approvals"] = approvals
     if with_records and (records := [record for one in choices for record in one.tools.records]):
         more["agentic_tool_calls"] = records
     if with_records and (files := [file for one in choices for file in one.tools.files]):

@@ -17,6 +17,15 @@ encode = msgspec.json.Encoder().encode
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
+def parsed(text: str) -> Raw | str:
+    """JSON as a value to be written; what is none, as the text that it is."""
+    try:
+        # Written at once, since what can just be read at this depth of the stack may not be written at another.
+        return Raw(encode(msgspec.json.decode(text)))
+    except UNREADABLE:
+        return text
+
+
 _PIECE: Final = 1024 * 1024  # bytes or characters: 1 ms to look at, 15 ms to encode where each must be escaped
 
 

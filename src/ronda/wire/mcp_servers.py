@@ -56,6 +56,10 @@ class NamedServer(Struct, frozen=True, kw_only=True):
     def allows(self, tool: str, *, is_read_only: bool) -> bool:
         return self.allowed.fits(tool, is_read_only=is_read_only)
 
+    @property
+    def may_ask(self) -> bool:
+        return self.always_asks.names != () or self.never_asks != EVERY
+
     def asks(self, tool: str, *, is_read_only: bool) -> bool:
         """Whether somebody must approve a call. What is in neither list does."""
         if self.always_asks.fits(tool, is_read_only=is_read_only):

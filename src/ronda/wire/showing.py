@@ -4,6 +4,7 @@
     a caller's calls go out as they arrive while nothing can take them back (`core.live`), else at the end
     what no preview has shown of a turn goes out when the turn is whole: an upstream may answer without any
     what the loop itself says, and an answer that was held, go out at the end
+    a call that people are asked about is told of when they are asked, and ends where they say no
 
 A dialect is then a `match` over `Shown`. Pieces of text are the previews themselves, whether they came as previews or not:
 nearly all there is to show is text, and an object for each piece would cost more than writing it. So a writer looks at a
@@ -20,7 +21,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from msgspec import Raw, Struct
 
-from ronda.core.calls import HANDED_OVER
+from ronda.core.calls import HANDED_OVER, denial
 from ronda.core.events import (
     PREVIEWS,
     Answered,
@@ -49,13 +50,17 @@ from ronda.core.events import (
     Warned,
 )
 from ronda.core.live import LiveCalls, Piece
-from ronda.core.parts import NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult
+from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
+from ronda.wire.approvals import Approval, approval_of
 from ronda.wire.call_ids import are_ours, own_id
 from ronda.wire.citations import Source
-from ronda.wire.failures import Failure, failure_at
+from ronda.wire.failures import RUN_IS_WAITING, Failure, failure_at
 from ronda.wire.preview import ArgumentPatches, Previews
 from ronda.wire.tool_records import ToolRecords
+
+NO_APPROVALS: Final[Mapping[str, Approval]] = MappingProxyType({})
+NO_IDS: Final[Mapping[str, str]] = MappingProxyType({})
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
 
@@ -94,8 +99,11 @@ class TurnBroke(Struct, frozen=True, gc=False):
 
 
 class ToolBegan(Struct, frozen=True, gc=False):
+    """`was_asked`: of a call that people have approved, and which was told of when they were asked."""
+
     call: ToolCall
     at: float
+    was_asked: bool = False
 
 
 class ToolEnded(Struct, frozen=True, gc=False):
@@ -105,6 +113,31 @@ class ToolEnded(Struct, frozen=True, gc=False):
     result: ToolResult
     at: float
     files: Sequence[dict[str, Any]] = ()
+
+
+class QuestionAsked(Struct, frozen=True, gc=False):
+    """A person has to decide about a call. `is_news`: nothing was told of the call before."""
+
+    call: ToolCall
+    approval: Approval
+    at: float
+    is_news: bool
+
+
+class QuestionClosed(Struct, frozen=True, gc=False):
+    """Somebody decided, or nobody did in time. `ended` are the calls that do not run because of it."""
+
+    approval: Approval
+    answer: Answered
+    ended: Sequence[ToolEnded] = ()
+    rewritten: CallsGrew | None = None  # where the call is watched, and runs with other arguments
+
+
+class Paused(Struct, frozen=True, gc=False):
+    """The answer ends here for now: its run waits for people, and nobody waits for them any longer."""
+
+    approvals: Sequence[Approval]
+    failure: Failure  # what is said where there are no words for it
 
 
 class Withdrawn(Struct, frozen=True, gc=False):
@@ -126,7 +159,19 @@ class Ended(Struct, frozen=True, gc=False):
 
 
 Shown: TypeAlias = (
-    Delta | NativeDelta | CallsGrew | TurnBegan | TurnClosed | TurnBroke | ToolBegan | ToolEnded | Withdrawn | Ended
+    Delta
+    | NativeDelta
+    | CallsGrew
+    | TurnBegan
+    | TurnClosed
+    | TurnBroke
+    | ToolBegan
+    | ToolEnded
+    | QuestionAsked
+    | QuestionClosed
+    | Withdrawn
+    | Paused
+    | Ended
 )
 
 _ANSWERED: Final = frozenset({"stop", "length", "content_filter", "limit"})  # what the model said last is the answer
@@ -151,10 +196,12 @@ class Showing:
     _has_logprobs = False
     _broken: ModelInterrupted | None = None
     _previews: Previews | None = None  # few tools have any
-    _questions: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # that are open about calls whose arguments are watched → the call
     _slept: frozenset[str] = frozenset()  # calls that were told of, and wait for people: they are not told of again
+    _asked: frozenset[str] = frozenset()  # calls that were told of when people were asked about them
+    approvals: Mapping[str, Approval] = NO_APPROVALS  # that nobody has decided about yet, by their ids
+    approval_ids: Mapping[str, str] = NO_IDS  # of this turn's calls that people were asked about
+    used_before: Usage = NO_USAGE  # by what was told in another answer …
+    _is_resumed = False  # … to which the turn under way belongs
 
     def __init__(
         self,
@@ -204,6 +251,7 @@ class Showing:
 
     def _clear(self, start: ModelStarted | None) -> None:
         self._start = start
+        self._is_resumed = False
         self._calls = None
         self.text = self._reasoning = self._refusal = 0
         self._has_logprobs = False
@@ -213,6 +261,10 @@ class Showing:
             self._previews.begin_turn()
         if self._slept:
             self._slept = frozenset()
+        if self.approval_ids:
+            self._asked, self.approval_ids = frozenset(), NO_IDS
+        if self.approvals:
+            self.approvals = NO_APPROVALS
 
     def _close(self, event: ModelFinished) -> TurnClosed:
         turn = event.turn
@@ -274,7 +326,7 @@ class Showing:
             if type(event) is ModelFinished:
                 folded.append(self._close(event))
             elif type(event) is ToolFinished:
-                self.tools.record(event.result, event.details, event.files, event.at)
+                self._end_tool(event)
             elif type(event) is ModelStarted:
                 folded.append(self._begin(event))
             elif type(event) not in _UNSEEN and (shown := self.take(event)) is not None:
@@ -298,9 +350,9 @@ class Showing:
             case ModelFinished():
                 return self._close(event)
             case ToolStarted(call_id=id, at=at):
-                return None if id in self._slept else ToolBegan(self.tools.calls[id], at)
+                return None if id in self._slept else ToolBegan(self.tools.calls[id], at, id in self._asked)
             case ToolFinished(result=result, at=at):
-                files = self.tools.record(result, event.details, event.files, at)
+                files = self._end_tool(event)
                 return ToolEnded(self.tools.calls[result.call_id], result, at, files)
             case RunFinished():
                 return self._ended(event)
@@ -336,18 +388,75 @@ class Showing:
                 return None
             case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed() | Recovered():
                 return None
-            case Asked(child=child):  # no dialect has a word for it yet
-                if child:
-                    self._slept |= {event.call_id}
-                elif self._previews is not None and event.kind == "approval":
-                    self._questions = {**self._questions, event.id: event.call_id}
-                return None
-            case Answered(arguments=arguments):
-                return self._rewritten(self._questions.get(event.id), arguments)
-            case Failure():
-                return Ended(RunFinished("failed", message=event.message), "", (), (), event)
+            case Asked():
+                return self._ask(event)
+            case Answered():
+                return self._decide(event)
+            case Failure(code=code):
+                if code == RUN_IS_WAITING:
+                    return Paused(tuple(self.approvals.values()), event)
+                return ended_by(event)
             case _:
                 assert_never(event)
+
+    def _end_tool(self, event: ToolFinished) -> list[dict[str, Any]]:
+        """The files that it made. What it wanted to know, nobody wants to know any more."""
+        if self.approvals:
+            id = event.result.call_id
+            self.approvals = {key: one for key, one in self.approvals.items() if one.question.call_id != id}
+        return self.tools.record(event.result, event.details, event.files, event.at)
+
+    # ---- questions ---------------------------------------------------------------------------------------------------
+
+    def skip(self, facts: Sequence[Event]) -> None:
+        """These were told in an answer before this one: what comes now goes on from there."""
+        for event in facts:
+            self.take(event)
+            if type(event) is ModelFinished or type(event) is ToolFinished:
+                self.used_before = self.used_before + event.usage
+        self.tools.forget()
+        self.warnings = ()
+        self._asked = frozenset()
+        self._is_resumed = True
+
+    def _ask(self, question: Asked) -> QuestionAsked:
+        id = question.call_id
+        is_running = bool(question.child) or question.kind == "input"
+        is_news = not is_running and id not in self._asked
+        spec = None if question.child else self.run.tools.get(question.tool)
+        approval = approval_of(question, spec, self.run.start.session, self.tools.round)
+        self.approvals = {**self.approvals, question.id: approval}
+        if question.child:
+            self._slept |= {id}
+        elif not is_running:
+            self._asked |= {id}
+            self.approval_ids = {**self.approval_ids, id: question.id}
+        return QuestionAsked(self.tools.calls[id], approval, question.at, is_news)
+
+    def _decide(self, answer: Answered) -> QuestionClosed | None:
+        approval = self.approvals.get(answer.id)
+        if approval is None:
+            return None
+        closed = [approval]
+        question = approval.question
+        if answer.remember and question.kind == "approval" and not question.child:
+            others = [one for one in self.approvals.values() if one.question.tool == question.tool]
+            closed += [one for one in others if one is not approval and not one.question.child]
+        ids = {one.question.id for one in closed}
+        self.approvals = {id: one for id, one in self.approvals.items() if id not in ids}
+        if answer.decision == "approve" or question.kind == "input" or question.child:
+            is_own = question.kind == "approval" and not question.child
+            rewritten = self._rewritten(question.call_id, answer.arguments) if is_own else None
+            return QuestionClosed(approval, answer, rewritten=rewritten)
+        return QuestionClosed(approval, answer, [self._deny(one.question.call_id, answer) for one in closed])
+
+    def _deny(self, call_id: str, answer: Answered) -> ToolEnded:
+        call = self.tools.calls[call_id]
+        result = ToolResult(call_id, denial(answer), failed=True)
+        self.tools.record(result, self.tools.denial(call, answer), (), answer.at)
+        return ToolEnded(call, result, answer.at)
+
+    # ---- what was not shown yet --------------------------------------------------------------------------------------
 
     def _unseen(self, turn: AssistantTurn, logprobs: Raw) -> list[Delta]:
         unseen: list[Delta] = []
@@ -384,9 +493,15 @@ class Showing:
         calls: Sequence[ToolCall] = ()
         if end.reason in HANDED_OVER:
             calls = [call for call in run.open_calls if call.name not in self._without]
-        late = () if calls and self._announces else calls
+        late = () if calls and self._announces and not self._is_resumed else calls
         missing = self.tools.miss_files(end.at) if end.reason in _ANSWERED else ()
+        self.approvals = NO_APPROVALS
         return Ended(end, text, calls, late, failure_at(end, run.failure), missing)
+
+
+def ended_by(failure: Failure) -> Ended:
+    """An answer of which nothing more is written, although its run has no end."""
+    return Ended(RunFinished("failed", message=failure.message), "", (), (), failure)
 
 
 def _behind(text: str, seen: int) -> tuple[str, int]:

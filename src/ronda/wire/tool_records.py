@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from ronda.core.events import RunStarted
+from ronda.core.events import Answered, RunStarted
 from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult, UserTurn
 from ronda.core.plan import ToolSpec
 from ronda.wire.citations import Source, sources_of
-from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.json import UNREADABLE, encode, parsed
 from ronda.wire.made_files import file_object, format_of
 from ronda.wire.preview import ArgumentPatches, write_patches
 from ronda.wire.supplies import supplies_of
@@ -40,6 +40,7 @@ class ToolRecords:
         "_records",
         "_specs",
         "_start",
+        "_told_before",
         "calls",
         "round",
         "sources",
@@ -51,6 +52,7 @@ class ToolRecords:
         self._files: list[tuple[int, int, dict[str, Any]]] = []
         self._ran: list[tuple[int, int, str]] = []  # calls of tools that run code
         self._cited: set[str] = set()
+        self._told_before: set[str] = set()  # names of files, in another answer
         self.calls: dict[str, ToolCall] = {}  # of the last turn, by their ids
         self._choice = choice
         self.round = 0
@@ -77,6 +79,21 @@ class ToolRecords:
         self.calls = {call.id: call for call in calls}
         if self._details:
             self._details = {}
+
+    def forget(self) -> None:
+        """What was recorded is part of another answer."""
+        self._told_before |= {file["name"] for _, _, file in self._files}
+        self._records, self._files = [], []
+
+    def denial(self, call: ToolCall, answer: Answered) -> Raw:
+        """What is told of a call that nobody approved, in the place where such a tool tells what went wrong."""
+        late = answer.decision == "expired"
+        why = answer.message or ("Approval timed out." if late else "Agent action was denied.")
+        type = self.tool_type(call)
+        if type not in _WRONG:
+            return NULL
+        begun = self._arguments(call) if type == "shell" else {"tool_type": type}  # code is not repeated
+        return Raw(encode({**begun, **_DENIED.get(type, {}), _WRONG[type]: why}))
 
     @property
     def _turn(self) -> int:
@@ -165,7 +182,7 @@ class ToolRecords:
         ran = next((name for _, _, name in reversed(self._ran)), None)
         if start is None or ran is None:
             return []
-        made = {file["name"] for _, _, file in self._files}
+        made = self._told_before | {file["name"] for _, _, file in self._files}
         missing = [one for one in supplies_of(start).outputs if one.name not in made]
         told: list[dict[str, Any]] = []
         for index, one in enumerate(missing):
@@ -212,12 +229,13 @@ class ToolRecords:
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         if not (type := self.tool_type(call)):
-            return {"tool_type": "custom", "arguments": call.arguments, "input": _parsed(call.arguments)}
+            return {"tool_type": "custom", "arguments": call.arguments, "input": parsed(call.arguments)}
         members = _object(Raw(call.arguments.encode())) or {}
         return {"tool_type": type, **{name: members[name] for name in _TOLD.get(type, ()) if name in members}}
 
 
 _WRONG: Final = {"code_execution": "exception", "shell": "stderr"}
+_DENIED: Final[dict[str, dict[str, Any]]] = {"shell": {"status": "denied", "timed_out": False}}
 _NOT_RUN: Final[dict[str, dict[str, Any]]] = {"shell": {"status": "error", "timed_out": False}}
 
 
@@ -246,11 +264,3 @@ def _object(details: Raw | None) -> dict[str, Any] | None:
         return None if details is None else msgspec.json.decode(details, type=dict[str, Any])
     except UNREADABLE:  # an old journal, or one of another program: no object
         return None
-
-
-def _parsed(arguments: str) -> Raw | str:
-    try:
-        # Written at once, since what can just be read at this depth of the stack may not be written at another.
-        return Raw(encode(msgspec.json.decode(arguments)))
-    except UNREADABLE:
-        return arguments

@@ -40,7 +40,7 @@ async def call(server: Server, owner: str, tool: AgentTool, arguments: dict[str,
     try:
         asked = _asked(tool, arguments)
         served = await server.models.find(asked.model, owner)
-        lives = await open_runs(server, owner, Job(asked, served))
+        lives = await open_runs(server, owner, Job(asked, served, waits=True))
     except RondaError as error:
         return CallResult(failure_of(error).message, failed=True)
     await _drive(lives, tell)

@@ -13,6 +13,7 @@ from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
 from ronda.server.answers import AnswerDoor
+from ronda.server.continuation import continue_answer
 from ronda.server.exchange import Exchange
 from ronda.server.incoming import Incoming
 from ronda.server.mistral.agents import ServedAgent
@@ -42,6 +43,8 @@ COMPLETION_ANSWERS: Final = AnswerDoor(
 async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
     owner = request.owner
     asked = await request.read(server.config.max_body, read_completion)
+    if asked.decisions:
+        return await continue_answer(server, request, asked.decisions, asked.stream, COMPLETION_ANSWERS, mistral_error)
     served = await find_agent(server, asked.model, owner)
     if isinstance(served, ServedAgent) and served.agent.handoffs:
         by = await _caller_of(server.runs, asked.turns, owner)

@@ -17,12 +17,13 @@ from msgspec import Struct, structs
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from ronda.core.events import RunFinished
+from ronda.core.events import Asked, RunFinished
 from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
 from ronda.errors import NotFound
 from ronda.server.answers import follow_answer, standing, unfinished_body
+from ronda.server.continuation import resume_answer
 from ronda.server.exchange import Exchange
 from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.legs import read_legs
@@ -47,6 +48,7 @@ from ronda.server.opening import Added, Job
 from ronda.server.runs import new_id
 from ronda.store import Taken
 from ronda.store.conversations import ConversationRow, RunRow
+from ronda.wire.approvals import Decision
 from ronda.wire.json import encode
 from ronda.wire.mistral.conversation_answer import ConversationAnswer
 from ronda.wire.mistral.conversations import (
@@ -259,6 +261,8 @@ async def _begin(
 async def append(server: Server, request: Incoming) -> ASGIApp:
     wish = await request.read(server.config.max_body, read_append)
     row = await _row(server, request)
+    if wish.confirmations:
+        return await _confirm(server, request, row, wish)
     async with _claimed(server, request.owner, row.id):
         rows = await server.catalog.conversations.runs(request.owner, row.id)
         history = await _history(server, request, row, rows)
@@ -278,6 +282,25 @@ async def append(server: Server, request: Incoming) -> ASGIApp:
 
         about = agent_after(read_conversation(row.body), last)
         return await _answer(server, request, row.id, about, wish, turns, last, add_row if wish.store else None)
+
+
+async def _confirm(server: Server, request: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
+    """Go on with the answer that waits for these confirmations: it is the conversation's last."""
+    rows = await server.catalog.conversations.runs(request.owner, row.id)
+    last = await server.runs.read(rows[-1].run, request.owner) if rows else []
+    questions = [event for event in last if type(event) is Asked]
+    decisions: list[Decision] = []
+    for at, one in enumerate(wish.confirmations):
+        fits = [asked.id for asked in questions if one.tool_call_id in (asked.call_id, asked.id)]
+        if not fits:
+            msg = "no call of this conversation waits for a confirmation"
+            refuse("value_error", (*BODY, "tool_confirmations", at, "tool_call_id"), msg, one.tool_call_id)
+        decisions.append(Decision(fits[-1], "approve" if one.confirmation == "allow" else "deny"))
+
+    def make_writer(runs: Sequence[Run], since: Sequence[int]) -> ConversationAnswer:
+        return ConversationAnswer(runs)
+
+    return await resume_answer(server, request, decisions, wish.stream, lambda run: True, make_writer, mistral_error)
 
 
 async def restart(server: Server, request: Incoming) -> ASGIApp:

@@ -83,7 +83,7 @@ def _continued(before: Run, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
 
 
 async def _named_item(server: Server, id: str, owner: str, at: int) -> Raw:
-    run = "run_" + (id.split("_")[1] if id.count("_") == 2 else "")
+    run = "run_" + (id.split("_")[1].partition("-")[0] if id.count("_") == 2 else "")
     events = await server.runs.read(run, owner)
     item = None
     if events:

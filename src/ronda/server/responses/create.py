@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from ronda.core.parts import Turn
 from ronda.core.run import Run
+from ronda.server.continuation import resume_answer
 from ronda.server.exchange import Exchange, MakeWriter, Writer
 from ronda.server.incoming import Header, Incoming, Json
 from ronda.server.models import Target
@@ -98,17 +99,29 @@ async def answer(
 ) -> ASGIApp:
     """Carry a request out. `sse` is how a stream is written: as server-sent events, or a line per event."""
     owner = request.owner
-    served = await server.models.find(asked.model, owner)
-    asked = await joined(server, asked, served, owner, local)
     sealer, kind = await server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
 
-    def writer(runs: Sequence[Run]) -> Writer:
+    def resumed(runs: Sequence[Run], since: Sequence[int]) -> Writer:
         [run] = runs
         if started is not None:
             started(run)
-        return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=kind)
+        return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=kind, since=since[0])
+
+    if asked.decisions:
+        return await resume_answer(
+            server, request, asked.decisions, asked.stream, _is_response, resumed, responses_error
+        )
+    served = await server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner, local)
+
+    def writer(runs: Sequence[Run]) -> Writer:
+        return resumed(runs, [0])
 
     return await _exchange(server, request, asked, served, writer).answer()
+
+
+def _is_response(run: Run) -> bool:
+    return Kept.key in run.start.about
 
 
 def _exchange(

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from ronda.core.events import Event
 from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
+from ronda.host.log import ALL_PREVIEWS
 from ronda.host.run import LiveRun
 from ronda.server.follow import EventStream
 from ronda.server.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
@@ -19,7 +20,7 @@ from ronda.wire.background import progress
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
 from ronda.wire.openai_responses.listed import input_items
-from ronda.wire.openai_responses.resource import Kept, run_id
+from ronda.wire.openai_responses.resource import Kept, run_id, since_of
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ async def retrieve(server: Server, request: Incoming) -> ASGIApp:
         return await follow_response(server, request, id, after, obfuscated=obfuscated)
     if query.text(STARTING_AFTER) is not None:
         raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
-    return await _plain(server, *await find_response(server, id, request.owner))
+    return await _plain(server, id, *await find_response(server, id, request.owner))
 
 
 async def follow_response(
@@ -63,7 +64,8 @@ async def follow_response(
     """The stream of a response, behind the event of that number."""
     events, run = await find_response(server, id, request.owner)
     live = server.runs.live.get(run.id)
-    run, follower = await server.runs.follow(events, None)
+    since = since_of(id)
+    run, follower = await server.runs.follow(events, (since - 1, ALL_PREVIEWS) if since else None)
     writer = ResponseAnswer(
         [run],
         sealer=await server.responses.sealer(request.owner),
@@ -72,14 +74,18 @@ async def follow_response(
         obfuscated=obfuscated,
         progress_type=progress_type(request.header(SDK_LANGUAGE)),
         is_whole=follower.is_whole,
+        since=since,
     )
+    writer.skip(0, events[1:since])
     headers = () if follower.is_whole else (LARGER_PIECES,)
     return EventStream([follower], writer, headers, is_open=True, why_unended=partial(_why_unended, run, live))
 
 
-async def _plain(server: Server, events: list[Event], run: Run) -> ASGIApp:
-    answer = ResponseAnswer([run])
-    answer.fold(0, events[1:])
+async def _plain(server: Server, id: str, events: list[Event], run: Run) -> ASGIApp:
+    since = since_of(id)
+    answer = ResponseAnswer([run], since=since)
+    answer.skip(0, events[1:since])
+    answer.fold(0, events[max(1, since) :])
     if not Kept.of(run.start).background:
         return Json(answer.body())
     position = await server.background.position(run.id, run.start.owner) if run.ended is None else None
@@ -105,7 +111,7 @@ async def cancel(server: Server, request: Incoming) -> ASGIApp:
     if run.ended is None or run.ended.reason != "cancelled":
         what = "is driven by another process" if run.ended is None else "is finished already"
         raise BadRequest(f"the response '{request.places['id']}' {what}; it cannot be cancelled")
-    return await _plain(server, events, run)
+    return await _plain(server, request.places["id"], events, run)
 
 
 async def list_input(server: Server, request: Incoming) -> ASGIApp:
@@ -127,7 +133,7 @@ async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event
     """The response that an address names; nobody's but its owner's."""
     events = await server.runs.read(run_id(id), owner)
     run = rebuild(events) if events else None
-    if run is None or Kept.key not in run.start.about:
+    if run is None or Kept.key not in run.start.about or since_of(id) > len(events):
         raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
     return events, run
 

@@ -180,7 +180,9 @@ class Connection:
         self._is_refused = False
         await streamed(self._scope, self._until_closed, self._pass_on)
         run = started[0]
-        failure = failure_of_run(run) if run.ended is not None or run.is_waiting else BROKE_DOWN
+        if run.ended is None and run.is_waiting:  # which its events have said
+            return None
+        failure = failure_of_run(run) if run.ended is not None else BROKE_DOWN
         if failure is not None and self._is_refused:
             await self._tell(failure)
         if failure is None and not asked.answer.store:  # what is stored is found where it is stored

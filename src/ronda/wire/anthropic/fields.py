@@ -43,7 +43,7 @@ PASSED_ON: Final = (
 READ: Final = (
     "model", "messages", "system", "tools", "tool_choice", "max_tokens", "stop_sequences", "temperature", "top_p", "stream",
     "output_format", "response_format", "reasoning_effort", "seed", "max_tool_rounds", "inputs", "on_disconnect", "background",
-    "truncate_sequence", *session_fields.FIELDS, *PERMISSION_FATES,
+    "truncate_sequence", "approvals", *session_fields.FIELDS, *PERMISSION_FATES,
 )  # fmt: skip
 
 IGNORED: Final[dict[str, str]] = {

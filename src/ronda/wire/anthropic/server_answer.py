@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, assert_never
 
-from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import Event, LogprobsDelta, ModelFinished, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.plan import Origin
 from ronda.core.run import Run
@@ -21,8 +21,10 @@ from ronda.wire.anthropic import API, mcp_blocks
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
-from ronda.wire.anthropic.server_tools import code_result, code_use
+from ronda.wire.anthropic.server_tools import CODE_TOOLS, code_result, code_use
 from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.anthropic.waiting import approval_block_id, waiting_use
+from ronda.wire.approvals import EVENT
 from ronda.wire.citations import CitedPieces
 from ronda.wire.containers import SESSION_SECONDS, container_id
 from ronda.wire.door_request import AnswerOptions
@@ -33,6 +35,9 @@ from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Showing,
     Shown,
     ToolBegan,
@@ -48,6 +53,7 @@ from ronda.wire.web_calls import read_call, read_outcome
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _PROGRESS: Final = b"agentic_tool_call_progress"
 _PREVIEW: Final = b"agentic_tool_call_preview"
+_APPROVAL: Final = EVENT.encode()
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 # Statuses that have a type of their own. https://platform.claude.com/docs/en/api/errors
@@ -113,15 +119,13 @@ class MessageAnswer:
     keep_alive = PING  # sent while there is nothing else to send
 
     __slots__ = (
+        "_begun",
         "_cited",
         "_content",
         "_has_container",
-        "_hosted",
-        "_mcp_calls",
         "_options",
         "_origins",
         "_run",
-        "_searches",
         "_showing",
         "_started",
         "_turn",
@@ -134,13 +138,11 @@ class MessageAnswer:
         self._showing = Showing(run, id_prefix="toolu_")
         self._content = Content(self._showing.shown_id)
         self._started = False
-        self._hosted: dict[str, str] = {}  # calls under way → the ids of their blocks
+        self._begun: dict[str, str] = {}  # calls under way → the ids of their blocks
         self._has_container = False
         self._turn = AssistantTurn(())  # the last
         self._cited: CitedPieces | None = None  # its text, where there are sources that it may cite
-        self._searches: dict[str, str] = {}  # under way: the ids of their calls → those of their blocks
         self._origins = {tool.name: tool.origin for tool in run.plan.tools if tool.origin is not None}
-        self._mcp_calls: dict[str, str] = {}  # under way: the model's id → that of the block
 
     # ---- stream ------------------------------------------------------------------------------------------------------
 
@@ -177,7 +179,16 @@ class MessageAnswer:
         self._started = True
         self.feed(sibling, batch)
 
+    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
+        """These were told in a message before: this one goes on from there, with the results of calls that stand in that one."""
+        self._showing.skip(facts)
+        self._turn = next((event.turn for event in reversed(facts) if type(event) is ModelFinished), self._turn)
+        for call_id, approval in self._showing.approval_ids.items():
+            is_mcp = self._showing.tools.calls[call_id].name in self._origins
+            self._begun[call_id] = approval_block_id(approval, "mcptoolu" if is_mcp else "srvtoolu")
+
     def body(self) -> bytes:
+        self._show_waiting()
         content = [block.json for block in self._content.blocks]
         message = {**self._head, "content": content, **self._delta, "usage": self._usage, **self._extensions}
         tools = self._showing.tools
@@ -230,15 +241,18 @@ class MessageAnswer:
                 self._preview(shown.previews)
             case TurnBroke(turn=turn):
                 self._show_rest(turn)
-            case ToolBegan(call=call):
-                if (origin := self._origins.get(call.name)) is None:
-                    self._begin_search(call)
-                    self._begin_hosted(call)
-                    self._tell(_PROGRESS, tools.progress(call.id))
-                else:
-                    self._begin_mcp(call, origin)
+            case ToolBegan(call=call, was_asked=was_asked):
+                if not was_asked:
+                    self._begin_call(call)
+            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+                if is_news:
+                    self._begin_call(call)
+                self._tell(_APPROVAL, approval.event)
+            case QuestionClosed(ended=ended, rewritten=rewritten):
+                for one in ended if rewritten is None else (rewritten,):
+                    self._write(one)
             case ToolEnded(call=call, result=result, files=files):
-                if (id := self._hosted.pop(call.id, None)) is not None:
+                if tools.tool_type(call) in CODE_TOOLS and (id := self._begun.pop(call.id, None)) is not None:
                     content.add(code_result(tools.tool_type(call), id, result, tools.members(call.id), files))
                     content.close()
                 for file in files:
@@ -250,6 +264,8 @@ class MessageAnswer:
                     self._end_mcp(call, origin, result)
             case Ended():
                 self._end(shown)
+            case Paused():
+                self._pause()
             case RefusalDelta() | LogprobsDelta() | Withdrawn():
                 pass
             case _:
@@ -277,37 +293,58 @@ class MessageAnswer:
         parts = [part for part in parts_of(turn) if self._is_shown(part)]
         self._content.show(parts if self._cited is None else cited_parts(parts, self._showing.sources))
 
+    def _begin_call(self, call: ToolCall) -> None:
+        if (origin := self._origins.get(call.name)) is None:
+            self._begin_search(call)
+            self._begin_hosted(call)
+            self._tell(_PROGRESS, self._showing.tools.progress(call.id))
+        else:
+            self._begin_mcp(call, origin)
+
+    def _use_id(self, call: ToolCall) -> str:
+        """Of the block that a call is. That of one which people are asked about says so: it may come back alone."""
+        approval = self._showing.approval_ids.get(call.id)
+        return block_id(self._run.id, len(self._content.blocks)) if approval is None else approval_block_id(approval)
+
     def _begin_search(self, call: ToolCall) -> None:
-        if (begun := read_call(call)) is not None:
-            id = self._searches[call.id] = block_id(self._run.id, len(self._content.blocks))
+        if call.id not in self._begun and (begun := read_call(call)) is not None:
+            id = self._begun[call.id] = self._use_id(call)
             members, input = use_block(id, begun)
             self._content.add(Part("other", input, members=members))
             self._content.close()
 
     def _end_search(self, call: ToolCall, result: ToolResult) -> None:
-        id = self._searches.pop(call.id, None)
+        id = self._begun.pop(call.id, None)
         ended = read_outcome(call, result, self._showing.tools.details(call.id))
         if id is not None and ended is not None:
             self._content.add(Part("other", members=result_block(id, ended, result)))
             self._content.close()
 
     def _begin_mcp(self, call: ToolCall, origin: Origin) -> str:
-        id = self._mcp_calls[call.id] = mcp_blocks.block_id(self._run.id, len(self._content.blocks))
+        if call.id in self._begun:
+            return self._begun[call.id]
+        approval = self._showing.approval_ids.get(call.id)
+        place = len(self._content.blocks)
+        id = mcp_blocks.block_id(self._run.id, place) if approval is None else approval_block_id(approval, "mcptoolu")
+        self._begun[call.id] = id
         self._content.add(mcp_blocks.use_part(id, call, origin))
         self._content.close()
         return id
 
     def _end_mcp(self, call: ToolCall, origin: Origin, result: ToolResult) -> None:
-        id = self._mcp_calls.pop(call.id, None) or self._begin_mcp(call, origin)
+        id = self._begin_mcp(call, origin)
+        del self._begun[call.id]
         self._content.add(mcp_blocks.result_part(id, result))
         self._content.close()
 
     def _begin_hosted(self, call: ToolCall) -> None:
         """A call of a tool that the API has itself is a block of the message."""
-        id = block_id(self._run.id, len(self._content.blocks))
+        id = self._use_id(call)
         if (part := code_use(self._showing.tools.tool_type(call), call, id)) is not None:
-            self._hosted[call.id] = id
             self._has_container = True
+            if call.id in self._begun:
+                return
+            self._begun[call.id] = id
             self._content.add(part)
             self._content.close()
 
@@ -337,8 +374,26 @@ class MessageAnswer:
         content.close()
         for file in ended.files:
             self._tell(b"file_produced", file)
+        self._stop()
+
+    def _show_waiting(self) -> None:
+        """Every call that waits for a person stands at the end as a use without a result, whatever tool it is of."""
+        for approval in self._showing.approvals.values():
+            id = approval.question.call_id
+            if id not in self._begun:
+                self._begun[id] = approval_block_id(approval.question.id)
+                self._content.add(waiting_use(self._begun[id], approval.question))
+        self._content.close()
+
+    def _pause(self) -> None:
+        self._end_text()
+        self._content.begin_turn()
+        self._show_waiting()
+        self._stop()
+
+    def _stop(self) -> None:
         end = {"type": "message_delta", "delta": self._delta, "usage": self._usage, **self._extensions}
-        content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
+        self._content.out += (b"event: message_delta\ndata: %b\n\n" % encode(end), _STOP)
 
     @property
     def _delta(self) -> dict[str, Any]:
@@ -363,6 +418,8 @@ class MessageAnswer:
 
     @property
     def _stop_reason(self) -> str:
+        if self._showing.approvals:
+            return "pause_turn"
         end = self._run.ended
         match end.reason if end is not None else "failed":
             case "tool_calls":
@@ -378,7 +435,7 @@ class MessageAnswer:
 
     @property
     def _usage(self) -> dict[str, Any]:
-        return usage_fields(self._run.usage, self._content.blocks)
+        return usage_fields(self._run.usage - self._showing.used_before, self._content.blocks)
 
     @property
     def _extensions(self) -> dict[str, Any]:

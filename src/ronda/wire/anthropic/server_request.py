@@ -22,6 +22,7 @@ from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, rea
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
 from ronda.wire.anthropic.mcp_servers import read_servers
 from ronda.wire.anthropic.server_answer import MessageOptions
+from ronda.wire.anthropic.waiting import read_decisions
 from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
@@ -64,6 +65,8 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
             f"'anthropic-version' is {version[:40]!r}; this server knows {known}", param="anthropic-version"
         )
     fields = read_fields(body)
+    if decisions := read_decisions(fields):
+        return MessagesRequest(model="", turns=(), stream=field(fields, "stream", bool, False), decisions=decisions)
     _refuse(fields, version)
     own = {name: value.copy() for name, value in fields.items() if name in OWN or name not in FIELDS}
     wanted = [

@@ -13,6 +13,7 @@ from ronda.wire.anthropic.content import Part
 from ronda.wire.json import UNREADABLE, encode
 
 _NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
+CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
 
 
 def code_use(tool_type: str, call: ToolCall, id: str) -> Part | None:

@@ -42,6 +42,9 @@ from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Showing,
     Shown,
     ToolBegan,
@@ -50,6 +53,7 @@ from ronda.wire.showing import (
     TurnBroke,
     TurnClosed,
     Withdrawn,
+    ended_by,
 )
 
 _LEAST_GROWTH: Final = 40  # characters, as the reference has it
@@ -208,7 +212,12 @@ class VariantMessages:
                 self._end_tool(call, result)
             case Ended():
                 self._end(shown)
-            case LogprobsDelta() | NativeDelta() | Withdrawn():
+            case QuestionClosed(ended=ended, rewritten=rewritten):
+                for one in ended if rewritten is None else (rewritten,):
+                    self._write(one)
+            case Paused(failure=failure):  # the front end has nothing to ask people with
+                self._end(ended_by(failure))
+            case QuestionAsked() | LogprobsDelta() | NativeDelta() | Withdrawn():
                 pass
             case _:
                 assert_never(shown)

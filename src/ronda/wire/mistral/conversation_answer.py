@@ -16,14 +16,17 @@ import msgspec
 from ronda.core.events import (
     Event,
     LogprobsDelta,
+    ModelFinished,
+    ModelStarted,
     NativeDelta,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
 )
 from ronda.core.live import Piece
-from ronda.core.parts import NO_USAGE, ToolCall, ToolResult, Usage
+from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
+from ronda.wire.approvals import EVENT, Approval, write_approval
 from ronda.wire.citations import CitedPieces, CitedText
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions
@@ -37,6 +40,9 @@ from ronda.wire.mistral.shown_text import ShownText
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Showing,
     Shown,
     ToolBegan,
@@ -130,15 +136,21 @@ class ConversationAnswer:
                 for piece in unseen:
                     self._write(piece)
                 self._close_message(at)
-            case ToolBegan(call=call, at=at):
-                id = self._tool_id(call)
-                name = self._name(call)
-                self._add("tool.execution", id, at, None, name=name, arguments=call.arguments)
-                shown_call = {"name": name, "arguments": call.arguments, "created_at": when(at)}
-                self._put("tool.execution.started", id=id, **shown_call, **self._whose)
+            case ToolBegan(call=call, at=at, was_asked=was_asked):
+                self._begin_tool(call, at, is_told=was_asked)
+            case QuestionAsked(call=call, approval=approval, at=at, is_news=is_news):
+                self._ask(call, approval, at, is_news=is_news)
+            case QuestionClosed(ended=ended):
+                for one in ended:
+                    self._begin_tool(one.call, one.at, is_told=True)
+                    self._write(one)
+            case Paused():
+                self._pause()
             case ToolEnded(call=call, result=result, at=at):
                 id = self._tool_id(call)
-                entry = next(entry for entry in reversed(self.outputs) if entry["id"] == id)
+                entry = next((entry for entry in reversed(self.outputs) if entry["id"] == id), None)
+                if entry is None:  # it began in an answer before
+                    entry = self._begin_tool(call, at, is_told=True)
                 entry["completed_at"] = when(at)
                 entry["info"] = self._info(call, result)
                 self._put("tool.execution.done", id=id, name=entry["name"], info=entry["info"], created_at=when(at))
@@ -148,6 +160,59 @@ class ConversationAnswer:
                 pass
             case _:
                 assert_never(shown)
+
+    def _begin_tool(self, call: ToolCall, at: float, *, is_told: bool) -> dict[str, Any]:
+        id, name = self._tool_id(call), self._name(call)
+        self._add("tool.execution", id, at, None, name=name, arguments=call.arguments)
+        if not is_told:
+            shown_call = {"name": name, "arguments": call.arguments, "created_at": when(at)}
+            self._put("tool.execution.started", id=id, **shown_call, **self._whose)
+        return self.outputs[-1]
+
+    def _ask(self, call: ToolCall, approval: Approval, at: float, *, is_news: bool) -> None:
+        """Mistral's own clients raise at events that they do not know: what is asked stands in one that they do."""
+        kind, arguments = ("started", call.arguments) if is_news else ("delta", "")
+        shown_call = {"name": self._name(call), "arguments": arguments, "created_at": when(at), **self._whose}
+        event = {EVENT: write_approval(approval)}
+        self._put(f"tool.execution.{kind}", id=self._tool_id(call), **shown_call, **event)
+
+    def _waiting(self) -> list[dict[str, Any]]:
+        """Calls that wait for a person: they stand at the end of an answer that waits for them, and of no other, since clients
+        would run what is there."""
+        entries: list[dict[str, Any]] = []
+        for approval in self._showing.approvals.values():
+            question = approval.question
+            call = self._showing.tools.calls[question.call_id]
+            shown_call = ToolCall(call.id, question.tool, question.arguments) if question.child else call
+            fields = {"tool_call_id": call.id, "name": self._name(shown_call), "arguments": shown_call.arguments}
+            id = f"fc_{self._key}_{self._round}_{question.id}"
+            entry = self._entry("function.call", id, question.at, None, **fields, confirmation_status="pending")
+            entries.append({**entry, "approval_id": question.id})
+        return entries
+
+    def _pause(self) -> None:
+        self._end_text()
+        for entry in self._waiting():
+            kept = {name: value for name, value in entry.items() if name not in ("object", "type", "completed_at")}
+            self._put("function.call.delta", **kept)
+        if self._is_watched:
+            at = max([one.question.at for one in self._showing.approvals.values()], default=self._at)
+            more = {"usage": self._usage(), "created_at": when(at), **self._more}
+            self._out.append(_event("conversation.response.done", **more))
+
+    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
+        """These were told in an answer before: this one goes on from there."""
+        self._showing.skip(facts)
+        for event in facts:
+            if type(event) is ModelStarted:
+                self._round, self._at = event.round, event.at
+            elif type(event) is ModelFinished:
+                self._place(event.turn)
+
+    def _place(self, turn: AssistantTurn) -> None:
+        ways = ways_out(self._run)
+        calls = [call for call in turn.calls if call.name not in ways]
+        self._places = {call.id: place for place, call in enumerate(calls)}
 
     def _close_turn(self, closed: TurnClosed) -> None:
         for piece in closed.unseen:
@@ -159,9 +224,7 @@ class ConversationAnswer:
         self._grow(closed.pieces)
         if not is_held or closed.turn.calls:
             self._close_message(closed.at, is_answer=not closed.turn.calls)
-        ways = ways_out(self._run)
-        calls = [call for call in closed.turn.calls if call.name not in ways]
-        self._places = {call.id: place for place, call in enumerate(calls)}
+        self._place(closed.turn)
 
     def _end(self, ended: Ended) -> None:
         end = ended.end
@@ -275,7 +338,7 @@ class ConversationAnswer:
         return {
             "object": "conversation.response",
             "conversation_id": self._id,
-            "outputs": self.outputs,
+            "outputs": [*self.outputs, *self._waiting()],
             "usage": self._usage(),
         }
 
@@ -335,20 +398,21 @@ class ConversationAnswer:
         self._put("agent.handoff.done", id=id, **after, created_at=done)
 
     def _add(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> None:
-        self.outputs.append(
-            {
-                "object": "entry",
-                "type": kind,
-                "id": id,
-                "created_at": when(created),
-                "completed_at": None if completed is None else when(completed),
-                **said,
-                **self._whose,
-            }
-        )
+        self.outputs.append(self._entry(kind, id, created, completed, **said))
+
+    def _entry(self, kind: str, id: str, created: float, completed: float | None, **said: Any) -> dict[str, Any]:
+        return {
+            "object": "entry",
+            "type": kind,
+            "id": id,
+            "created_at": when(created),
+            "completed_at": None if completed is None else when(completed),
+            **said,
+            **self._whose,
+        }
 
     def _usage(self) -> dict[str, Any]:
-        usage = write_usage(self._used + self._run.usage)
+        usage = write_usage(self._used + (self._run.usage - self._showing.used_before))
         counts: dict[str, int] = {}
         for entry in self.outputs:
             if entry["type"] == "tool.execution":

@@ -95,7 +95,7 @@ APPEND_FIELDS: Final[dict[str, str]] = {
     "store": "read: false answers without adding to the conversation",
     "handoff_execution": _HANDOFF,
     "completion_args": "read: for this answer",
-    "tool_confirmations": "refused: a run that waits is answered at /v1/runs/ID/answer",
+    "tool_confirmations": "read: of the calls that the last answer waits for, by their tool_call_id or approval_id",
     "max_tool_rounds": "read (ours)",
     "truncate_sequence": "read (ours): what the model finds too long is cut at its beginning, with a warning",
     "on_disconnect": DISCONNECT,
@@ -145,6 +145,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     lingers: float = 0.0
     permission: Approval = "auto"
     background: bool = False
+    confirmations: tuple[Confirmation, ...] = ()
 
 
 def _wish(body: Start | Append | Restart) -> Wish:
@@ -222,11 +223,10 @@ def _is_openais(body: bytes) -> bool:
 
 def read_append(body: bytes) -> Wish:
     body_fields = read_body(body, Append)
-    if body_fields.tool_confirmations:
-        id = body_fields.tool_confirmations[0].tool_call_id
-        msg = "no call of this conversation waits for a confirmation"
-        refuse("value_error", (*BODY, "tool_confirmations", 0, "tool_call_id"), msg, id)
-    return _wish(body_fields)
+    if body_fields.tool_confirmations and body_fields.inputs:
+        msg = "beside 'tool_confirmations' there can be none: the answer goes on from the calls that are confirmed"
+        refuse("value_error", (*BODY, "inputs"), msg)
+    return structs.replace(_wish(body_fields), confirmations=tuple(body_fields.tool_confirmations or ()))
 
 
 def read_restart(body: bytes) -> tuple[Restart, Wish]:

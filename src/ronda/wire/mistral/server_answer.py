@@ -28,8 +28,9 @@ from ronda.core.events import (
     TextDelta,
 )
 from ronda.core.live import Piece
-from ronda.core.parts import NO_USAGE, ToolResult, ToolTurn, Turn, Usage
-from ronda.core.run import Run
+from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
+from ronda.core.run import Run, rebuild
+from ronda.wire.approvals import EVENT, REQUIRES_ACTION, write_approval
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
 from ronda.wire.failures import Failure, error_in_stream
@@ -43,6 +44,9 @@ from ronda.wire.showing import (
     CallsGrew,
     Delta,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Showing,
     Shown,
     ToolBegan,
@@ -60,12 +64,13 @@ _NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
 class _Choice:
     """One run, and those it handed over to, seen as one choice: the fold of their events."""
 
-    __slots__ = ("before", "has_begun", "has_text", "index", "logprobs", "run", "saying", "showing", "used")
+    __slots__ = ("before", "has_begun", "has_text", "index", "logprobs", "run", "saying", "showing", "skipped", "used")
 
     def __init__(self, index: int, run: Run) -> None:
         self.index = index
         self.run = run
         self.before: list[Turn] = []  # what runs that handed over have added, and what they used
+        self.skipped = 0  # turns that the run had added before this answer
         self.used: Usage = NO_USAGE
         self.logprobs: list[Raw] = []
         self.has_begun = False  # something of this round's message was shown …
@@ -120,7 +125,7 @@ class _Choice:
 
     @property
     def usage(self) -> Usage:
-        return self.used + self.run.usage
+        return self.used + (self.run.usage - self.showing.used_before)
 
     @property
     def ran_tools(self) -> bool:
@@ -197,13 +202,24 @@ class CompletionAnswer:
                 if not showing.holds_text:
                     out.append(self._text(choice, choice.saying.end()))
                 out += [self._piece(choice, piece) for piece in pieces]
-            case ToolBegan(call=call):
-                out.append(self._progress(choice, call.id))
+            case ToolBegan(call=call, was_asked=was_asked):
+                if not was_asked:
+                    out.append(self._progress(choice, call.id))
+            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+                if is_news:
+                    out.append(self._progress(choice, call.id))
+                top = b',"%b":%b' % (EVENT.encode(), encode(write_approval(approval)))
+                out.append(self._chunk(choice.index, _NO_TEXT, top=top))
+            case QuestionClosed(ended=ended, rewritten=rewritten):
+                for one in ended if rewritten is None else (rewritten,):
+                    self._write(choice, one, out)
             case ToolEnded(call=call, result=result, files=files):
                 out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, call.id, result))
             case Ended():
                 self._end(choice, shown, out)
+            case Paused():
+                self._close(choice, "stop", out)
             case TurnBroke(unseen=unseen):
                 for piece in unseen:
                     self._write(choice, piece, out)
@@ -263,16 +279,20 @@ class CompletionAnswer:
             return
         for place, call in enumerate(ended.late):
             out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
+        self._close(choice, finish_reason(choice.run.ended), out, ended.failure)
+
+    def _close(self, choice: _Choice, reason: str, out: list[bytes], failure: Failure | None = None) -> None:
+        """The last chunk of a choice; with the last of them what there is to say of all."""
         self._open -= 1
         more: dict[str, Any] = {}
-        if ended.failure is not None:
-            more["error"] = error_in_stream(ended.failure)
+        if failure is not None:
+            more["error"] = error_in_stream(failure)
         if self._open == 0:
             more |= {"usage": write_usage(self.usage)} | self._extensions(with_records=False)
         if not choice.has_begun:
             out.append(self._delta(choice, b'"content":""'))
         top = b"," + encode(more)[1:-1] if more else b""
-        out.append(self._chunk(choice.index, _NO_TEXT, encode(finish_reason(choice.run.ended)), top=top))
+        out.append(self._chunk(choice.index, _NO_TEXT, encode(reason), top=top))
         if "error" in more:
             # The SDKs pass over `error` in a chunk, and show what came so far as the answer; what is no chunk they raise.
             out.append(b"data: %b\n\n" % encode({"object": "error", **more["error"]}))
@@ -283,6 +303,13 @@ class CompletionAnswer:
 
     def fold(self, index: int, batch: Sequence[Event]) -> None:
         self._choices[index].fold(batch)
+
+    def skip(self, index: int, facts: Sequence[Event]) -> None:
+        """These were told in an answer before: this one goes on from there."""
+        choice = self._choices[index]
+        choice.showing.skip(facts)
+        told = rebuild([choice.run.start, *facts]).generated
+        choice.skipped = len(told) - (bool(told) and type(told[-1]) is AssistantTurn)  # with the calls that go on
 
     def body(self) -> bytes:
         choices = [self._message(choice) for choice in self._choices]
@@ -303,13 +330,13 @@ class CompletionAnswer:
     def _message(self, choice: _Choice) -> dict[str, Any]:
         shown_id = choice.showing.shown_id
         message: dict[str, Any] = {"role": "assistant", "content": write_content(choice.saying.parts)}
-        if calls := calls_for_caller(choice.run):
+        if choice.run.ended is not None and (calls := calls_for_caller(choice.run)):
             message["tool_calls"] = [write_call(call, at, shown_id) for at, call in enumerate(calls)]
         fields: dict[str, Any] = {"index": choice.index, "message": message}
         if choice.ran_tools:
-            added = [*choice.before, *choice.run.generated]
+            added = [*choice.before, *choice.run.generated[choice.skipped :]]
             fields["messages"] = write_turns(added, choice.run.results, shown_id, held=choice.showing.holds_text)
-        fields["finish_reason"] = finish_reason(choice.run.ended)
+        fields["finish_reason"] = "stop" if choice.showing.approvals else finish_reason(choice.run.ended)
         if choice.logprobs:
             fields["logprobs"] = join_logprobs(choice.logprobs)
         return fields
@@ -322,4 +349,5 @@ class CompletionAnswer:
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
         choices = [choice.showing for choice in self._choices]
-        return extensions(self._start.session, choices, self._warnings, with_records=with_records)
+        more = extensions(self._start.session, choices, self._warnings, with_records=with_records)
+        return {"status": REQUIRES_ACTION, **more} if "approvals" in more else more

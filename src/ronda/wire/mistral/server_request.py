@@ -14,6 +14,7 @@ from ronda.core.parts import NULL, AssistantTurn, SystemTurn, ToolCall, ToolResu
 from ronda.core.plan import Approval, Options
 from ronda.core.splice import SessionMode
 from ronda.wire import session_fields
+from ronda.wire.approvals import FATE, decisions_of
 from ronda.wire.door_request import DoorRequest, OnBusy, SessionWish
 from ronda.wire.fields import BACKGROUND, DISCONNECT, MAX_MESSAGES, PERMISSION_FATES
 from ronda.wire.json import text_of
@@ -112,6 +113,7 @@ class CompletionBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     on_disconnect: Disconnect | None = None
     agent_permission: Approval | None = None
     background: bool | None = None
+    approvals: list[Raw] | None = None
     grammar: Raw = NULL
     min_p: float | None = None
     typical_p: float | None = None
@@ -164,6 +166,7 @@ FIELDS: Final[dict[str, str]] = {
     "on_disconnect": DISCONNECT,
     "agent_permission": PERMISSION_FATES["agent_permission"],
     "background": BACKGROUND,
+    "approvals": FATE,
     "grammar": "passed on (ours)",
     **dict.fromkeys(
         ("min_p", "typical_p", "logit_bias", "ignore_eos", "enable_thinking", "chat_template_kwargs", "guide_calls"),
@@ -213,6 +216,9 @@ def _read_session(body: CompletionBody) -> SessionWish | None:
 
 def read_completion(body: bytes) -> CompletionRequest:
     body_fields = read_body(body, CompletionBody)
+    if body_fields.approvals:
+        decisions = decisions_of(body_fields.approvals)
+        return CompletionRequest(model="", turns=(), stream=bool(body_fields.stream), decisions=decisions)
     if not body_fields.messages:
         refuse("too_short", (*BODY, "messages"), "List should have at least 1 item", [])
     check_count(body_fields.messages, MAX_MESSAGES, (*BODY, "messages"))

@@ -25,8 +25,9 @@ from ronda.core.events import (
     TextDelta,
 )
 from ronda.core.live import Piece
-from ronda.core.parts import AssistantTurn, Turn, Usage
+from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
+from ronda.wire.approvals import EVENT, REQUIRES_ACTION
 from ronda.wire.citations import Citation, url_citation
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
@@ -39,6 +40,9 @@ from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import (
     CallsGrew,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Shown,
     ToolBegan,
     ToolEnded,
@@ -134,8 +138,16 @@ class ChatAnswer:
                 out += [self._preview(choice, patches) for patches in previews]
             case TurnClosed():
                 self._close_turn(choice, shown, out)
-            case ToolBegan(call=call):
-                out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
+            case ToolBegan(call=call, was_asked=was_asked):
+                if not was_asked:
+                    out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
+            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+                if is_news:
+                    out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
+                out.append(self._named(choice, EVENT, approval.event))
+            case QuestionClosed(ended=ended, rewritten=rewritten):
+                for one in ended if rewritten is None else (rewritten,):
+                    self._write(choice, one, out)
             case ToolEnded(call=call, result=result, files=files):
                 out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, choice.showing.tools.progress(call.id, result)))
@@ -146,6 +158,8 @@ class ChatAnswer:
                 choice.begin_round()
             case Ended():
                 self._end(choice, shown, out)
+            case Paused():
+                self._close(choice, "stop", out)
             case TextDelta(text=text):
                 out.append(self._content(choice, b"content", choice.text.add(text, choice.round)))
             case RefusalDelta(text=text):
@@ -229,9 +243,13 @@ class ChatAnswer:
                 out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
         if citations := choice.citations:
             out.append(self._chunk(choice.index, encode({"content": "", "annotations": _annotations(citations)})))
+        self._close(choice, finish_reason(choice.run.ended), out, ended.failure)
+
+    def _close(self, choice: Choice, reason: str, out: list[bytes], failure: Failure | None = None) -> None:
+        """The last chunk of a choice; with the last of them what there is to say of all."""
         self._open -= 1
         words: dict[str, Any] = {}
-        error = error_in_stream(ended.failure) if ended.failure is not None else None
+        error = error_in_stream(failure) if failure is not None else None
         if error is not None:
             words["error"] = error
         if self._open == 0:
@@ -241,9 +259,9 @@ class ChatAnswer:
         more = b"," + encode(words)[1:-1] if words else b""
         delta = _NO_TEXT if choice.has_begun else b'{"role":"assistant","content":""}'
         # Of calls and refusals the content is null, and stays so when it is added up.
-        if choice.run.open_calls or choice.refusal.round == choice.round:
+        if self._calls_of(choice) or choice.refusal.round == choice.round:
             delta = b"{}"
-        out.append(self._chunk(choice.index, delta, encode(finish_reason(choice.run.ended)), more=more))
+        out.append(self._chunk(choice.index, delta, encode(reason), more=more))
         if error is not None and self._options.for_mistral:
             # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
             out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
@@ -257,6 +275,10 @@ class ChatAnswer:
     def fold(self, index: int, batch: Sequence[Event]) -> None:
         """Take events for the plain answer."""
         self._choices[index].fold(batch)
+
+    def skip(self, index: int, facts: Sequence[Event]) -> None:
+        """These were told in an answer before: this one goes on from there."""
+        self._choices[index].showing.skip(facts)
 
     def body(self) -> bytes:
         choices = [self._message(choice) for choice in self._choices]
@@ -277,7 +299,7 @@ class ChatAnswer:
 
     def _message(self, choice: Choice) -> dict[str, Any]:
         text, reasoning, refusal = choice.text.all, choice.reasoning.all, choice.refusal.all
-        calls = choice.run.open_calls
+        calls = self._calls_of(choice)
         message: dict[str, Any] = {
             "role": "assistant",
             "content": text or (None if (calls or refusal) and not self._options.for_mistral else ""),
@@ -301,18 +323,23 @@ class ChatAnswer:
             "index": choice.index,
             "message": message,
             "logprobs": logprobs,
-            "finish_reason": finish_reason(choice.run.ended),
+            "finish_reason": "stop" if choice.showing.approvals else finish_reason(choice.run.ended),
         }
 
     # ---- both --------------------------------------------------------------------------------------------------------
 
+    def _calls_of(self, choice: Choice) -> Sequence[ToolCall]:
+        """Those that are the caller's to run: none, while calls beside them wait for a person."""
+        return choice.run.open_calls if choice.run.ended is not None else ()
+
     @property
     def usage(self) -> Usage:
-        return reduce(add, [choice.run.usage for choice in self._choices])
+        return reduce(add, [choice.run.usage - choice.showing.used_before for choice in self._choices])
 
     def _extensions(self, *, with_records: bool) -> dict[str, Any]:
         choices = [choice.showing for choice in self._choices]
-        return extensions(self._start.session, choices, self._options.warnings, with_records=with_records)
+        more = extensions(self._start.session, choices, self._options.warnings, with_records=with_records)
+        return {"status": REQUIRES_ACTION, **more} if "approvals" in more else more
 
 
 def _is_mistrals(user_agent: str) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire import capabilities, session_fields
+from ronda.wire.approvals import FATE, read_approvals
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
     BACKGROUND,
@@ -67,6 +68,7 @@ _READ = frozenset(
         "background",
         "truncate_sequence",
         "files",
+        "approvals",
         *capabilities.FIELDS,
         *PERMISSION,
     ]
@@ -98,6 +100,7 @@ FIELDS: Final[dict[str, str]] = {
     "on_disconnect": DISCONNECT,
     "background": BACKGROUND,
     "files": OUTPUTS_FATE,
+    "approvals": FATE,
     **capabilities.FATES,
     **PERMISSION_FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
@@ -110,6 +113,8 @@ FIELDS: Final[dict[str, str]] = {
 
 def read_request(body: bytes) -> ChatRequest:
     fields = read_fields(body)
+    if "approvals" in fields and (decisions := read_approvals(fields)):
+        return ChatRequest(model="", turns=(), stream=field(fields, "stream", bool, False), decisions=decisions)
     declared = read_tools(field(fields, "tools", list[Raw], []))
     if fields.keys() <= _USUAL:
         return ChatRequest(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_responses.output_items import Frames
+
+HOSTED_TYPES: Final = frozenset({"code_execution", "shell"})  # tools that the API has items for
 
 
 class Items(Protocol):

@@ -30,6 +30,7 @@ from ronda.errors import BadRequest
 from ronda.wire.call_ids import with_ids
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
+from ronda.wire.openai_responses import approvals
 from ronda.wire.openai_responses.client_answer import BREAK, Kind
 from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
@@ -216,6 +217,8 @@ class _Turns:
                 self._call(decode_field(raw, _Item, path), raw, path)
             case "function_call_output" | "custom_tool_call_output":
                 self._result(decode_field(raw, _Item, path), path)
+            case approvals.REQUEST | approvals.RESPONSE if approvals.is_own(raw, path):
+                pass  # what came of it stands behind it
             case type if type in WAITING and waits(raw):
                 self._waiting(decode_field(raw, Kind, path), raw, path)
             case type if type in ANSWERS:

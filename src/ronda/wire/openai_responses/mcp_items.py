@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ronda.core.events import RunStarted
 from ronda.core.parts import ToolResult
 from ronda.core.plan import Origin, ToolSpec
+from ronda.wire.approvals import Approval
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.mcp_servers import ERRORS
 from ronda.wire.openai_responses.output_items import Frames
+
+OWN_LABEL: Final = "ronda"  # of tools that are no MCP server's
 
 
 def labels(servers: Iterable[msgspec.Raw]) -> list[str]:
@@ -46,12 +49,22 @@ def _listed(spec: ToolSpec, origin: Origin) -> dict[str, Any]:
     return {**about, "input_schema": spec.parameters}
 
 
+def write_request(approval: Approval) -> bytes:
+    """A call that waits for a person. The API has this item for MCP servers alone, so that other tools are of one of ours."""
+    question, spec = approval.question, approval.spec
+    origin = (spec.origin if spec is not None else None) or Origin(OWN_LABEL, question.tool)
+    item = {"type": "mcp_approval_request", "id": question.id, "server_label": origin.server, "name": origin.tool}
+    return encode({**item, "arguments": question.arguments})
+
+
 class McpCall:
     """A call, from its beginning on."""
 
     __slots__ = ("_frames", "_head", "_id", "_place", "index")
 
-    def __init__(self, frames: Frames, id: bytes, index: int, origin: Origin, arguments: str) -> None:
+    def __init__(
+        self, frames: Frames, id: bytes, index: int, origin: Origin, arguments: str, approval: str | None = None
+    ) -> None:
         self._frames = frames
         self._id = id
         self.index = index
@@ -61,7 +74,7 @@ class McpCall:
             "id": id.decode(),
             "server_label": origin.server,
             "name": origin.tool,
-            "approval_request_id": None,
+            "approval_request_id": approval,
         }
         if frames.writing:
             item = self._item(arguments="", status="in_progress")

@@ -6,7 +6,7 @@ the same. The rest is in the plan already, and is read from there.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,9 @@ from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import INTERRUPTED, UPSTREAM, Failure, failure_at
 from ronda.wire.json import encode, in_one_line
 from ronda.wire.openai_responses.tools import echo_choice, echo_tools
+
+# Its status, why it is not complete, what went wrong.
+Outcome: TypeAlias = tuple[Status, dict[str, str] | None, dict[str, str | None] | None]
 
 
 class Kept(AnswerOptions, frozen=True, omit_defaults=True, kw_only=True):
@@ -58,13 +61,20 @@ def fields_with(run: Run) -> Kept | None:
     return Kept.of(run.start) if Kept.key in run.start.about else None
 
 
-def response_id(run: str) -> str:
-    return "resp_" + run.removeprefix("run_")
+def response_id(run: str, since: int = 0) -> str:
+    """`since`: of a response that goes on from one that waited for people, so many facts of their run are that one's."""
+    return "resp_" + run.removeprefix("run_") + (f"-{since}" if since else "")
 
 
 def run_id(response: str) -> str:
     """The run behind a response; one that cannot be, for an id that is not ours."""
-    return "run_" + response.removeprefix("resp_") if response.startswith("resp_") else ""
+    return "run_" + response.removeprefix("resp_").partition("-")[0] if response.startswith("resp_") else ""
+
+
+def since_of(response: str) -> int:
+    """How many facts of the run are told in the response before."""
+    digits = response.partition("-")[2]
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
 def conversation(run: Run, kept: Kept) -> list[Turn]:
@@ -78,11 +88,11 @@ class Resource:
 
     __slots__ = ("_fixed", "_head", "kept", "run")
 
-    def __init__(self, run: Run, kept: Kept) -> None:
+    def __init__(self, run: Run, kept: Kept, since: int = 0) -> None:
         self.run = run
-        self.kept = kept
+        self.kept = kept if not since else msgspec.structs.replace(kept, previous=response_id(run.id))
         self._head = b'{"id":%b,"object":"response","created_at":%d' % (
-            encode(response_id(run.id)),
+            encode(response_id(run.id, since)),
             int(run.start.at),
         )
         self._fixed = in_one_line(encode(self._echo())[1:])
@@ -93,19 +103,31 @@ class Resource:
             % (self._head, status, self._fixed)
         )
 
-    def at_the_end(self, end: RunFinished | None, output: bytes, more: dict[str, Any]) -> bytes:
+    def at_the_end(self, end: RunFinished | None, output: bytes, usage: Usage, more: dict[str, Any]) -> bytes:
         """`output`: the items, joined by commas. `more`: what a loop adds to the dialect."""
-        status, incomplete, error = _outcome(self.run, end)
+        outcome = _outcome(self.run, end)
+        at = int(end.at) if end is not None and outcome[0] == "completed" else None
+        return self._written(outcome, at, output, None if end is None else usage, more)
+
+    def paused(self, output: bytes, usage: Usage, more: dict[str, Any]) -> bytes:
+        """Some of the items wait for a person. The response is complete: the next one goes on."""
+        at = max([question.at for question in self.run.questions], default=self.run.start.at)
+        return self._written(("completed", None, None), int(at), output, usage, more)
+
+    def _written(
+        self, outcome: Outcome, at: int | None, output: bytes, usage: Usage | None, more: dict[str, Any]
+    ) -> bytes:
+        status, incomplete, error = outcome
         return (
             b'%b,"completed_at":%b,"status":"%b","incomplete_details":%b,"error":%b,"output":[%b],"usage":%b%b,%b'
             % (
                 self._head,
-                b"%d" % int(end.at) if end is not None and status == "completed" else b"null",
+                b"null" if at is None else b"%d" % at,
                 status.encode(),
                 encode(incomplete),
                 encode(error),
                 output,
-                b"null" if end is None else encode(usage_fields(self.run.usage)),
+                b"null" if usage is None else encode(usage_fields(usage)),
                 b"," + encode(more)[1:-1] if more else b"",
                 self._fixed,
             )
@@ -176,7 +198,7 @@ def _text(format: ResponseFormat | None, verbosity: str | None) -> dict[str, Any
     return fields if verbosity is None else {**fields, "verbosity": verbosity}
 
 
-def _outcome(run: Run, end: RunFinished | None) -> tuple[Status, dict[str, str] | None, dict[str, str | None] | None]:
+def _outcome(run: Run, end: RunFinished | None) -> Outcome:
     """What became of it: its status, why it is not complete, what went wrong."""
     if end is None:
         is_queued = Kept.of(run.start).background and status_of(run) == "queued"

@@ -30,16 +30,18 @@ from ronda.core.events import (
 )
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
+from ronda.core.plan import Origin
 from ronda.core.run import Run
+from ronda.wire.approvals import EVENT
 from ronda.wire.containers import container_id
 from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.hosted_items import HostedCall, begin_hosted
+from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, HostedCall, begin_hosted
 from ronda.wire.openai_responses.logprobs import read_logprobs
-from ronda.wire.openai_responses.mcp_items import McpCall, errors_of, labels, write_listing
+from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, errors_of, labels, write_listing, write_request
 from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Thoughts
-from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end
+from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end, response_id
 from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.tools import split_name
@@ -48,6 +50,9 @@ from ronda.wire.showing import (
     CallsGrew,
     Delta,
     Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
     Showing,
     Shown,
     ToolBegan,
@@ -80,6 +85,7 @@ class ResponseAnswer:
     `after`: events up to that number were seen already, and are not written again. `sse`: as server-sent events; else one
     line per event. `sealer`: for callers who keep their conversation themselves and want the model's own JSON of it.
     `progress_type`: the `type` of events about tools that run here. `is_whole`: the log has all that was shown piece by piece.
+    `since`: how many facts of the run belong to the response before, which waited for people; this one goes on from it.
     """
 
     numbers_frames = True
@@ -94,6 +100,7 @@ class ResponseAnswer:
         obfuscated: bool | None = None,
         progress_type: bytes = PROGRESS,
         is_whole: bool = True,
+        since: int = 0,
     ) -> None:
         [run] = runs
         kept = Kept.of(run.start)
@@ -102,14 +109,14 @@ class ResponseAnswer:
         self._is_whole = is_whole
         self._kept = kept
         self._sealer = sealer if kept.sealed else None
-        self._resource = Resource(run, kept)
+        self._resource = Resource(run, kept, since)
         self.frames = Frames(
             sse,
             -1 if after is None else after,
             kept.obfuscated if obfuscated is None else obfuscated,
             with_ids=run.start.outlives,
         )
-        self._hex = run.id.removeprefix("run_")
+        self._hex = response_id(run.id, since).removeprefix("resp_")
         self._showing = Showing(run, id_prefix="call_")
         self._begun = False
         # Where probabilities were asked for, text waits for those that come behind it: they go out in one piece.
@@ -126,7 +133,7 @@ class ResponseAnswer:
         # MCP servers that the request named: their tools, and the calls under way.
         self._origins = {spec.name: spec.origin for spec in run.plan.tools if spec.origin} if kept.servers else {}
         self._mcp_calls: dict[str, McpCall] = {}
-        self._is_listed = not kept.servers
+        self._is_listed = not kept.servers or since > 0  # the response before has it
 
     # ---- for the door ------------------------------------------------------------------------------------------------
 
@@ -162,7 +169,15 @@ class ResponseAnswer:
         more = extensions(self._run.start.session, [self._showing], self._kept.warnings, with_records=True)
         if progress is not None:
             more["progress"] = progress
-        return self._resource.at_the_end(self._end, b",".join(self.items), more)
+        items, used = self.items, self._run.usage - self._showing.used_before
+        if self._end is None and (waiting := self._showing.approvals):
+            items += [write_request(approval) for approval in waiting.values()]
+            return self._resource.paused(b",".join(items), used, more)
+        return self._resource.at_the_end(self._end, b",".join(items), used, more)
+
+    def skip(self, sibling: int, facts: Sequence[Event]) -> None:
+        """These were told in a response before: this one goes on from there."""
+        self._showing.skip(facts)
 
     @property
     def items(self) -> list[bytes]:
@@ -219,23 +234,34 @@ class ResponseAnswer:
             case TurnBroke(unseen=unseen):
                 self._show(unseen)
                 self._break_off()
-            case ToolBegan(call=call):
-                if call.name in self._origins:
+            case ToolBegan(call=call, was_asked=was_asked):
+                if self._is_mcp(call):
                     self._mcp_call(call)
+                if call.name in self._origins:
                     return
                 self._begin_search(call)
                 self._begin_hosted(call)
-                if self.frames.writing:
+                if self.frames.writing and not was_asked:
                     self._tell(PROGRESS, self._showing.tools.progress(call.id))
+            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+                if self.frames.writing:
+                    if is_news and call.name not in self._origins:
+                        self._tell(PROGRESS, self._showing.tools.progress(call.id))
+                    self._tell(EVENT.encode(), approval.event)
+            case QuestionClosed(ended=calls, rewritten=rewritten):
+                for one in calls if rewritten is None else (rewritten,):
+                    self._write(one)
+            case Paused():
+                self._pause()
             case ToolEnded(call=call, result=result, files=files):
                 if self.frames.writing:
                     for file in files:
                         self._tell(b"file_produced", file)
-                if call.name in self._origins:
+                if self._is_mcp(call):
                     mcp = self._mcp_calls.pop(call.id, None) or self._mcp_call(call)
                     self._mcp_calls.pop(call.id, None)
                     self._done.append((mcp.index, mcp.close(result)))
-                elif self.frames.writing:
+                if call.name not in self._origins and self.frames.writing:
                     self._tell(PROGRESS, self._showing.tools.progress(call.id, result))
                 if (hosted := self._hosted.pop(call.id, None)) is not None:
                     hosted.end(result, self._showing.tools.members(call.id))
@@ -295,9 +321,19 @@ class ResponseAnswer:
             tools = self._run.plan.tools
             self._done.append((index, write_listing(self.frames, id, index, label, tools, errors.get(label))))
 
+    def _is_mcp(self, call: ToolCall) -> bool:
+        """Whether a call is an item as those of MCP servers are. One that people were asked about is, as its question was,
+        unless the API has an item for its tool."""
+        if call.name in self._origins:
+            return True
+        is_known = self._showing.tools.tool_type(call) in HOSTED_TYPES or read_call(call) is not None
+        return call.id in self._showing.approval_ids and not is_known
+
     def _mcp_call(self, call: ToolCall) -> McpCall:
-        origin = self._origins[call.name]
-        made = self._mcp_calls[call.id] = McpCall(self.frames, self._id("mcp"), self._next(), origin, call.arguments)
+        origin = self._origins.get(call.name) or Origin(OWN_LABEL, call.name)
+        approval = self._showing.approval_ids.get(call.id)
+        made = McpCall(self.frames, self._id("mcp"), self._next(), origin, call.arguments, approval)
+        self._mcp_calls[call.id] = made
         return made
 
     def _open_message(self) -> Message:
@@ -378,6 +414,17 @@ class ResponseAnswer:
             self._close_call(handed, call, b"completed" if end.reason == "tool_calls" else b"incomplete")
         if self.frames.writing:
             self.frames.end(event_of_end(end), b'"response":%b' % self.body(), is_whole=self._is_whole)
+
+    def _pause(self) -> None:
+        """What waits for a person are the last items; the response itself is complete."""
+        self._break_off()
+        put = self.frames.put
+        for place, approval in enumerate(self._showing.approvals.values(), self._index):
+            item = b'"output_index":%d,"item":%b' % (place, write_request(approval))
+            put(b"response.output_item.added", item)
+            put(b"response.output_item.done", item)
+        if self.frames.writing:
+            self.frames.end(b"response.completed", b'"response":%b' % self.body(), is_whole=self._is_whole)
 
     def _begin_hosted(self, call: ToolCall) -> None:
         tool_type = self._showing.tools.tool_type(call)

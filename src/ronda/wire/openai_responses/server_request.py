@@ -34,6 +34,7 @@ from ronda.wire.fields import (
 )
 from ronda.wire.formats import JsonSchema
 from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.approvals import read_decisions
 from ronda.wire.openai_responses.input import Input, read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.sealed import Sealer
@@ -145,6 +146,8 @@ def request_of(fields: Mapping[str, Raw], sealer: Sealer | None = None) -> Respo
         if bytes(fields[name]) != _HARMLESS.get(name):
             raise BadRequest(f"'{name}' is not supported here: {_REFUSED[name]}", param=name)
     stream: bool = field(fields, "stream", bool, False)
+    if decisions := read_decisions(fields):
+        return ResponseRequest(model="", turns=(), stream=stream, decisions=decisions, answer=Kept())
     store: bool = field(fields, "store", bool, True)
     include = _read_include(fields)
     tools = read_tools(field(fields, "tools", list[Raw], []))

@@ -1,0 +1,54 @@
+"""Approvals in the input of a response: what was decided about calls that the response before waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Raw, Struct
+
+from ronda.wire.approvals import MAX_DECISIONS, Decision
+from ronda.wire.fields import bad, check_count, decode_field
+
+REQUEST = "mcp_approval_request"
+RESPONSE = "mcp_approval_response"
+_MARK = "appr_"  # how ids of ours begin; OpenAI's own begin with mcpr_
+
+
+class _Item(Struct, frozen=True):
+    type: str | None = None
+    id: str | None = None
+    approval_request_id: str | None = None
+    approve: bool | None = None
+    reason: str | None = None
+
+
+def is_own(raw: Raw, path: str) -> bool:
+    """Whether an item is about a call that a run of this server asked about, and not one that an upstream did."""
+    item: _Item = decode_field(raw, _Item, path)
+    id = item.id if item.type == REQUEST else item.approval_request_id
+    return (id or "").startswith(_MARK)
+
+
+def read_decisions(fields: Mapping[str, Raw]) -> tuple[Decision, ...]:
+    """Those that the input ends with; what was decided before them has its answer in the input behind it."""
+    raw = fields.get("input")
+    if raw is None or RESPONSE.encode() not in bytes(raw):
+        return ()
+    items: list[Raw] = decode_field(raw, list[Raw], "input")
+    found: list[Decision] = []
+    for at in range(len(items) - 1, -1, -1):
+        path = f"input[{at}]"
+        if bytes(items[at])[:1] != b"{" or RESPONSE.encode() not in bytes(items[at]) or not is_own(items[at], path):
+            break
+        item: _Item = decode_field(items[at], _Item, path)
+        if item.type != RESPONSE:
+            break
+        if item.approve is None:
+            raise bad(f"{path}.approve", "is missing")
+        assert item.approval_request_id is not None
+        verdict = Decision(item.approval_request_id, "approve" if item.approve else "deny", item.reason)
+        if verdict.id in [one.id for one in found]:
+            raise bad(f"{path}.approval_request_id", "is decided twice in this request")
+        found.append(verdict)
+    check_count(found, MAX_DECISIONS, "input")
+    return tuple(reversed(found))
