@@ -7,16 +7,19 @@ import base64
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.interaction.doors import Door, Served
 from tests.server.runs_door import asked_of, get, post
 from tests.timeouts import soon
 from tests.tools.mcp.everything import PIXEL
 from tests.tools.mcp.serving import program, until
 
-from ronda.core.events import RunFinished
-from ronda.core.parts import File, Image, ToolTurn
+from ronda import Agent, run_agent_async
+from ronda.core.events import RunFinished, ToolFinished
+from ronda.core.parts import File, Image, ToolTurn, Usage, user
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, calls, says
+from ronda.tools.mcp.servers import ServersPerLoop
 
 HI = [{"role": "user", "content": "go"}]
 BODIES: dict[str, dict[str, Any]] = {
@@ -107,3 +110,47 @@ async def test_a_client_that_leaves_cancels_the_call(door: Door, where: str) -> 
         assert b"3" in await ask(served, where)  # the connection is as it was
     assert isinstance(events[-1], RunFinished)
     assert events[-1].reason == "cancelled"
+
+
+@pytest.mark.parametrize("where", ["chat/completions", "responses"])
+async def test_a_server_that_may_asks_the_model_of_the_run(door: Door, where: str) -> None:
+    model = ScriptedModel(calls("every_sample"), says("A rose.", usage=Usage(5, 7)), says("done"))
+    async with door.serving(model, mcp=[program(sampling=True, era="legacy")]) as served:
+        assert b"done" in await ask(served, where)
+        [events] = await served.events
+    [finished] = [event for event in events if isinstance(event, ToolFinished)]
+    assert "A rose." in (finished.result.content or "")
+    assert finished.usage == Usage(5, 7)  # it is the run's
+    assert model.heard[1] == [user("A poem!")]  # and the model sees nothing of the run
+
+
+async def test_a_server_is_answered_no_more_than_the_run_has_left(door: Door) -> None:
+    model = ScriptedModel(replace(calls("every_sample"), usage=Usage(60, 50)), says("done"))
+
+    async def run() -> ToolFinished:
+        servers = ServersPerLoop([program(sampling=True, era="legacy")]).here()
+        await servers.ready()
+        try:
+            events: list[Any] = []
+            agent = Agent(model, tools=[*servers.tools()])
+            await run_agent_async(agent, "go", max_tokens=100, on_event=events.append, on_limit="answer")
+            return next(event for event in events if isinstance(event, ToolFinished))
+        finally:
+            await servers.close()
+
+    async with soon():
+        finished = await run()
+    assert finished.result.failed
+    assert "no tokens left" in (finished.result.content or "")
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_server_that_may_not_is_refused(door: Door, era: str) -> None:
+    """In the newer protocol nobody may."""
+    model = ScriptedModel(calls("every_sample"), says("done"))
+    config = program(sampling=era == "auto", era=era)
+    async with door.serving(model, mcp=[config]) as served:
+        await ask(served, "chat/completions")
+        [events] = await served.events
+    [finished] = [event for event in events if isinstance(event, ToolFinished)]
+    assert finished.result.failed

@@ -27,6 +27,7 @@ Barrier: TypeAlias = Callable[[], Awaitable[None]]
 Exclusive: TypeAlias = Callable[[str], AbstractAsyncContextManager[Any]]
 Summarize: TypeAlias = Callable[[Sequence[Turn]], str | Awaitable[str]]
 # (the tool's context, an agent, its inputs, "single" or "agentic") → what the agent said. It runs as a child of the run.
+AskModel: TypeAlias = Callable[[str, Sequence[Turn], Options], Awaitable[ModelFinished]]
 StartChild: TypeAlias = "Callable[[ToolContext, Any, dict[str, Any], str], Awaitable[ToolOutput]]"
 
 
@@ -108,6 +109,7 @@ class ToolContext(Struct, frozen=True):
     deadline: float | None = None  # when the call is given up, in seconds since 1970
     workspace: str | None = None  # a folder for the files of its run, if it has one
     channel: Channel | None = None  # None where a tool is run without a run
+    model: AskModel | None = None  # how a tool asks the run's own model; None where it cannot
 
     @property
     def key(self) -> str:
@@ -122,6 +124,12 @@ class ToolContext(Struct, frozen=True):
         """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it."""
         if self.channel is not None:
             self.channel.progress(self.call_id, text)
+
+    async def ask_model(self, turns: Sequence[Turn], options: Options) -> ModelFinished:
+        """One answer of the run's own model, within what the run has left. Raises ToolFailed where there is none to be had."""
+        if self.model is None:
+            raise ToolFailed("there is no model to ask")
+        return await self.model(self.call_id, turns, options)
 
     async def ask(self, message: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Ask a person; None if they decline, or nobody answers in time. `schema` says what the answer must look like.

@@ -35,8 +35,8 @@ from ronda.core.events import (
 from ronda.core.guardrails import Guardrails
 from ronda.core.known_turns import KnownTurns, known_of
 from ronda.core.output import announces, fold, was_shown
-from ronda.core.parts import File, ToolCall, Turn, UserTurn, user
-from ronda.core.plan import NONE
+from ronda.core.parts import NO_USAGE, File, ToolCall, Turn, Usage, UserTurn, user
+from ronda.core.plan import NONE, Options
 from ronda.core.request import ModelRequest, Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
@@ -95,6 +95,7 @@ class Driver:
         self.scratch: dict[str, Any] = {}
         self.warned: set[str] = set()  # what a provider says in every round is said once
         self.progressed: dict[str, int] = {}  # bytes that a call has shown
+        self.sampled: dict[str, tuple[int, Usage]] = {}  # how often a call has asked the model, and what that used
         self.is_strict = bool(run.plan.tools) and any(spec.strict for spec in run.plan.tools)
         self.has_callers = run.plan.has_callers
         self.turns = repair(
@@ -380,7 +381,10 @@ class Driver:
 
     def finished(self, done: ToolFinished | Waiting) -> None:
         if isinstance(done, ToolFinished):
-            self.record(msgspec.structs.replace(done, at=self.now()))
+            usage = done.usage
+            if self.sampled:
+                usage += self.sampled.pop(done.result.call_id, (0, NO_USAGE))[1]
+            self.record(msgspec.structs.replace(done, at=self.now(), usage=usage))
         else:
             for question in done.questions:
                 self.record(msgspec.structs.replace(question, at=self.now()))
@@ -397,3 +401,8 @@ class Driver:
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return await questions.ask_person(self, call_id, message, schema)
+
+    async def ask_model(self, call_id: str, turns: Sequence[Turn], options: Options) -> ModelFinished:
+        from ronda.drive.sampling import ask_model  # few tools do
+
+        return await ask_model(self, call_id, turns, options)

@@ -89,6 +89,7 @@ def _context(driver: Driver, call: ToolCall, spec: ToolSpec) -> ToolContext:
         deadline,
         driver.workspace,
         driver,
+        driver.ask_model,
     )
 
 

@@ -7,7 +7,8 @@ session. A call that was under way when the connection broke is not: the model i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
@@ -18,6 +19,9 @@ from mcp_types import CONNECTION_CLOSED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from ronda.core.events import ModelFinished
+from ronda.core.parts import Turn
+from ronda.core.plan import Options
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
 from ronda.tools.mcp.results import read_contents, read_prompt, read_result
@@ -35,7 +39,7 @@ _CONFIRM: Final = {"type": "object", "properties": {}}  # a yes or a no: nothing
 
 
 class OpenCall:
-    """A call under way. Its clock stands still while a person is asked."""
+    """A call under way. Its clock stands still while a person, or our model, is asked."""
 
     def __init__(self, context: ToolContext, clock: asyncio.Timeout) -> None:
         self.context = context
@@ -45,6 +49,15 @@ class OpenCall:
         self._left = 0.0
 
     async def ask(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
+        with self._standing():
+            return await self.context.ask(message, schema)
+
+    async def ask_model(self, turns: list[Turn], options: Options) -> ModelFinished:
+        with self._standing():
+            return await self.context.ask_model(turns, options)
+
+    @contextmanager
+    def _standing(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         when = self._clock.when()
         if self._questions == 0 and when is not None and not self._clock.expired():
@@ -52,7 +65,7 @@ class OpenCall:
             self._clock.reschedule(None)
         self._questions += 1
         try:
-            return await self.context.ask(message, schema)
+            yield
         finally:
             self._questions -= 1
             if self._questions == 0 and not self._clock.expired():
@@ -184,12 +197,9 @@ async def answer_question(
     server: str, link: Link, _: ClientRequestContext, params: types.ElicitRequestParams
 ) -> types.ElicitResult | types.ErrorData:
     """What a server wants to know of a person, while a call of theirs runs."""
-    call = _current.get() or _only_run(link.calls)
+    call = asking_call(link)
     if call is None:
-        # Over a pipe a question does not say which call it belongs to: it must not reach another's user.
-        return types.ErrorData(
-            code=types.INVALID_REQUEST, message="it is not clear whose call this question belongs to"
-        )
+        return NOT_CLEAR
     if isinstance(params, types.ElicitRequestURLParams):
         message, schema = f"{params.message}\n{params.url}", _CONFIRM
     else:
@@ -201,6 +211,16 @@ async def answer_question(
     if answer is None:
         return types.ElicitResult(action="decline")
     return types.ElicitResult(action="accept", content=None if schema is _CONFIRM else answer)
+
+
+NOT_CLEAR: Final = types.ErrorData(
+    code=types.INVALID_REQUEST, message="it is not clear whose call this question belongs to"
+)
+
+
+def asking_call(link: Link) -> OpenCall | None:
+    """Over a pipe a question does not say which call it belongs to: it must not reach another's user."""
+    return _current.get() or _only_run(link.calls)
 
 
 def _only_run(calls: list[OpenCall]) -> OpenCall | None:

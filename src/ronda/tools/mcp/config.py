@@ -92,6 +92,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     approvals: Approvals = AUTO
     resources: tuple[str, ...] = ()  # patterns of addresses that may be read: none, unless one fits
     prompts: tuple[str, ...] = ()  # patterns of names of prompts that may be read: none, unless one fits
+    sampling: bool = False  # it may ask the model of the run that calls it, in the older protocol
     call_seconds: float = CALL_SECONDS
     connect_seconds: float = CONNECT_SECONDS
     max_calls: int = MAX_CALLS

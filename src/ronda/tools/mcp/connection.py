@@ -28,6 +28,7 @@ from ronda.tools.mcp.call import OpenCall, answer_question
 from ronda.tools.mcp.config import McpServer, way_in
 from ronda.tools.mcp.listing import ListedPrompt, ListedResource, ListedTool, list_prompts, list_resources, list_tools
 from ronda.tools.mcp.process import Complaints
+from ronda.tools.mcp.sampling import answer_sampling
 from ronda.tools.mcp.streams import Delivery, delivery
 from ronda.tools.mcp.transports import open_streams
 
@@ -234,6 +235,7 @@ class Connection:
             open_streams(self.server, link.complaints, link.lost.set),
             mode="legacy" if self.server.era == "legacy" else "auto",
             elicitation_callback=partial(answer_question, self.name, link),
+            sampling_callback=partial(answer_sampling, link) if self.server.sampling else None,
             message_handler=notice,
             client_info=types.Implementation(name="ronda", version=__version__),
             cache=None,  # the list is kept here, and a result that is needed twice is asked for twice

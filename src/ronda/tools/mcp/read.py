@@ -69,7 +69,7 @@ _TABLE_KEYS: Final = {
     *("transport", "type", "command", "args", "env", "folder", "cwd", "work_dir", "sandbox", "url", "headers"),
     *("bearer_token", "client_id", "client_secret", "token_url", "scopes"),
     *("enabled", "prefix", "description", "allowed_tools", "approval", "ask_tools", "auto_tools"),
-    *("resources", "prompts"),
+    *("resources", "prompts", "sampling"),
     *("call_seconds", "connect_seconds", "max_calls", "era"),
 }
 
@@ -186,6 +186,7 @@ class _Reader:
             approvals=self._approvals(table, place),
             resources=self._texts(table, "resources", place) or (),
             prompts=self._texts(table, "prompts", place) or (),
+            sampling=self._flag(table, "sampling", place, default=False),
             call_seconds=self._seconds(table, "call_seconds", place, CALL_SECONDS),
             connect_seconds=self._seconds(table, "connect_seconds", place, CONNECT_SECONDS),
             max_calls=self._count(table, "max_calls", place, MAX_CALLS),
