@@ -38,8 +38,10 @@ class AppModels:
             return UPDATED if config.app.variants is None else min(UPDATED, config.app.variants)
         return config.app.variants or CREATED
 
-    async def choose(self, count: int) -> list[Target]:
+    async def choose(self, count: int, *, with_video: bool = False) -> list[Target]:
         targets = await self._usable()
+        if with_video:  # of the APIs that are called here, Gemini's alone takes films
+            targets = [target for target in targets if target.spec.startswith("gemini:")] or targets
         return list(islice(cycle(targets), count))
 
     async def named(self, spec: str) -> Target:

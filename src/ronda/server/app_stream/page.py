@@ -19,7 +19,6 @@ class Page(Struct, frozen=True, omit_defaults=True):
     main: str = "index.html"
     options: tuple[str, ...] = ()
     siblings: tuple[str, ...] = ()  # runs whose pages are the options, as they stand when somebody looks
-    images: tuple[str, ...] = ()
     image_generation: bool = True
     asset_extraction: bool = True
     base_url: str = ""

@@ -170,13 +170,12 @@ class Connection:
         kept = [await door.services.assets.add(url) for url in images]
         assets = {url: id for url, id in zip(images, kept, strict=True) if id is not None}
         turns = begin_turns(parameters, assets)
-        targets = await door.models.choose(count)
+        targets = await door.models.choose(count, with_video=parameters.input_mode == "video")
         file = first_file(parameters)
         page = Page(
             files={} if file is None else {file.path: file.content},
             main="index.html" if file is None else file.path,
             options=parameters.option_codes,
-            images=tuple(images),
             image_generation=parameters.image_generation,
             asset_extraction=parameters.asset_extraction,
             base_url=self._address(),

@@ -14,7 +14,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ronda.core.events import Event, RunStarted
-from ronda.core.parts import Turn
+from ronda.core.parts import Image, Turn, UserTurn
 from ronda.drive import Provider, Tool
 from ronda.errors import BadRequest
 from ronda.providers.vision import TextOnly
@@ -52,21 +52,29 @@ def page_job(server: Server, asked: DoorRequest, target: Target, page: Page, var
 async def _open_page(
     server: Server, page: Page, provider: Provider, turns: tuple[Turn, ...], inputs: Mapping[str, Any]
 ) -> TargetOpening:
-    return TargetOpening(turns, tuple(_tools(server, page, provider)), exclusive=True)
+    return TargetOpening(turns, tuple(_tools(server, page, provider, turns)), exclusive=True)
 
 
-def _tools(server: Server, page: Page, provider: Provider, events: Sequence[Event] = ()) -> list[Tool]:
+def _tools(
+    server: Server, page: Page, provider: Provider, turns: Sequence[Turn], events: Sequence[Event] = ()
+) -> list[Tool]:
     project = PageProject(
         page.files,
         page.main,
         options=partial(_pages_of, server, page.siblings) if page.siblings else page.options,
-        images=page.images,
+        images=_pictures(turns),
         image_generation=page.image_generation,
         asset_extraction=page.asset_extraction,
         base_url=page.base_url,
     )
     vision = None if isinstance(provider, TextOnly) else provider
     return page_tools(project.restored(events), server.app_stream.services, vision)
+
+
+def _pictures(turns: Sequence[Turn]) -> list[str]:
+    """What the user has shown, each once."""
+    parts = [part for turn in turns if isinstance(turn, UserTurn) for part in turn.parts]
+    return list(dict.fromkeys([part.url for part in parts if isinstance(part, Image)]))
 
 
 async def _pages_of(server: Server, runs: Sequence[str]) -> list[str]:
@@ -89,4 +97,6 @@ def project_of(events: Sequence[Event]) -> PageProject | None:
 async def reopen_page(server: Server, start: RunStarted, events: Sequence[Event]) -> tuple[Provider, dict[str, Tool]]:
     """What such a run is driven with, wherever it goes on."""
     target = await server.app_stream.models.named(start.plan.model)
-    return target.provider, {tool.spec.name: tool for tool in _tools(server, page_of(start), target.provider, events)}
+    return target.provider, {
+        tool.spec.name: tool for tool in _tools(server, page_of(start), target.provider, start.turns, events)
+    }
