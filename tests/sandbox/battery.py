@@ -151,8 +151,10 @@ def machine_with(layers: Layers, layer: str, abi: int) -> Layers:
     )
 
 
-async def attack_all(layer: str, abi: int, layers: Layers, workspace: Path, outside: Outside) -> dict[str, Any]:
-    policy = policy_of(outside, mode="off" if layer == "off" else "on")
+async def attack_all(
+    layer: str, abi: int, layers: Layers, workspace: Path, outside: Outside, policy: Policy | None = None
+) -> dict[str, Any]:
+    policy = policy or policy_of(outside, mode="off" if layer == "off" else "on")
     async with await open_sandbox(
         policy, workspace, outside=os.environ, layers=machine_with(layers, layer, abi)
     ) as sandbox:

@@ -17,6 +17,7 @@ from tests.sandbox.conftest import NEWEST_ABI, require
 from tests.timeouts import TIMEOUT
 
 from ronda.sandbox.layers import Layers
+from ronda.sandbox.policy import BROWSER
 from ronda.sandbox.user import User, closed_folder
 
 STOPPED = {"tried": len(ATTACKS), "got": {}, "harm": []}
@@ -63,6 +64,18 @@ async def test_nothing_gets_out_of_a_sandbox_of_roots(layer: str, abi: int, laye
     outside = Outside(workspace.parent / "outside")
     try:
         assert await attack_all(layer, abi, layers, workspace, outside) == STOPPED
+    finally:
+        outside.close()
+
+
+@is_root
+async def test_nothing_gets_out_of_the_box_around_a_browser(layers: Layers, workspace: Path) -> None:
+    require("bubblewrap", layers)
+    (workspace.parent / "outside").mkdir()
+    outside = Outside(workspace.parent / "outside")
+    policy = msgspec.structs.replace(BROWSER, extra_fs_read=(str(outside.shown),))
+    try:
+        assert await attack_all("bubblewrap", 0, layers, workspace, outside, policy) == STOPPED
     finally:
         outside.close()
 

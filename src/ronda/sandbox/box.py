@@ -132,8 +132,13 @@ def sweep_temporary(scratch: str | os.PathLike[str] | None = None) -> None:
                 remove_tree(path)
 
 
+def temporary_prefix() -> str:
+    """Of folders that the next server removes, if this process is killed before it has."""
+    return f"{_TEMPORARY_PREFIX}{os.getpid()}-"
+
+
 def _make_temporary(scratch: str | os.PathLike[str] | None, user: User) -> str:
-    folder = tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{os.getpid()}-", dir=scratch)
+    folder = tempfile.mkdtemp(prefix=temporary_prefix(), dir=scratch)
     if user.own:
         os.chown(folder, user.uid, user.gid)
     return folder

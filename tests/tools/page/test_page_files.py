@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.timeouts import soon
+from tests.timeouts import TIMEOUT, soon
 from tests.tools.page.play import Played, call, data_url, play, png
 
 from ronda import Agent, resume_agent_async, run_agent_async, tool
+from ronda.core.events import ModelFinished
 from ronda.core.parts import Image
 from ronda.drive import Tool
 from ronda.journal.memory import MemoryJournal
@@ -348,6 +351,34 @@ async def test_assets_have_a_bound(tmp_path: Path) -> None:
 # ---- going on --------------------------------------------------------------------------------------------------------
 
 
+async def test_a_run_cut_off_after_any_of_its_events_ends_with_the_same_files() -> None:
+    journal = MemoryJournal()
+    script = [
+        calls(
+            Call("create_file", {"path": "index.html", "content": PAGE}, "c1"),
+            Call("edit_file", {"old_text": "Hello", "new_text": "Bye"}, "c2"),
+        ),
+        calls(Call("edit_file", {"edits": [{"old_text": "one", "new_text": "1", "count": -1}]}, "c3")),
+        says("done"),
+    ]
+    async with soon():
+        whole = await run_agent_async(
+            Agent(model=ScriptedModel(*script), tools=tools(PageProject())), "go", journal=journal
+        )
+        events = await journal.read(whole.run_id)
+        ends = {}
+        for cut in range(1, len(events)):
+            again = MemoryJournal()
+            again.append(whole.run_id, events[:cut])
+            again.release(whole.run_id, waiting=False)
+            project = PageProject().restored(events[:cut])
+            answered = sum(isinstance(event, ModelFinished) for event in events[:cut])
+            agent = Agent(model=ScriptedModel(*script[answered:]), tools=tools(project))
+            result = await resume_agent_async(whole.run_id, journal=again, agent=agent)
+            ends[cut] = (result.output, project.code)
+    assert ends == dict.fromkeys(ends, ("done", PAGE.replace("Hello", "Bye").replace("one", "1")))
+
+
 @tool(approval="ask")
 def publish() -> str:
     """Publish the page."""
@@ -374,3 +405,9 @@ async def test_a_run_that_goes_on_in_another_process_finds_its_files() -> None:
         answers = {question.id: True for question in waits.questions}
         result = await resume_agent_async(waits.run_id, answers, journal=journal, agent=second)
     assert (result.output, project.code) == ("done", PAGE.replace("Hello", "Again"))
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    code = "import ronda.tools.page, sys; print({'PIL', 'numpy', 'onnxruntime'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.stdout == "set()\n", done.stderr

@@ -290,6 +290,24 @@ async def test_a_background_of_many_colours_is_refused_without_the_network(tmp_p
         assert "background" in image["error"]
 
 
+async def test_a_huge_picture_is_worked_on_in_a_smaller_size(tmp_path: Path) -> None:
+    from PIL import Image as Pillow
+
+    written = io.BytesIO()
+    image = Pillow.new("RGB", (6000, 6000), "#fff")
+    image.paste("#a03020", (2000, 2000, 4000, 4000))
+    image.save(written, "PNG", compress_level=1)
+    made = tools(tmp_path, settings=PageSettings(folder=str(tmp_path / "nothing")))
+    _, cut = await cut_out(made, data_url(written.getvalue()))
+    assert cut.size == (4000, 4000)
+
+
+async def test_a_broken_picture_is_told_of(tmp_path: Path) -> None:
+    broken = PICTURE[:45] + bytes(20) + PICTURE[65:]
+    image, _ = await cut_out(tools(tmp_path), data_url(broken))
+    assert image["error"] == "the picture is broken"
+
+
 # ---- pieces of the given pictures ------------------------------------------------------------------------------------
 
 

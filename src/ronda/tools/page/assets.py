@@ -21,6 +21,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ronda.sandbox.box import temporary_prefix
 from ronda.tools.page.pictures import CONTENT_TYPES, Picture, read_data_url, read_picture
 
 ADDRESS: Final = "/local-assets/"
@@ -54,7 +55,7 @@ class PageAssets:
     @cached_property
     def _folder(self) -> Path:
         if self._given is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="ronda-assets-", ignore_cleanup_errors=True)
+            self._temporary = tempfile.TemporaryDirectory(prefix=temporary_prefix(), ignore_cleanup_errors=True)
             return Path(self._temporary.name)
         folder = Path(self._given)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from ronda.errors import BadConfig, ToolFailed
-from ronda.sandbox.box import open_sandbox
+from ronda.sandbox.box import open_sandbox, temporary_prefix
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import BROWSER
@@ -178,7 +178,7 @@ class Browser:
         chromium = find_chromium(self._named)
         if chromium is None:
             raise BrowserFailed("there is no Chromium on this machine; 'apt-get install chromium' brings one")
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="ronda-browser-")
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=temporary_prefix())
         try:
             async with await open_sandbox(BROWSER, folder, outside={}, layers=self._layers) as sandbox:
                 if sandbox.layer != "bubblewrap":  # Chromium makes a unix socket, which Landlock cannot confine

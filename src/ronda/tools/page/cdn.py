@@ -22,7 +22,7 @@ _NPM: Final = tuple(
     (hosts, re.compile(path))
     for hosts, path in (
         (("cdn.jsdelivr.net", "fastly.jsdelivr.net"), rf"/npm/{_PACKAGE}{_VERSION}(?:/(?P<path>.*))?"),
-        (("unpkg.com", "esm.sh", "cdn.skypack.dev"), rf"/{_PACKAGE}{_VERSION}(?:/(?P<path>.*))?"),
+        (("unpkg.com",), rf"/{_PACKAGE}{_VERSION}(?:/(?P<path>.*))?"),
         (("",), rf"/{_PACKAGE}/\d[\w.-]*/files/(?P<path>.*)"),  # mirrors of npm that serve files, on any host
     )
 )

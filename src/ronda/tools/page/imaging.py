@@ -8,17 +8,19 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import io
+import math
 import textwrap
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ronda.errors import ToolFailed
-from ronda.tools.page.pictures import Picture, read_picture
+from ronda.tools.page.pictures import MAX_PIXELS, Picture, read_picture
 
 if TYPE_CHECKING:
     import PIL.Image
 
 KINDS = ("PNG", "JPEG", "GIF", "WEBP")
+LARGEST = 16_000_000  # pixels that are worked on: four bytes each, several times over
 
 
 @cache
@@ -32,8 +34,12 @@ def unpacked(picture: Picture) -> PIL.Image.Image:
 
     try:
         with Image.open(io.BytesIO(picture.data), formats=KINDS) as image:
-            turned = ImageOps.exif_transpose(image)
-            return turned.convert("RGBA")
+            if image.width * image.height > MAX_PIXELS:  # than its first bytes have said
+                raise ToolFailed("the picture is too large")
+            if image.width * image.height > LARGEST:
+                scale = math.sqrt(LARGEST / (image.width * image.height))
+                image.thumbnail((int(image.width * scale), int(image.height * scale)))
+            return ImageOps.exif_transpose(image).convert("RGBA")
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise ToolFailed("the picture is broken") from error
 
