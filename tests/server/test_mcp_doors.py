@@ -12,14 +12,13 @@ from tests.interaction.doors import Door, Served
 from tests.server.runs_door import asked_of, get, post
 from tests.timeouts import soon
 from tests.tools.mcp.everything import PIXEL
-from tests.tools.mcp.serving import program, until
+from tests.tools.mcp.serving import opened, program, until
 
 from ronda import Agent, run_agent_async
 from ronda.core.events import RunFinished, ToolFinished
 from ronda.core.parts import File, Image, ToolTurn, Usage, user
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, calls, says
-from ronda.tools.mcp.servers import ServersPerLoop
 
 HI = [{"role": "user", "content": "go"}]
 BODIES: dict[str, dict[str, Any]] = {
@@ -124,24 +123,23 @@ async def test_a_server_that_may_asks_the_model_of_the_run(door: Door, where: st
     assert model.heard[1] == [user("A poem!")]  # and the model sees nothing of the run
 
 
-async def test_a_server_is_answered_no_more_than_the_run_has_left(door: Door) -> None:
-    model = ScriptedModel(replace(calls("every_sample"), usage=Usage(60, 50)), says("done"))
+class Asked(ScriptedModel):
+    """Remembers how many tokens each answer may have."""
 
-    async def run() -> ToolFinished:
-        servers = ServersPerLoop([program(sampling=True, era="legacy")]).here()
-        await servers.ready()
-        try:
-            events: list[Any] = []
-            agent = Agent(model, tools=[*servers.tools()])
-            await run_agent_async(agent, "go", max_tokens=100, on_event=events.append, on_limit="answer")
-            return next(event for event in events if isinstance(event, ToolFinished))
-        finally:
-            await servers.close()
+    def __init__(self, *lines: Any) -> None:
+        super().__init__(*lines)
+        self.most: list[int | None] = []
 
-    async with soon():
-        finished = await run()
-    assert finished.result.failed
-    assert "no tokens left" in (finished.result.content or "")
+    async def call(self, request: Any, show: Any) -> Any:
+        self.most.append(request.options.max_tokens)
+        return await super().call(request, show)
+
+
+async def test_a_server_is_answered_no_more_than_the_run_has_left() -> None:
+    model = Asked(replace(calls("every_sample"), usage=Usage(60, 30)), says("A"), says("done"))
+    async with soon(), opened(program(sampling=True, era="legacy")) as servers:
+        await run_agent_async(Agent(model, tools=[*servers.tools()]), "go", max_tokens=100)
+    assert model.most == [None, 10, None]  # it wanted a hundred
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
