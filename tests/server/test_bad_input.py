@@ -301,7 +301,6 @@ FIELDS: dict[str, tuple[Json, str]] = {
     "functions": (says(functions=[{"name": "a"}]), "functions"),
     "function_call": (says(function_call="auto"), "function_call"),
     "web_search_options": (says(web_search_options={}), "web_search_options"),
-    "files": (says(files=[{"name": "a.csv"}]), "files"),
     "audio": (says(modalities=["text", "audio"]), "modalities"),
 }
 

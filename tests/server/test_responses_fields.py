@@ -202,6 +202,7 @@ def test_every_field_of_the_api_has_a_fate() -> None:
         "code_execution_permission",
         "enable_code_execution",
         "enable_shell",
+        "files",
     }
 
     assert read <= said | known_otherwise
