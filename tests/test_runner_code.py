@@ -72,6 +72,64 @@ def test_code_can_be_refused(where: str) -> None:
     assert "not permitted" in turn.results[0].content
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("decide", "output"),
+    [
+        (lambda approval: True, "stdout: 1\n"),
+        (lambda approval: approval.approve({"code": "print(2)"}), "stdout: 2\n"),
+        (lambda approval: mistralrs.AgentToolApprovalDecision.approve(remember_for_session=True), "stdout: 1\n"),
+        (lambda approval: False, "it was not approved"),
+        (lambda approval: mistralrs.AgentToolApprovalDecision.deny("not today"), "not today"),
+    ],
+)
+def test_a_callback_decides_about_a_call(stream: bool, decide: Any, output: str) -> None:
+    asked: list[mistralrs.AgentToolApproval] = []
+
+    def callback(approval: mistralrs.AgentToolApproval) -> Any:
+        asked.append(approval)
+        return decide(approval)
+
+    model = ScriptedModel(python("print(1)"), says("done"))
+    with Runner(model, code_execution_config=CodeExecutionConfig()) as runner:
+        answer = ask(
+            runner,
+            enable_code_execution=True,
+            agent_permission="ask",
+            agent_approval_callback=callback,
+            session_id="s",
+            stream=stream,
+        )
+        if stream:
+            for _ in answer:
+                pass
+    [approval] = asked
+    assert (approval.session_id, approval.round, approval.tool.label, approval.code) == (
+        "s",
+        0,
+        "Python code",
+        "print(1)",
+    )
+    assert approval.tool.kind == mistralrs.AgentToolKind.CodeExecution
+    [*_, turn] = model.heard[-1]
+    assert isinstance(turn, ToolTurn)
+    assert output.removeprefix("stdout: ").strip() in turn.results[0].content
+
+
+def test_the_callback_of_the_configuration_gets_a_dictionary() -> None:
+    asked: list[dict[str, Any]] = []
+    model = ScriptedModel(python("1"), says("done"))
+
+    def callback(told: dict[str, Any]) -> bool:
+        asked.append(told)
+        return True
+
+    code = CodeExecutionConfig(permission="ask", approval_callback=callback)
+    with Runner(model, code_execution_config=code) as runner:
+        ask(runner, enable_code_execution=True)
+    assert (asked[0]["code"], asked[0]["tool"]["kind"]) == ("1", "code_execution")
+
+
 def test_both_share_a_policy() -> None:
     small, large = Policy(max_memory_mb=128), Policy(max_memory_mb=256)
     with pytest.raises(BadConfig, match="share a sandbox"):

@@ -35,6 +35,7 @@ from ronda.host import session_documents
 from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
+from ronda.server.approval_callback import AgentToolApproval, deciding, find_approve
 from ronda.server.chat import chat_completions
 from ronda.server.check_config import check_config
 from ronda.server.code_settings import CodeExecutionConfig, ShellConfig, code_settings
@@ -86,6 +87,7 @@ class ChatCompletionRequest:
     enable_code_execution: bool | None = None
     enable_shell: bool | None = None
     agent_permission: Approval | None = None
+    agent_approval_callback: Callable[[AgentToolApproval], Any] | None = None
     extra: Mapping[str, Any] = member(default_factory=dict)
 
 
@@ -217,6 +219,9 @@ class Runner:
 
     With `code_execution_config` or `shell_config` requests may ask for Python or a shell, in a sandbox for each session. Its
     processes wait for the session's next request, until `close`, or until the runner is left as a context.
+
+    Where a call needs a person's consent (`agent_permission="ask"`), `agent_approval_callback(approval)` of the request decides,
+    or `approval_callback` of the configuration: it returns True, False, `approval.approve(…)` or `approval.deny(…)`.
     """
 
     def __init__(
@@ -268,6 +273,7 @@ class Runner:
             open_code = code_opener(config, None)
         # Its processes belong to the loop that has started them.
         self._loop = None if open_code is None else LoopThread()
+        self._approval_callback = None if code_execution_config is None else code_execution_config.approval_callback
         self._server = Server(
             config,
             MemoryJournal(),
@@ -278,6 +284,7 @@ class Runner:
             mcp=_servers(mcp_servers),
             open_code=open_code,
         )
+        self._server.runs.find_approve = find_approve
 
     def close(self) -> None:
         """Ends what waits for a session's next request."""
@@ -298,6 +305,10 @@ class Runner:
     def send_chat_completion_request(self, request: ChatCompletionRequest) -> Any:
         """A `ChatCompletionResponse`; with `stream=True` a `ChatCompletionStream` of its pieces."""
         body = _write(request)
+        with deciding(request.agent_approval_callback, self._approval_callback):
+            return self._send(request, body)
+
+    def _send(self, request: ChatCompletionRequest, body: bytes) -> Any:
         if request.stream:
             return ChatCompletionStream(self._server, body, asyncio.run if self._loop is None else self._loop.run)
         return _read_response(self._wait(_collect(self._server, body)))
@@ -360,7 +371,7 @@ def _write(request: ChatCompletionRequest) -> bytes:
     fields: dict[str, Any] = {**request.extra}
     for name in ChatCompletionRequest.__dataclass_fields__:
         value = getattr(request, name)
-        if name == "extra" or value is None:
+        if name in ("extra", "agent_approval_callback") or value is None:
             continue
         if name == "tool_schemas":
             value = [_schema(text, at) for at, text in enumerate(value)]

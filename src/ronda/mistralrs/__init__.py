@@ -19,6 +19,8 @@ from ronda.core.plan import ToolChoice
 from ronda.errors import BadConfig
 from ronda.mistralrs.code import (
     AgentPermission,
+    AgentToolApprovalDecision,
+    AgentToolApprovalDecisionKind,
     CodeExecutionConfig,
     CodeExecutionPermission,
     NetworkMode,
@@ -31,9 +33,15 @@ from ronda.mistralrs.request import ChatCompletionRequest, as_ours
 from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
 from ronda.mistralrs.which import Architecture, Which, WhichModel
 from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
+from ronda.server.approval_callback import AgentToolApproval, AgentToolKind, AgentToolSource
 
 __all__ = [
     "AgentPermission",
+    "AgentToolApproval",
+    "AgentToolApprovalDecision",
+    "AgentToolApprovalDecisionKind",
+    "AgentToolKind",
+    "AgentToolSource",
     "ApproximateUserLocation",
     "Architecture",
     "ChatCompletionChunk",

@@ -37,6 +37,28 @@ class AgentPermission(StrEnum):
 CodeExecutionPermission = AgentPermission
 
 
+class AgentToolApprovalDecisionKind(StrEnum):
+    Approve = "approve"
+    Deny = "deny"
+
+
+@dataclass(frozen=True)
+class AgentToolApprovalDecision:
+    """What a callback returns."""
+
+    decision: AgentToolApprovalDecisionKind
+    remember_for_session: bool = False
+    message: str | None = None
+
+    @classmethod
+    def approve(cls, remember_for_session: bool = False) -> AgentToolApprovalDecision:
+        return cls(AgentToolApprovalDecisionKind.Approve, remember_for_session)
+
+    @classmethod
+    def deny(cls, message: str | None = None) -> AgentToolApprovalDecision:
+        return cls(AgentToolApprovalDecisionKind.Deny, message=message)
+
+
 @dataclass(frozen=True)
 class SandboxPolicy:
     """The original's numbers. `strict` has no meaning: here what cannot be enforced is always refused."""

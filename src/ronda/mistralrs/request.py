@@ -31,7 +31,6 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
     # Of these only the defaults can be honoured.
     tool_dispatch_url: str | None = None
     shell_skills: Any = None
-    agent_approval_callback: Any = None
     files: Any = None
     input_files: Any = None
     adapter: Any = None
@@ -41,7 +40,6 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
 _NOT_HERE = {
     "tool_dispatch_url": "the address is the operator's to choose: Runner(tool_dispatch_url=…) of ronda takes it",
     "shell_skills": "Ronda takes no folders of skills here yet",
-    "agent_approval_callback": "here Ronda asks nobody before it runs a tool",
     "files": "Ronda makes no files",
     "input_files": "Ronda keeps no files; write what the model has to know into the messages",
     "adapter": "Ronda loads no adapters",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 
+from ronda.agent.approve import Approve, Approver
 from ronda.agent.start import start_child_of
 from ronda.core.calls import HANDED_OVER
 from ronda.core.events import Asked, Event, Preview, RunFinished, RunStarted
@@ -70,6 +71,8 @@ class Runs:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
         self.clock: Callable[[], float] = time.time  # of all who share the queue
         self.files: FileStore | None = None  # where what runs make is kept
+        # Who of this process decides about the calls of a run that is about to begin; None: clients do.
+        self.find_approve: Callable[[Run], Approve | None] = lambda run: None
         self._approval_timeout = approval_timeout
         self.journal = journal
         self.guards = guarded_stages(guardrails)  # of the plans of all runs
@@ -132,6 +135,9 @@ class Runs:
             live.start_child_of = start_child_of
             live.files = self.files
             live.add_tap(partial(_hand_out, run, journal))
+            if live.approver is not None and (approve := self.find_approve(run)) is not None:
+                live.approver = approver = Approver(approve, run, live.inbox)
+                live.add_tap(approver.take)
         if run.start.about and is_in_session(run.start):
             live.before_end = self._keep_session
         return live

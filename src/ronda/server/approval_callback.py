@@ -1,0 +1,135 @@
+"""Approvals in a program: a request's own callback decides about its calls, asked in the words of mistral.rs's module.
+
+    callback(AgentToolApproval) → True, False, approval.approve(…) or approval.deny(…)
+
+Which callback belongs to a run is told by the context in which its request is made, so that threads do not mix theirs up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ronda.agent.approve import Approve, Decision
+from ronda.core.events import Answered, Asked
+from ronda.core.plan import ToolSpec
+from ronda.core.run import Run
+
+
+class AgentToolSource(StrEnum):
+    BuiltIn = "built_in"
+    User = "user"
+    Mcp = "mcp"
+    External = "external"
+
+
+class AgentToolKind(StrEnum):
+    CodeExecution = "code_execution"
+    WebSearch = "web_search"
+    Shell = "shell"
+    File = "file"
+    Custom = "custom"
+    External = "external"
+
+
+class AgentTool(Struct, frozen=True):
+    """What a person is asked about: `label` is its name for people."""
+
+    source: AgentToolSource
+    kind: AgentToolKind
+    label: str
+
+
+class AgentToolApproval(Struct, frozen=True):
+    """A call that waits for a person."""
+
+    approval_id: str
+    session_id: str
+    round: int
+    tool: AgentTool
+    arguments_json: str
+    question: Asked
+
+    @property
+    def code(self) -> str | None:
+        """Of a call of Python."""
+        code = self.arguments().get("code") if self.tool.kind is AgentToolKind.CodeExecution else None
+        return code if isinstance(code, str) else None
+
+    def arguments(self) -> dict[str, Any]:
+        return self.question.values
+
+    def approve(self, arguments: Mapping[str, Any] | None = None, *, remember: bool = False) -> Answered:
+        return self.question.approve(arguments, remember=remember)
+
+    def deny(self, message: str | None = None) -> Answered:
+        return self.question.deny(message or "")
+
+
+Callback = Callable[[AgentToolApproval], Any]
+_callback: ContextVar[tuple[Callback | None, Callable[[dict[str, Any]], Any] | None]] = ContextVar("approval_callback")
+
+
+@contextlib.contextmanager
+def deciding(callback: Callback | None, of_code: Callable[[dict[str, Any]], Any] | None) -> Iterator[None]:
+    """Runs that begin in here ask `callback`; about Python `of_code`, if it has none: with a plain dictionary."""
+    token = _callback.set((callback, of_code))
+    try:
+        yield
+    finally:
+        _callback.reset(token)
+
+
+def find_approve(run: Run) -> Approve | None:
+    callback, of_code = _callback.get((None, None))
+    if callback is None and of_code is None:
+        return None
+
+    def approve(question: Asked) -> Decision:
+        approval = _approval(run, question)
+        if callback is not None:
+            return _decision(question, callback(approval))
+        if of_code is not None and approval.tool.kind is AgentToolKind.CodeExecution:
+            return _decision(question, of_code(_as_dictionary(approval)))
+        return question.deny("nobody is there to decide about it")
+
+    return approve
+
+
+def _decision(question: Asked, decision: Any) -> Decision:
+    """Also of one that says what was decided about, as the original's does, and not about which question."""
+    told = getattr(decision, "decision", None)
+    if isinstance(decision, Answered) or told is None:
+        return decision  # type: ignore[no-any-return]  # whatever it is: who sends it to the run looks at it
+    if told == "approve":
+        return question.approve(remember=bool(decision.remember_for_session))
+    return question.deny(decision.message or "")
+
+
+def _approval(run: Run, question: Asked) -> AgentToolApproval:
+    spec = next((one for one in run.plan.tools if one.name == question.tool), None)
+    round = max(0, run.round - 1)
+    return AgentToolApproval(
+        question.id, run.start.session, round, _tool(question.tool, spec), question.arguments, question
+    )
+
+
+def _tool(name: str, spec: ToolSpec | None) -> AgentTool:
+    match spec:
+        case ToolSpec(tool_type="code_execution"):
+            return AgentTool(AgentToolSource.BuiltIn, AgentToolKind.CodeExecution, "Python code")
+        case ToolSpec(tool_type="shell"):
+            return AgentTool(AgentToolSource.BuiltIn, AgentToolKind.Shell, "Shell command")
+        case _:
+            return AgentTool(AgentToolSource.User, AgentToolKind.Custom, name)
+
+
+def _as_dictionary(approval: AgentToolApproval) -> dict[str, Any]:
+    told = {name: getattr(approval, name) for name in ("approval_id", "session_id", "round", "arguments_json", "code")}
+    return {**told, "tool": msgspec.to_builtins(approval.tool), "arguments": approval.arguments()}
