@@ -151,3 +151,21 @@ def test_invoke_agent_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     steps = written('invoke_agent("x.prompty")')
     assert model.walks[0] == steps
     assert len(steps) + 1 <= 11 * 3 / 4
+
+
+def test_the_layout_names_every_folder_and_only_files_that_are_there() -> None:
+    folders, missing = set[str](), list[str]()
+    layout = PAGE.read_text().partition("\n## Layout\n")[2].partition("\n## ")[0]
+    layout = re.sub(r"\([^()]*\)", "", layout)  # what a file is for
+    for row in re.findall(r"^\| `(.+)$", layout, re.MULTILINE):  # of the table of folders
+        place, _, files = [re.findall(r"`?([\w/.]+)`", cell) for cell in row.split("|")[:3]]
+        folders |= {one.rstrip("/") for one in place}
+        inside = place[0] if place[0].endswith("/") else ""
+        missing += [inside + file for file in files if not (SOURCE / inside / file).exists()]
+    for row in re.findall(r"^\| [^`|]+\| (`.+)$", layout, re.MULTILINE):  # of the one of server/
+        for name in re.findall(r"`([a-z_]+)/?`", row):
+            if not any((SOURCE / "server" / one).exists() for one in (name, f"{name}.py")):
+                missing.append(f"server/{name}")
+
+    assert folders >= {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    assert missing == []
