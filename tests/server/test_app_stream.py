@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import pytest
@@ -27,7 +29,9 @@ from ronda.core.parts import Image, Reasoning, Text, ToolCall, UserTurn
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
-from ronda.server.config import AppConfig
+from ronda.server.app_stream.models import AppModels
+from ronda.server.config import AppConfig, ServerConfig
+from ronda.wire.app_stream.parameters import read_parameters
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
 
@@ -363,6 +367,31 @@ async def test_one_variant_can_be_cancelled_on_the_socket_and_at_its_run(door: D
     assert ends == ["variantComplete", "variantError", "variantError", "variantComplete"]
 
 
+@pytest.mark.parametrize(
+    ("model", "media", "error"),
+    [
+        ("openai:gpt-3.5-turbo", {"images": [PIXEL]}, "can see pictures"),
+        ("openai:gpt-5", {"videos": ["data:video/mp4;base64,AAAA"]}, "can watch films"),
+        ("mistral:without-a-key", {}, "No API key found"),
+    ],
+)
+async def test_a_model_that_cannot_be_shown_it_builds_no_page(
+    door: Door, monkeypatch: pytest.MonkeyPatch, model: str, media: dict[str, list[str]], error: str
+) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    app = AppConfig(models=(model,))
+    async with door.serving(PageModel(), app=app) as served:
+        heard = await generate(
+            served, inputMode="video" if "videos" in media else "image", prompt={"text": "x", **media}
+        )
+
+    assert heard.types[-1] == "error"
+    assert "status" in heard.types
+    assert error in heard.messages[-1]["value"]
+    assert heard.code == 4332
+
+
 # ---- who may ask, and with what ---------------------------------------------------------------------------------------
 
 
@@ -406,3 +435,37 @@ async def test_each_variant_is_a_run_that_can_be_followed(door: Door) -> None:
 
     assert run["state"] == "finished"
     assert b"event: call_preview" in events
+
+
+# ---- models -----------------------------------------------------------------------------------------------------------
+
+
+def models_of(model: str, *named: str, variants: int | None = None) -> AppModels:
+    config = ServerConfig(model=model, app=AppConfig(models=named, variants=variants))
+    server: Any = SimpleNamespace(config=config)
+    return AppModels(server)
+
+
+@pytest.mark.parametrize(
+    ("models", "asked", "count"),
+    [
+        (models_of("openai:a"), {}, 4),
+        (models_of("openai:a"), {"generationType": "update"}, 2),
+        (models_of("openai:a"), {"inputMode": "video"}, 2),
+        (models_of("local:small.gguf"), {}, 1),
+        (models_of("openai:a", "local:small.gguf"), {}, 1),
+        (models_of("local:small.gguf", "local:small.gguf", "openai:a"), {}, 4),
+        (models_of("openai:a", variants=7), {}, 7),
+        (models_of("openai:a", variants=1), {"generationType": "update"}, 1),
+    ],
+)
+def test_how_many_variants_there_are(models: AppModels, asked: dict[str, str], count: int) -> None:
+    assert models.count(read_parameters(json.dumps(asking(**asked)).encode())) == count
+
+
+async def test_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    models = models_of("openai:own", "openai:a", "anthropic:claude-without-a-key", "openai:b")
+
+    assert [target.name for target in await models.choose(5)] == ["a", "b", "a", "b", "a"]

@@ -11,12 +11,14 @@ from ronda.agent import where_is
 from ronda.agent.value import missing_key
 from ronda.errors import NotFound
 from ronda.providers import open_provider, split_spec
+from ronda.providers.vision import TextOnly
 from ronda.server.models import Target
 from ronda.wire.app_stream.parameters import BadParameters, Parameters
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
+_NO_FILMS = ("openai:", "anthropic:", "mistral:", "mistral-agent:", "local:")  # their APIs have no word for one
 CREATED = 4  # variants, as the front end expects before it is told
 UPDATED = 2
 
@@ -38,10 +40,15 @@ class AppModels:
             return UPDATED if config.app.variants is None else min(UPDATED, config.app.variants)
         return config.app.variants or CREATED
 
-    async def choose(self, count: int, *, with_video: bool = False) -> list[Target]:
+    async def choose(self, count: int, *, with_images: bool = False, with_videos: bool = False) -> list[Target]:
+        """Those that can be shown what the user shows: a page that a model has not seen is a page of its own invention."""
         targets = await self._usable()
-        if with_video:  # of the APIs that are called here, Gemini's alone takes films
-            targets = [target for target in targets if target.spec.startswith("gemini:")] or targets
+        if with_images and not (targets := [target for target in targets if not isinstance(target.provider, TextOnly)]):
+            raise BadParameters("No model of this server can see pictures: its operator can name one in [app] models.")
+        if with_videos and not (targets := [target for target in targets if not target.spec.startswith(_NO_FILMS)]):
+            raise BadParameters(
+                "No model of this server can watch films: its operator can name one of Gemini's in [app] models."
+            )
         return list(islice(cycle(targets), count))
 
     async def named(self, spec: str) -> Target:
