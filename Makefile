@@ -11,7 +11,7 @@ SUITE  ?= bookworm
 N      ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup page serve test soak-tools test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean
+.PHONY: help setup page serve test soak-tools test-mcp mcp-conformance check format bench conformance conformance-local fresh docs lock clean chaos
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [A
 
 soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server that is killed: nothing may be left [N=200]
 	$(BIN)/python -m tests.server.soak_tools $(N)
+
+chaos: $(VENV)/.ready-dev ## kill, freeze and cut off servers under load, on SQLite and PostgreSQL [ARGS="--kills 20 --runs 50"]
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]
 	$(BIN)/python -m tests.conformance $(DATA)

@@ -60,9 +60,10 @@ def _user() -> dict[str, Any]:
 class PostgresServer:
     """A server in `folder`, with the data that is there, or new."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
         bin = programs()
         assert bin is not None
+        self._settings = _SETTINGS | (settings or {})
         self.folder = folder
         self._bin = bin
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +91,7 @@ class PostgresServer:
 
     def start(self) -> int:
         """Its process id, once it answers."""
-        settings = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        settings = [f"-c{name}={value}" for name, value in self._settings.items()]
         options = ["-p", str(self.port), "-k", str(self.folder), "-h", "127.0.0.1", *settings]
         data, log = str(self.folder / "data"), str(self.folder / "log")
         self._run("pg_ctl", "start", "-w", "-s", "-D", data, "-l", log, "-o", " ".join(options))
@@ -98,6 +99,12 @@ class PostgresServer:
 
     def stop(self, mode: str = "immediate") -> None:
         self._run("pg_ctl", "stop", "-s", "-w", "-D", str(self.folder / "data"), "-m", mode)
+
+    def make_schema(self, name: str) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
 
     @property
     def url(self) -> str:

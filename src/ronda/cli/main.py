@@ -405,6 +405,12 @@ def _worker_parser(parser: argparse.ArgumentParser) -> None:
     _model_options(parser)
     parser.add_argument("--database", metavar="URL", help=_DATABASE_HELP)
     parser.add_argument(
+        "--lease-seconds",
+        type=float,
+        metavar="N",
+        help="after how many seconds a process that the database hears nothing of counts as gone (default 5)",
+    )
+    parser.add_argument(
         "--insecure",
         action="store_true",
         default=None,

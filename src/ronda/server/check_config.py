@@ -26,6 +26,8 @@ def check_config(config: ServerConfig) -> None:
         raise BadConfig(f"--mcp-port and --port are both {config.port}; /mcp is there on --port anyway")
     if config.database is not None and not config.database.startswith(("postgresql://", "postgres://")):
         raise BadConfig("--database must be the address of a PostgreSQL database, like postgresql://user@host/name")
+    if not 0.5 <= config.lease_seconds <= 600:
+        raise BadConfig(f"--lease-seconds is {config.lease_seconds:g}; it can be 0.5 to 600")
     if config.max_offered_tools < 1:
         raise BadConfig(f"--max-offered-tools is {config.max_offered_tools}; it must be at least 1")
     for origin in config.allow_origins:

@@ -36,7 +36,7 @@ def open_shared(config: ServerConfig) -> SharedDatabase | None:
         raise BadConfig(f"--database needs a package: pip install 'ronda[postgres]' ({error})") from error
     try:
         database = Database(config.database)
-        return SharedDatabase(database, PostgresPresence(database))
+        return SharedDatabase(database, PostgresPresence(database, config.lease_seconds))
     except StoreError as error:
         raise BadConfig(f"{error} (--database says where)") from error
 

@@ -1,10 +1,10 @@
 """Who of those that share a database is alive, and what they tell each other: a thread of each process says and hears it.
 
-    process ──► "I am here, for LEASE seconds more" ──► a row, by the database's clock alone
+    process ──► "I am here, for five seconds more" ──► a row, by the database's clock alone
     process ──► NOTIFY: "run x has 12 events" ─────────► whoever waits for news of it, in any process
 
 A process whose time is up counts as gone: it died, is frozen, or cannot reach the database. Only one that has been there for
-LEASE seconds itself may judge: after an outage of the database everybody's time is up, and nobody is gone.
+as long itself may judge: after an outage of the database everybody's time is up, and nobody is gone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ronda.store.postgres import Database, PostgresSql, read_text
 from ronda.store.postgres_tables import PROCESSES
 from ronda.store.sql import Sql
 
-LEASE: Final = 5.0  # seconds
-BEAT: Final = 1.0
+LEASE: Final = 5.0  # seconds, unless the operator says otherwise …
+BEATS: Final = 5  # … in which a process says so often that it is there
 POLL: Final = 1.0  # seconds after which whoever waits for news looks for itself: some may be lost
 LARGEST_NOTICE: Final = 7000  # bytes; PostgreSQL takes 8000
 _FORGOTTEN: Final = "1 day"  # after which the row of a process that died goes, too
@@ -40,9 +40,9 @@ _FORGOTTEN: Final = "1 day"  # after which the row of a process that died goes, 
 _log = logging.getLogger(__name__)
 
 # Of a process with the number {id}, as seen by the process :me. One that has no row has left.
-ALIVE: Final = f"""EXISTS (SELECT 1 FROM process WHERE process.id = {{id}} AND (until > clock_timestamp()
+ALIVE: Final = """EXISTS (SELECT 1 FROM process WHERE process.id = {id} AND (until > clock_timestamp()
     OR NOT EXISTS (SELECT 1 FROM process AS me WHERE me.id = :me AND me.until > clock_timestamp()
-        AND me.since < clock_timestamp() - interval '{LEASE} s')))"""
+        AND me.since < clock_timestamp() - me.lease)))"""
 
 Notice = dict[str, Any]
 
@@ -51,8 +51,10 @@ class PostgresPresence:
     """This process, among those that share a database. `on_notice` is called, in the loop that it was opened in, with what others
     say."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, lease: float = LEASE) -> None:
         self.id = secrets.randbits(48)
+        self._lease = lease
+        self._beat_every = lease / BEATS
         self._database = database
         self._channel = f"ronda_{database.lock_number('notices') & 0xFFFFFFFFFFFF:x}"
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
@@ -92,25 +94,27 @@ class PostgresPresence:
             return
         self._leaving.set()
         self._bell.send(b"!")
-        self._thread.join(timeout=2 * BEAT)
+        self._thread.join(timeout=2 * self._beat_every)
         with suppress(StoreError):
             statement = "DELETE FROM process WHERE id = ?"
-            self._database.do(lambda db: db.execute(statement, (self.id,)), self._database.begin_write(), outage=BEAT)
+            self._database.do(lambda db: db.execute(statement, (self.id,)), self._database.begin_write(), outage=1.0)
         self._bell.close()
         self._rung.close()
 
     def _beat(self, db: Sql) -> None:
         row = db.execute(
-            f"""INSERT INTO process VALUES (:id, statement_timestamp(), statement_timestamp() + interval '{LEASE} s', :name)
+            """INSERT INTO process (id, since, until, name, lease)
+                VALUES (:id, statement_timestamp(), statement_timestamp() + :lease::interval, :name, :lease::interval)
             ON CONFLICT (id) DO UPDATE SET until = excluded.until, since = CASE
                 WHEN process.until < clock_timestamp() THEN excluded.since ELSE process.since END
-            RETURNING since = until - interval '{LEASE} s', extract(epoch FROM statement_timestamp())::float8""",
-            {"id": self.id, "name": f"{socket.gethostname()} {os.getpid()}"},
+            RETURNING since = until - lease, extract(epoch FROM statement_timestamp())::float8""",
+            {"id": self.id, "lease": f"{self._lease} s", "name": f"{socket.gethostname()} {os.getpid()}"},
         ).fetchone()
         self._ahead = row[1] - time.time()
         if row[0] and self._is_listening.is_set():
             _log.warning(
-                "the database was out of reach for more than %g s: others may drive on runs of this process", LEASE
+                "the database was out of reach for more than %g s: others may drive on runs of this process",
+                self._lease,
             )
         db.execute(f"DELETE FROM process WHERE until < clock_timestamp() - interval '{_FORGOTTEN}'")
 
@@ -157,14 +161,14 @@ class PostgresPresence:
                     self._listen(connection)
             except psycopg.Error as error:
                 _log.info("the database is out of reach: %s", error)
-                self._leaving.wait(BEAT / 4)
+                self._leaving.wait(self._beat_every / 4)
 
     def _listen(self, connection: psycopg.Connection) -> None:
         next_beat = 0.0
         while not self._leaving.is_set():
             if (now := time.monotonic()) >= next_beat:
                 self._beat(PostgresSql(connection))
-                next_beat = now + BEAT
+                next_beat = now + self._beat_every
             select.select([connection.fileno(), self._rung.fileno()], [], [], next_beat - now)
             for found in connection.notifies(timeout=0):
                 self._hear(msgspec.json.decode(read_text(found.payload)))

@@ -95,4 +95,5 @@ PROCESSES: Final = (
         )""",
         "CREATE INDEX letter_process ON letter (process) WHERE NOT taken",
     ),
+    ("ALTER TABLE process ADD COLUMN lease INTERVAL NOT NULL DEFAULT '5 s'",),
 )

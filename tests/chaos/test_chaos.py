@@ -1,0 +1,46 @@
+"""A short form of `make chaos`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.chaos.load import Load, Model, Process, kill_at_random
+from tests.chaos.replicas import trouble
+from tests.postgres import PostgresServer, programs
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    with Model().serving() as model:
+        yield model
+
+
+@pytest.mark.parametrize("where", ["SQLite", "PostgreSQL"])
+def test_no_call_is_made_twice_whenever_a_server_is_killed(
+    where: str, model: Model, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    flags = [] if where == "SQLite" else ["--lease-seconds", "1", "--database", request.getfixturevalue("postgres")]
+    load = Load(tmp_path / "load")
+    server = Process(load.folder, model, *flags, pause=0.1)
+    try:
+        summary = kill_at_random(load, server, 2, seed=7)
+    finally:
+        server.kill()
+
+    assert not summary.wrong, summary
+    assert summary.runs > 0
+
+
+@pytest.mark.skipif(programs() is None, reason="no PostgreSQL is here: neither a wheel nor the system's")
+def test_runs_end_and_no_call_is_made_twice_in_all_kinds_of_trouble(model: Model, tmp_path: Path) -> None:
+    database = PostgresServer(tmp_path / "postgres")
+    database.start()
+    try:
+        summary = trouble(Load(tmp_path / "load"), model, database, database.url, runs=12, scale=0.2)
+    finally:
+        database.stop()
+
+    assert not summary.wrong, summary
+    assert summary.runs == 12
