@@ -50,7 +50,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.l
 page: setup ## what a model needs that builds web pages: pictures, and what pages load from CDNs (needs npm)
 	@$(PIP) install --quiet --require-hashes -r requirements-page.lock
 	@$(BIN)/ronda page setup
-	@command -v chromium >/dev/null || echo "ronda: pictures of pages need a Chromium: apt-get install chromium"
+	@command -v chromium >/dev/null || echo "ronda: pictures of pages need a Chromium: apt-get install chromium fonts-liberation"
 
 # Ctrl-C reaches make and the shell, too: the trap lets the shell see how the server ended. 130 means by Ctrl-C, as it should.
 serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOLS=FILE.py] [ARGS=…]

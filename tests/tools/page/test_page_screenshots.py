@@ -41,7 +41,7 @@ async def test_a_model_sees_its_page_and_improves_it(tmp_path: Path) -> None:
     assert saved is not None
     page = (
         "<link rel=stylesheet href=site.css><div class=box></div>"
-        f"<img src='http://example.com:1234/local-assets/{saved.name}'><p style='height:2000px'>"
+        f"<img src='http://example.com:1234/local-assets/{saved.name}'><p style='height:2000px'>\n<script>oops()</script>"
     )
     played = await play(
         page_tools(PageProject(), PageServices(assets)),
@@ -57,6 +57,7 @@ async def test_a_model_sees_its_page_and_improves_it(tmp_path: Path) -> None:
         [("screenshot_preview", {})],
     )
     before, after = played[2], played[4]
+    assert before.result["details"]["problems"] == ["ReferenceError: oops is not defined (line 2)"]
     assert not before.failed
     desktop, phone = before.output["screenshots"]
     assert before.output["status"] == "ok"
@@ -145,8 +146,8 @@ async def test_pages_of_every_stack_look_right_without_a_network(tmp_path: Path)
     shared = services(tmp_path)
     preview = Preview(project, shared.assets, shared.cdn)
     async with soon():
-        [picture] = await Browser(settle_seconds=4.0).pictures(preview.url, [DESKTOP], preview.answer)
-    image = opened(picture)
+        [shot] = await Browser(settle_seconds=4.0).pictures(preview.url, [DESKTOP], preview.answer)
+    image = opened(shot.picture)
     painted = {name: image.getpixel((at * 100 + 20, 20)) for at, name in enumerate(STACKS)}
     assert painted == dict.fromkeys(STACKS, GREEN)
 
@@ -217,6 +218,7 @@ async def test_a_page_reaches_no_file_and_no_network(tmp_path: Path, visitors: V
         page_tools(PageProject({"index.html": page}), services(tmp_path / "assets")), "screenshot_preview"
     )
     assert not played.failed, played.result
+    assert f"not loaded: http://{here}/image" in played.result["details"]["problems"]
     seen = colours(played.attachments[0])
     assert (seen.get(GREEN, 0) >= 10_000, seen.get(RED, 0)) == (True, 0)
     assert visitors.seen == []
@@ -231,7 +233,7 @@ async def pictures_of(page: str, browser: Browser) -> list[bytes]:
         return Response(page.encode(), "text/html") if request.kind == "Document" else None
 
     async with soon():
-        return await browser.pictures("http://preview.localhost/", [PHONE], answer)
+        return [shot.picture for shot in await browser.pictures("http://preview.localhost/", [PHONE], answer)]
 
 
 @needs_chromium

@@ -5,44 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ronda.core.arguments import recover
 from ronda.core.parts import Image, Text, Usage, UserTurn
-from ronda.core.plan import AUTO, Options, ResponseFormat
+from ronda.core.plan import AUTO, Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Provider
 from ronda.errors import ToolFailed
-from ronda.tools.page.tool import object_schema
 
 MAX_TOKENS: Final = 8_000
 _SCALE: Final = 1000  # what sides are counted in, as Gemini has learned it
-
-_SCHEMA: Final = object_schema(
-    {
-        "assets": {
-            "type": "array",
-            "items": object_schema(
-                {
-                    "number": {"type": "integer", "description": "Of the description that this is."},
-                    "image_index": {"type": "integer", "description": "Which picture it is in; the first is 0."},
-                    "box_2d": {
-                        "type": "array",
-                        "items": {"type": "integer"},
-                        "description": "[top, left, bottom, right], each from 0 to 1000.",
-                    },
-                    "label": {"type": "string"},
-                },
-                "number",
-                "image_index",
-                "box_2d",
-                "label",
-            ),
-        }
-    },
-    "assets",
-)
 
 
 class Box(Struct, frozen=True):
@@ -74,9 +47,8 @@ async def find_boxes(provider: Provider, urls: Sequence[str], descriptions: Sequ
         '"label": what it is}]}. Leave out what is not there.'
     )
     turn = UserTurn((*(Image(url) for url in urls), Text(asked)))
-    format = ResponseFormat("json_schema", "boxes", Raw(msgspec.json.encode(_SCHEMA)))
-    options = Options(max_tokens=MAX_TOKENS, response_format=format)
-    request = ModelRequest((turn,), (), AUTO, options, False, "", 0, 1, scratch={})
+    # No schema goes along: not every provider takes one, and what comes is checked anyway.
+    request = ModelRequest((turn,), (), AUTO, Options(max_tokens=MAX_TOKENS), False, "", 0, 1, scratch={})
     finished = await provider.call(request, lambda previews: True)
     recovered = recover(finished.turn.text)
     if recovered is None:

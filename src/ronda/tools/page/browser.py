@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -29,10 +30,12 @@ LOAD_SECONDS: Final = 15.0
 SETTLE_SECONDS: Final = 0.25  # for what a page does once it is loaded
 SHOT_SECONDS: Final = 15.0
 START_SECONDS: Final = 30.0
+TRY_AGAIN_SECONDS: Final = 60.0  # after a browser did not start: the machine may have been busy
 AT_A_TIME: Final = 2  # browsers: each takes a core and some hundred megabytes
 MAX_REQUESTS: Final = 500  # of one page
 MAX_HEIGHT: Final = 7900  # pixels: more than 8000 is refused by models
 MAX_PICTURE: Final = 20 * 1024 * 1024
+MAX_PROBLEMS: Final = 10
 
 # Without its own sandbox, for which it would need namespaces, since it is inside ours; and without all that would want a network,
 # a sound card or a desktop.
@@ -67,6 +70,13 @@ _START: Final = 'exec "$0" --user-data-dir="${TMPDIR:-/tmp}/profile" "$@" 4>&3'
 _PLACES: Final = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
 
+# Its fonts are there, and it has been painted.
+_PAINTED: Final = (
+    "Promise.all([document.fonts.ready, new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))])"
+    ".then(() => 0)"
+)
+
+
 class BrowserFailed(ToolFailed):
     """There is no picture, and the text says why."""
 
@@ -94,6 +104,13 @@ class Response(Struct, frozen=True):
     content_type: str = ""
     status: int = 200
     location: str = ""
+
+
+class Shot(Struct, frozen=True):
+    """A PNG; `problems` are what the page's own console would say: errors of its scripts, and what could not be loaded."""
+
+    picture: bytes
+    problems: tuple[str, ...] = ()
 
 
 Answer: TypeAlias = Callable[[Request], Awaitable[Response | None]]
@@ -126,33 +143,40 @@ class Browser:
         self._layers = layers
         self._slots = asyncio.Semaphore(AT_A_TIME)
         self._trial: asyncio.Future[str] | None = None
+        self._tried = 0.0  # when a trial has failed
 
     @property
     def may_work(self) -> bool:
-        """There is a Chromium, and nobody has found yet that it does not start."""
+        """There is a Chromium, and nobody has found of late that it does not start."""
         trial = self._trial
-        if trial is not None and trial.done() and not trial.cancelled():
-            return not trial.result()
+        if trial is not None and trial.done() and not trial.cancelled() and trial.result():
+            return self._is_time_again
         return find_chromium(self._named) is not None
 
+    @property
+    def _is_time_again(self) -> bool:
+        return time.monotonic() - self._tried > TRY_AGAIN_SECONDS
+
     async def problem(self) -> str:
-        """Why there are no pictures here, "" where there are: found once, by starting a browser."""
-        if self._trial is None or self._trial.cancelled():
-            self._trial = asyncio.ensure_future(self._try())
-        return await asyncio.shield(self._trial)
+        """Why there are no pictures here, "" where there are: found by starting a browser, once if it starts."""
+        trial = self._trial
+        if trial is None or trial.cancelled() or (trial.done() and trial.result() and self._is_time_again):
+            trial = self._trial = asyncio.ensure_future(self._try())
+        return await asyncio.shield(trial)
 
     async def _try(self) -> str:
         try:
             async with asyncio.timeout(START_SECONDS), self._opened(lambda message: None) as devtools:
                 await devtools.call("Browser.getVersion")
         except (ToolFailed, BadConfig, OSError) as error:
-            return str(error) or type(error).__name__
+            self._tried = time.monotonic()
+            return str(error) or "it did not start in time"
         return ""
 
     async def pictures(
         self, url: str, viewports: Sequence[Viewport], answer: Answer, *, full_page: bool = True
-    ) -> list[bytes]:
-        """A PNG for each viewport. Raises BrowserFailed, within a bounded time whatever the page does."""
+    ) -> list[Shot]:
+        """One for each viewport. Raises BrowserFailed, within a bounded time whatever the page does."""
         each = self._load_seconds + self._settle_seconds + self._shot_seconds
         seconds = START_SECONDS + len(viewports) * (each + 5)
         async with self._slots:
@@ -164,7 +188,8 @@ class Browser:
                         tab = work.tab = _Tab(devtools, work)
                         await tab.open(viewport)
                         await tab.load(url, self._load_seconds, self._settle_seconds)
-                        made.append(await tab.shoot(viewport, full_page, self._shot_seconds))
+                        picture = await tab.shoot(viewport, full_page, self._shot_seconds)
+                        made.append(Shot(picture, tuple(dict.fromkeys(tab.problems))))
                     return made
             except TimeoutError as error:
                 raise BrowserFailed("the page kept the browser busy for too long") from error
@@ -222,6 +247,7 @@ class _Tab:
         self._session = ""
         self._requests = 0
         self._loaded = asyncio.Event()
+        self.problems: list[str] = []
 
     async def open(self, viewport: Viewport) -> None:
         call = self._devtools.call
@@ -230,6 +256,7 @@ class _Tab:
         target = (await call("Target.createTarget", url="about:blank", browserContextId=context))["targetId"]
         self._session = (await call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
         await self._call("Page.enable")
+        await self._call("Runtime.enable")
         await self._call("Fetch.enable", patterns=[{"urlPattern": "*"}])
         await self._call(
             "Emulation.setDeviceMetricsOverride",
@@ -247,7 +274,9 @@ class _Tab:
                 if problem := went.get("errorText"):
                     raise BrowserFailed(f"the page cannot be loaded: {problem}")
                 await self._loaded.wait()
+                await self._call("Runtime.evaluate", expression=_PAINTED, awaitPromise=True)
         except TimeoutError:
+            self._note("the page was still busy when the picture was taken")
             return
         await asyncio.sleep(settle)
 
@@ -281,6 +310,8 @@ class _Tab:
                 self._loaded.set()
             case "Fetch.requestPaused":
                 self._work.begin(self._respond(message.params))
+            case "Runtime.exceptionThrown":
+                self._note(_exception(message.params))
             case "Page.javascriptDialogOpening":
                 self._work.begin(self._quietly("Page.handleJavaScriptDialog", accept=False))
 
@@ -292,6 +323,8 @@ class _Tab:
         )
         response = await self._work.answer(request) if self._requests <= MAX_REQUESTS else None
         if response is None:
+            if not request.url.endswith("/favicon.ico"):  # which browsers ask for by themselves
+                self._note(f"not loaded: {request.url[:200]}")
             await self._quietly("Fetch.failRequest", requestId=id, errorReason="BlockedByClient")
             return
         headers = {"Content-Type": response.content_type, "Location": response.location}
@@ -304,6 +337,22 @@ class _Tab:
             body=base64.b64encode(response.body).decode(),
         )
 
+    def _note(self, problem: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)
+
     async def _quietly(self, method: str, **params: Any) -> None:
         with contextlib.suppress(ToolFailed):  # the page went on to another, or the browser is gone
             await self._call(method, **params)
+
+
+def _exception(params: dict[str, Any]) -> str:
+    """What a script has thrown, and where."""
+    details = params.get("exceptionDetails")
+    if not isinstance(details, dict):
+        return "a script has failed"
+    thrown = details.get("exception")
+    text = thrown.get("description") if isinstance(thrown, dict) else None
+    first = str(text or details.get("text") or "a script has failed").split("\n", 1)[0][:200]
+    line = details.get("lineNumber")
+    return f"{first} (line {line + 1})" if isinstance(line, int) else first

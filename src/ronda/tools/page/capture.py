@@ -37,8 +37,8 @@ async def capture(url: str, services: PageServices) -> bytes:
     loader = _Loader(services.fetcher)
     # First of all by us: whether it is there, and where it redirects to.
     start = await loader.load(address)
-    [picture] = await services.browser.pictures(start, [DESKTOP], loader.answer)
-    return picture
+    [shot] = await services.browser.pictures(start, [DESKTOP], loader.answer)
+    return shot.picture
 
 
 class _Loader:

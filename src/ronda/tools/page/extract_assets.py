@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 from ronda.core.parts import Image
 from ronda.drive import Provider, ToolContext
-from ronda.errors import ToolFailed, UpstreamError
+from ronda.errors import RondaError, ToolFailed
 from ronda.tools.function import in_thread
 from ronda.tools.page.boxes import Box, find_boxes
 from ronda.tools.page.generate_images import keep
@@ -42,14 +43,14 @@ def extract_assets(project: PageProject, services: PageServices, vision: Provide
         )
         if len(descriptions) > MOST:
             raise PageError(f"extract_assets takes {MOST} descriptions at the most", "Too many asset_descriptions")
-        pictures = [picture for url in project.images if (picture := read_data_url(url)) is not None]
+        pictures = await in_thread(partial(_read, project.images))
         if not pictures:
             raise PageError("No input images are available for asset extraction.", "No input images")
         if not services.can_draw:
             raise PageError("Asset extraction is not installed on this server: it needs ronda[page].", "Not installed")
         try:
             boxes, usage = await find_boxes(vision, [picture.url for picture in pictures], descriptions)
-        except (ToolFailed, UpstreamError) as error:
+        except RondaError as error:  # a provider's, or what it said was of no use
             raise PageError(f"Asset extraction failed: {error}", "Asset extraction failed") from error
         assets, images = list[dict[str, Any]](), list[Image]()
         for box in boxes:
@@ -86,6 +87,10 @@ def extract_assets(project: PageProject, services: PageServices, vision: Provide
         _PARAMETERS,
         work,
     )
+
+
+def _read(urls: Sequence[str]) -> list[Picture]:
+    return [picture for url in urls if (picture := read_data_url(url)) is not None]
 
 
 def _crop(picture: Picture, box: Box) -> Picture:

@@ -23,24 +23,27 @@ def screenshot_preview(project: PageProject, services: PageServices) -> PageTool
         browser: Browser = services.browser
         preview = Preview(project, services.assets, services.cdn)
         try:
-            pictures = await browser.pictures(preview.url, _VIEWPORTS, preview.answer)
+            shots = await browser.pictures(preview.url, _VIEWPORTS, preview.answer)
         except BrowserFailed as error:
             raise PageError(f"Screenshot failed: {error}", "Screenshot failed") from error
-        urls = [f"data:image/png;base64,{base64.b64encode(picture).decode()}" for picture in pictures]
+        urls = [f"data:image/png;base64,{base64.b64encode(shot.picture).decode()}" for shot in shots]
         facts = [
             {
                 "viewport": viewport.name,
                 "full_page": True,
                 "image_part_index": index,
                 "image_display_name": f"preview_{viewport.name}.png",
-                "image_bytes": len(picture),
+                "image_bytes": len(shot.picture),
             }
-            for index, (viewport, picture) in enumerate(zip(_VIEWPORTS, pictures, strict=True))
+            for index, (viewport, shot) in enumerate(zip(_VIEWPORTS, shots, strict=True))
         ]
         sizes = " and ".join(f"{viewport.name} ({viewport.width}×{viewport.height})" for viewport in _VIEWPORTS)
         shown = [{**fact, "image_url": url, "status": "ok"} for fact, url in zip(facts, urls, strict=True)]
+        details: dict[str, Any] = {"screenshots": facts}
+        if problems := list(dict.fromkeys(problem for shot in shots for problem in shot.problems)):
+            details["problems"] = problems
         return Outcome(
-            {"content": f"Screenshots of the whole page: {sizes}.", "details": {"screenshots": facts}},
+            {"content": f"Screenshots of the whole page: {sizes}.", "details": details},
             {"screenshots": shown, "status": "ok"},
             tuple(Image(url) for url in urls),
         )
