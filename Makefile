@@ -73,6 +73,7 @@ format: $(VENV)/.ready-dev ## write the code as the formatter wants it
 bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [ARGS=--quick]
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/mcp_calls.py
+	$(BIN)/python bench/code_tools.py
 
 soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server that is killed: nothing may be left [N=200]
 	$(BIN)/python -m tests.server.soak_tools $(N)

@@ -23,6 +23,7 @@ INTERVAL = 0.2  # seconds; what can be allocated in between is bounded by RLIMIT
 IDLE_INTERVAL = 1.0  # of a sandbox that used no time since the last look
 DISK_INTERVAL = 1.0
 _SECOND_LOOK = 0.02
+_HURRY = 0.05
 _MOST_EMPTY = 60  # looks that find no process
 _DISK_SHARE = 20  # a walk may take this part of the time, so that large trees are walked less often
 
@@ -124,10 +125,12 @@ class Watchdog:
             self._watched.discard(watched)
 
     def hurry(self, watched: Watched) -> None:
-        """It is about to work: look at it soon, however idle it was."""
+        """It is about to work: look at it soon, however idle it was; not at once, since most calls are over by then."""
         with self._changed:
-            watched.due = 0.0
-            self._changed.notify_all()
+            soon = time.monotonic() + _HURRY
+            if watched.due > soon:
+                watched.due = soon
+                self._changed.notify_all()
 
     def _run(self, look: Callable[[Watched], None], due: str) -> None:
         while True:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from ronda.errors import RondaError
 from ronda.tools.code.session import Session
 
+_REFILL_SECONDS = 0.2  # after one was taken: whoever took it has its call done first
+
 log = logging.getLogger("ronda.tools")
 
 
@@ -23,8 +25,7 @@ class Pool:
 
     async def fill(self) -> None:
         """Those that have ended meanwhile are replaced."""
-        if self._size and (self._filling is None or self._filling.done()):
-            self._filling = asyncio.create_task(self._fill())
+        self._refill()
         if self._filling is not None:
             await asyncio.shield(self._filling)
 
@@ -43,11 +44,14 @@ class Pool:
         """One that is ready; another is started in its place."""
         while self._ready:
             session = self._ready.pop(0)
-            if self._filling is None or self._filling.done():
-                self._filling = asyncio.get_running_loop().create_task(self._fill())
+            asyncio.get_running_loop().call_later(_REFILL_SECONDS, self._refill)
             if session.is_warm:
                 return session
         return None
+
+    def _refill(self) -> None:
+        if self._size and (self._filling is None or self._filling.done()):
+            self._filling = asyncio.get_running_loop().create_task(self._fill())
 
     def give_back(self, session: Session) -> None:
         self._ready.append(session)
