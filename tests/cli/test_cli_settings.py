@@ -14,6 +14,7 @@ from tests.cli.serving import USER, Started, turn
 from ronda.cli.main import parse
 from ronda.cli.serve import http_settings
 from ronda.cli.settings import read_config
+from ronda.errors import BadConfig
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server
 from ronda.server.config import ServerConfig
@@ -105,3 +106,39 @@ def test_idle_connections_are_kept_longer_than_the_official_clients_keep_them() 
     clients = [sdk.DEFAULT_CONNECTION_LIMITS.keepalive_expiry for sdk in (openai, anthropic)]
 
     assert http_settings(server).timeout_keep_alive > 2 * max(clients)
+
+
+def test_the_models_that_write_pages_come_from_a_table_or_a_flag(tmp_path: Path) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text(
+        'model = "openai-chat:own"\nbase_url = "http://127.0.0.1:9/v1"\n[app]\nvariants = 3\n'
+        'models = ["openai:a", { model = "gemini:b", base_url = "http://127.0.0.1:9" }]\n'
+    )
+
+    from_file = read_config(parse(["serve", "--config", str(file)]))
+    from_flags = read_config(
+        parse(["serve", "--config", str(file), "--app-model", "openai:c", "--app-model", "openai:d"])
+    )
+
+    assert [model.model for model in from_file.app.named] == ["openai:a", "gemini:b"]
+    assert from_file.app.named[1].base_url == "http://127.0.0.1:9"
+    assert [model.model for model in from_flags.app.named] == ["openai:c", "openai:d"]
+    assert from_flags.app.variants == 3
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        ('models = ["nothing"]', "nothing"),
+        ("variants = 9", "variants"),
+        ("variants = 0", "variants"),
+        ('colour = "red"', "colour"),
+        ("models = 7", "models"),
+    ],
+)
+def test_a_table_of_pages_that_cannot_be_is_refused(tmp_path: Path, table: str, names: str) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text(f'model = "openai-chat:own"\nbase_url = "http://127.0.0.1:9/v1"\n[app]\n{table}\n')
+
+    with pytest.raises(BadConfig, match=names):
+        read_config(parse(["serve", "--config", str(file)]))
