@@ -28,7 +28,8 @@ BELOW = {
     "agent": {"prompty", "host"},
     "testing": {"agent"},
     "server": {"agent"},
-    "runner": {"server"},
+    "runner_files": {"files"},
+    "runner": {"server", "runner_files"},
     "mistralrs": {"runner"},
     "cli": {"server"},
 }

@@ -11,6 +11,7 @@ what comes out is read back.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import contextvars
 import queue
@@ -34,6 +35,7 @@ from ronda.errors import BadConfig, BadRequest, NotFound, RunEnded
 from ronda.host import session_documents
 from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
+from ronda.runner_files import File, FileOrigin, InputFile, RequestedFile, ShellSkillMount, requested, with_inputs
 from ronda.server.app import Server
 from ronda.server.approval_callback import AgentToolApproval, deciding, find_approve
 from ronda.server.chat import chat_completions
@@ -88,6 +90,9 @@ class ChatCompletionRequest:
     enable_shell: bool | None = None
     agent_permission: Approval | None = None
     agent_approval_callback: Callable[[AgentToolApproval], Any] | None = None
+    files: Sequence[RequestedFile | Mapping[str, Any] | str] | None = None
+    input_files: Sequence[InputFile] | None = None
+    shell_skills: Sequence[ShellSkillMount] | None = None
     extra: Mapping[str, Any] = member(default_factory=dict)
 
 
@@ -180,6 +185,7 @@ class ChatCompletionResponse(Struct, frozen=True):
     system_fingerprint: str = ""
     session_id: str | None = None
     agentic_tool_calls: list[AgenticToolCall] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
     limit: str | None = None
     warnings: list[str] = field(default_factory=list)
 
@@ -202,6 +208,7 @@ class _Failed(Struct, frozen=True):
 
 _read_response = msgspec.json.Decoder(ChatCompletionResponse).decode
 _read_chunk = msgspec.json.Decoder(ChatCompletionChunk).decode
+_read_file = msgspec.json.Decoder(File).decode
 _read_failed = msgspec.json.Decoder(_Failed).decode
 
 
@@ -313,6 +320,10 @@ class Runner:
             return ChatCompletionStream(self._server, body, asyncio.run if self._loop is None else self._loop.run)
         return _read_response(self._wait(_collect(self._server, body)))
 
+    def find_file(self, file_id: str, model_id: str | None = None) -> File | None:
+        """A file that tools made, with all of its content; None if there is none of this id."""
+        return self._wait(_find_file(self._server, file_id))
+
     # ---- sessions: `model_id` is taken, since the original's methods have it, and there is one model ----------------
 
     def list_session_ids(self, model_id: str | None = None) -> list[str]:
@@ -349,6 +360,21 @@ class Runner:
         return self._wait(session_documents.fork(sessions, ("", src), dest, num_turns=num_turns, run=run, round=round))
 
 
+async def _find_file(server: Server, id: str) -> File | None:
+    try:
+        stored = await server.files.find("", id)
+        data = await server.files.read(stored)
+    except NotFound:
+        return None
+    text = data.decode("utf-8", "replace") if stored.is_text else None
+    body = None if text is not None else base64.b64encode(data).decode()
+    origin = FileOrigin(stored.source.tool, stored.source.round, stored.source.turn)
+    created, purpose = int(stored.created), stored.purpose
+    return File(
+        stored.id, stored.name, stored.size, stored.format, stored.mime_type, created, purpose, origin, text, body
+    )
+
+
 async def _session_ids(sessions: SessionHost) -> list[str]:
     names: list[str] = []
     page = await sessions.store.page("", _SESSIONS_AT_ONCE)
@@ -373,7 +399,15 @@ def _write(request: ChatCompletionRequest) -> bytes:
         value = getattr(request, name)
         if name in ("extra", "agent_approval_callback") or value is None:
             continue
-        if name == "tool_schemas":
+        if name == "input_files":
+            continue  # among the messages
+        if name == "messages" and request.input_files:
+            value = with_inputs(value, request.input_files)
+        elif name == "files":
+            value = requested(value)
+        elif name == "shell_skills":
+            value = [mount.wish for mount in value]
+        elif name == "tool_schemas":
             value = [_schema(text, at) for at, text in enumerate(value)]
         elif isinstance(value, ToolChoice):
             value = write_choice(value)
@@ -496,7 +530,11 @@ class ChatCompletionStream:
             self._queue.put(None)
             raise data
         for frame in self._frames.feed(data):
-            if frame.data not in (b"", b"[DONE]"):
+            if frame.event == "file_produced":
+                nothing_said = [Choice(0)]
+                file = _read_file(frame.data)
+                self._chunks.append(ChatCompletionChunk("", nothing_said, 0, "", "", type=frame.event, files=[file]))
+            elif frame.data not in (b"", b"[DONE]"):
                 self._chunks.append(_read_chunk(frame.data))
 
     def close(self) -> None:

@@ -134,12 +134,21 @@ def inline(files: dict[str, bytes], **more: Any) -> Json:
 
 
 async def test_a_skill_may_come_with_the_request_and_two_have_two_folders(door: Door, root: Path) -> None:
-    model = ScriptedModel(calls("mistralrs_shell", commands=[RUN, "ls skills/"]), says("done"))
+    model = ScriptedModel(calls("mistralrs_shell", commands=["cat skills/auditor/data/*", "ls skills/"]), says("done"))
     async with serving(door, model, root):
-        status, answer = await post(door, *responses(inline(SKILL), inline(SKILL, name="other")))
+        nameless = inline({"x/SKILL.md": b"No front matter."})
+        status, answer = await post(door, *responses(inline(SKILL), nameless))
     assert status == 200, answer
     assert "Inline." in told(model)
-    assert json.loads(results(model)[0])["stdout"] == "checked total,7\ninvoice_auditor\ninvoice_auditor-2\n"
+    assert json.loads(results(model)[0])["stdout"] == "total,7auditor\nauditor-2\n"
+
+
+async def test_a_chat_may_have_skills(door: Door, root: Path) -> None:
+    model = ScriptedModel(calls("mistralrs_shell", commands=["ls skills/"]), says("done"))
+    async with serving(door, model, root):
+        status, answer = await post(door, "chat/completions", {"messages": HI, "shell_skills": [inline(SKILL)]})
+    assert status == 200, answer
+    assert json.loads(results(model)[0])["stdout"] == "auditor\n"
 
 
 REFUSED: dict[str, tuple[str, Json, str]] = {

@@ -1,6 +1,6 @@
 """Programs that were written for mistral.rs's server: file inputs, skills of both APIs, hosted tools, agentic rounds.
 
-Each does what the example of its name does: the same requests in the same order, with the same headers, and reads the same members.
+Each does what the example of its name does: the same requests in the same order, with the same headers, read in the same way.
 """
 
 from __future__ import annotations

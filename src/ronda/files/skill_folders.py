@@ -29,6 +29,14 @@ class SkillFolder(Struct, frozen=True):
         return re.sub(r"[^A-Za-z0-9_-]", "_", self.name)[:100]
 
 
+def named_skill(files: Mapping[str, bytes], name: str, description: str) -> SkillFolder:
+    """One whose caller says what it is: SKILL.md need not."""
+    inside = dict(files) if SKILL_FILE in files else _below_the_only_folder(files)
+    return SkillFolder(
+        _fit(name.strip(), "name", _LONGEST_NAME), _fit(description, "description", _LONGEST_DESCRIPTION), inside
+    )
+
+
 def read_skill(files: Mapping[str, bytes]) -> SkillFolder:
     """`files` with SKILL.md among them, or all in one folder that has it."""
     inside = dict(files) if SKILL_FILE in files else _below_the_only_folder(files)
@@ -72,6 +80,10 @@ def _text(front: Mapping[object, object], key: str, most: int) -> str:
     text = value.strip() if isinstance(value, str) else ""
     if not text:
         raise BadRequest(f"the front matter of SKILL.md must have `{key}`, a text that is not empty", param="files")
+    return _fit(text, key, most)
+
+
+def _fit(text: str, key: str, most: int) -> str:
     if len(text) > most:
-        raise BadRequest(f"`{key}` of SKILL.md has {len(text)} characters; {most} are allowed", param="files")
+        raise BadRequest(f"`{key}` of a skill has {len(text)} characters; {most} are allowed", param="files")
     return text

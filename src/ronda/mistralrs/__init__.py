@@ -33,6 +33,7 @@ from ronda.mistralrs.request import ChatCompletionRequest, as_ours
 from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
 from ronda.mistralrs.which import Architecture, Which, WhichModel
 from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
+from ronda.runner_files import File, InputFile, RequestedFile, ShellSkillMount
 from ronda.server.approval_callback import AgentToolApproval, AgentToolKind, AgentToolSource
 
 __all__ = [
@@ -49,14 +50,18 @@ __all__ = [
     "ChatCompletionResponse",
     "CodeExecutionConfig",
     "CodeExecutionPermission",
+    "File",
+    "InputFile",
     "McpClientConfigPy",
     "McpServerConfigPy",
     "McpServerSourcePy",
     "NetworkMode",
+    "RequestedFile",
     "Runner",
     "SandboxPolicy",
     "SearchContextSize",
     "ShellConfig",
+    "ShellSkillMount",
     "ToolChoice",
     "WebSearchOptions",
     "WebSearchUserLocation",
@@ -124,6 +129,10 @@ class Runner:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def find_file(self, file_id: str, model_id: str | None = None) -> File | None:
+        """A file that tools made, with all of its content."""
+        return self._runner.find_file(file_id)
 
     def list_session_ids(self, model_id: str | None = None) -> list[str]:
         return self._runner.list_session_ids()

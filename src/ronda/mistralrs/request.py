@@ -30,18 +30,12 @@ class ChatCompletionRequest(runner.ChatCompletionRequest):
     code_execution_permission: AgentPermission | Approval | None = None  # the older name of agent_permission
     # Of these only the defaults can be honoured.
     tool_dispatch_url: str | None = None
-    shell_skills: Any = None
-    files: Any = None
-    input_files: Any = None
     adapter: Any = None
     adapters: Any = None
 
 
 _NOT_HERE = {
     "tool_dispatch_url": "the address is the operator's to choose: Runner(tool_dispatch_url=…) of ronda takes it",
-    "shell_skills": "Ronda takes no folders of skills here yet",
-    "files": "Ronda makes no files",
-    "input_files": "Ronda keeps no files; write what the model has to know into the messages",
     "adapter": "Ronda loads no adapters",
     "adapters": "Ronda loads no adapters",
 }

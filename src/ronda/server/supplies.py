@@ -19,7 +19,7 @@ from ronda.drive import Capabilities, Tool, ToolContext, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import is_zip, unpack_zip
 from ronda.files.file_store import UPLOADED
-from ronda.files.skill_folders import SkillFolder, read_skill
+from ronda.files.skill_folders import SkillFolder, named_skill, read_skill
 from ronda.files.skill_mounts import distinct, tree
 from ronda.server.file_addresses import files_in
 from ronda.server.input_files import InputFiles, describe_files
@@ -91,22 +91,21 @@ async def _mount(server: Server, owner: str, wish: SkillWish) -> SkillMount:
             return SkillMount(
                 version.name, version.description, version.directory, version.id, skill.id, number, listed
             )
-        case InlineSkill(name=name, description=description, path=path):
+        case InlineSkill(path=path):
             if len(wish.data) > _LONGEST_INLINE_SKILL * 4 // 3:
                 raise BadRequest(f"'{path}.source.data' has more than {_LONGEST_INLINE_SKILL} bytes", param=path)
             folder = await asyncio.to_thread(_unpacked, wish)
             content = await server.skills.keep_inline(owner, folder)
             listed = tuple(tree(list(folder.files)))
-            return SkillMount(
-                name or folder.name, description or folder.description, folder.directory, content, tree=listed
-            )
+            return SkillMount(folder.name, folder.description, folder.directory, content, tree=listed)
 
 
 def _unpacked(wish: InlineSkill) -> SkillFolder:
     data = decode(wish.data)
     if not is_zip("", data):
         raise BadRequest(f"'{wish.path}.source.data' is no zip", param=wish.path)
-    return read_skill(unpack_zip(data))
+    files = unpack_zip(data)
+    return named_skill(files, wish.name, wish.description) if wish.name and wish.description else read_skill(files)
 
 
 class Equipment:

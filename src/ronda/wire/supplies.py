@@ -171,6 +171,15 @@ def read_container(raw: Raw) -> ContainerWish:
     return ContainerWish(found.id or "", "container.id", (), tuple(skills))
 
 
+SKILLS: Final = "shell_skills"  # of Chat Completions, whose tools have no environment
+
+
+def read_shell_skills(fields: Mapping[str, Raw]) -> ContainerWish:
+    skills: list[Raw] = field(fields, SKILLS, list[Raw], [])
+    check_count(skills, MOST_SKILLS, SKILLS)
+    return ContainerWish(skills=tuple([read_skill(one, f"{SKILLS}[{at}]") for at, one in enumerate(skills)]))
+
+
 class _Output(Struct, frozen=True):
     name: str
     format: str | None = None

@@ -14,6 +14,7 @@ from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
 from ronda.wire import capabilities, session_fields
 from ronda.wire.approvals import FATE, read_approvals
+from ronda.wire.capabilities import Need
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (
     BACKGROUND,
@@ -33,7 +34,7 @@ from ronda.wire.formats import read_response_format
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
 from ronda.wire.openai_chat.server_answer import ChatOptions
-from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
+from ronda.wire.supplies import OUTPUTS_FATE, SKILLS, read_outputs, read_shell_skills
 
 MAX_CHOICES = 8
 
@@ -69,6 +70,7 @@ _READ = frozenset(
         "truncate_sequence",
         "files",
         "approvals",
+        SKILLS,
         *capabilities.FIELDS,
         *PERMISSION,
     ]
@@ -101,6 +103,7 @@ FIELDS: Final[dict[str, str]] = {
     "background": BACKGROUND,
     "files": OUTPUTS_FATE,
     "approvals": FATE,
+    SKILLS: "read (ours): `skill_reference` and `inline`, as in the shell tool of Responses; on a server with --enable-shell",
     **capabilities.FATES,
     **PERMISSION_FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
@@ -134,12 +137,14 @@ def read_request(body: bytes) -> ChatRequest:
         raise BadRequest("'grammar' and 'response_format' are mutually exclusive; give one of them", param="grammar")
     stream = field(fields, "stream", bool, False)
     streamed = _read_stream_options(fields, stream)
+    skills = read_shell_skills(fields)
+    skill_needs = (Need(SKILLS, SKILLS, capabilities.HOSTED["container"]),) if skills.skills else ()
     return ChatRequest(
         model=field(fields, "model", str, "default"),
         turns=read_messages(fields),
         tools=declared.specs,
-        needs=(*capabilities.read_needs(fields), *declared.needs),
-        container=declared.container,
+        needs=(*capabilities.read_needs(fields), *declared.needs, *skill_needs),
+        container=declared.container | skills,
         outputs=read_outputs(fields),
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=_read_options(fields),
