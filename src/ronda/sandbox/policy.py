@@ -81,7 +81,9 @@ class Policy(Struct, frozen=True):
 
 # For a browser that shows what nobody trusts. It has no network, and is isolated even where other code is not. It starts some
 # hundred threads, each of which counts as a process, and a process for each page.
-BROWSER = Policy(profile="browser", max_procs=512, max_open_fds=4096, max_cpu_secs=180, max_disk_mb=256)
+BROWSER = Policy(
+    profile="browser", max_memory_mb=1024, max_procs=512, max_open_fds=4096, max_cpu_secs=180, max_disk_mb=256
+)
 
 _NAMES = Policy.__struct_fields__
 
