@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
 
+from ronda.drive import Tool
 from ronda.files.workspaces import Workspaces
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server, create_app
@@ -31,7 +32,9 @@ def root() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def serving(door: Door, model: ScriptedModel, root: Path, **settings: Any) -> AsyncIterator[Server]:
+async def serving(
+    door: Door, model: ScriptedModel, root: Path, tools: Sequence[Tool] = (), **settings: Any
+) -> AsyncIterator[Server]:
     config = ServerConfig(
         **{
             "model": "script:test",
@@ -46,6 +49,7 @@ async def serving(door: Door, model: ScriptedModel, root: Path, **settings: Any)
         config,
         Remembering(),
         provider=model,
+        tools=tools,
         open_code=lambda files: CodeTools(config, files, Workspaces(root / "work"), os.environ),
     )
     door._app = create_app(server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.server.coding import root as root
 from ronda.core.parts import ToolTurn
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, calls, says
+from ronda.tools.function import as_tool
 
 HI = [{"role": "user", "content": "go"}]
 PYTHON: dict[str, tuple[str, Json]] = {
@@ -163,3 +165,26 @@ async def test_a_shell_tells_of_its_commands(door: Door, root: Path) -> None:
     assert told == {
         "commands": ["echo a", "false"], "stdout": "a\n", "stderr": "", "exit_code": 1, "status": "error", "timed_out": False,
     }  # fmt: skip
+
+
+async def test_a_result_too_long_for_a_model_is_a_file_that_it_can_read(door: Door, root: Path) -> None:
+    """Of any tool, in a run that can read files."""
+
+    async def log(lines: int) -> str:
+        """Show the log."""
+        return "".join(f"line {number}\n" for number in range(lines))
+
+    model = ScriptedModel(calls("log", lines=20_000), says("done"))
+    body = {"messages": HI, "enable_code_execution": True}
+    async with serving(door, model, root, tools=[as_tool(log)]):
+        _, answer = await post(door, "chat/completions", body)
+        shown = result(model)
+        found = re.search(r"are the file (\S+): mistralrs_read_file reads", shown)
+        assert found is not None
+        async with door.http.get(f"{door.url}/files/{found[1]}/content") as content:
+            assert await content.text() == await log(20_000)
+    assert "mistralrs_read_file" in [tool.name for tool in model.requests[-1].tools]
+    assert shown.startswith("line 0\nline 1\n")
+    assert shown.endswith("line 19999\n")
+    assert len(shown) < 66_000
+    assert "files" not in answer  # nobody has made one
