@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from ronda.agent import Agent, RunOptions, stream_agent
 from ronda.cli.approve import TerminalApproval
-from ronda.cli.main import DEFAULT_MODEL
+from ronda.cli.flags import DEFAULT_MODEL
 from ronda.cli.model import check_model
 from ronda.cli.progress import show_events
 from ronda.cli.serve import data_folder

@@ -14,7 +14,7 @@ import msgspec
 from ronda.agent import Agent, Inputs, RunOptions, invoke_agent, stream_agent
 from ronda.cli.approve import TerminalApproval
 from ronda.cli.files import environment, is_file, load_file, read_inputs
-from ronda.cli.main import DEFAULT_MODEL
+from ronda.cli.flags import DEFAULT_MODEL
 from ronda.cli.model import check_file_model, check_model
 from ronda.cli.progress import show_events
 from ronda.cli.terminal import answer_alone, as_utf8

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ronda.cli.main import DEFAULT_MODEL
+from ronda.cli.flags import DEFAULT_MODEL
 from ronda.cli.model import check_model
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import read_policy
