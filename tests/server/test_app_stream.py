@@ -336,6 +336,20 @@ async def test_closing_the_socket_ends_the_work(door: Door) -> None:
     assert [run["state"] for run in runs] == ["cancelled"] * 4
 
 
+async def test_a_server_that_stops_says_so_and_closes_as_the_page_expects(door: Door) -> None:
+    model = Endless()
+    async with door.serving(model) as served, app_socket(served) as socket:
+        await socket.raw.send_str(json.dumps(asking()))
+        for _ in range(4):
+            await socket.until("assistant")
+        await served.server.stop(0.0)
+        heard = await socket.rest()
+
+    heard.check()
+    assert (heard.code, heard.types[-1]) == (4332, "error")
+    assert "stopping" in heard.reason
+
+
 async def test_one_variant_can_be_cancelled_on_the_socket_and_at_its_run(door: Door) -> None:
     class Slow(PageModel):
         def __init__(self) -> None:

@@ -119,7 +119,7 @@ async def _start(
     signals.process = Process(
         settings,
         up=lambda: None if worker is not None and worker.number else _say_up(server, listeners, has_keys),
-        before_end=partial(server.runs.stop, config.shutdown_seconds),
+        before_end=partial(server.stop, config.shutdown_seconds),
     )
     signals.check()
     if worker is None or folder is None or not isinstance(journal, SqliteJournal):

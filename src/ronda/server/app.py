@@ -195,6 +195,12 @@ class Server:
         if self.replicas is not None:
             self.replicas.open()
 
+    async def stop(self, seconds: float) -> None:
+        """End what is under way, within `seconds` for those that somebody waits for, and let them be told."""
+        await self.runs.stop(seconds)
+        if "app_stream" in self.__dict__:
+            await self.app_stream.last_words()
+
     async def close(self) -> None:
         for task in self._upkeep:
             task.cancel()

@@ -50,6 +50,10 @@ class Incoming:
         return str(self._scope["method"])
 
     @property
+    def scheme(self) -> str:
+        return str(self._scope.get("scheme", "http"))
+
+    @property
     def target(self) -> bytes:
         """Its address, as it was sent."""
         path: bytes = self._scope.get("raw_path") or quote(self._scope["path"]).encode()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 async def start_runs(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_run_request)
     names = new_names(asked.variants)
-    jobs = await _jobs(server, request.owner, asked, names)
+    jobs = await _jobs(server, request, asked, names)
     lives = await open_group(server, request.owner, jobs, names)
     starts = [live.run.start for live in lives]
     await server.background.add(lives)
@@ -41,7 +41,8 @@ async def start_runs(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode(body), 202)
 
 
-async def _jobs(server: Server, owner: str, asked: RunRequest, names: list[str]) -> list[Job]:
+async def _jobs(server: Server, incoming: Incoming, asked: RunRequest, names: list[str]) -> list[Job]:
+    owner = incoming.owner
     turns, files, parent = asked.turns, asked.files, None
     if asked.parent is not None:
         before = await _ended(server, asked.parent, owner)
@@ -53,6 +54,7 @@ async def _jobs(server: Server, owner: str, asked: RunRequest, names: list[str])
     if files is None:
         named = [(name, await server.models.find(name, owner)) for name in asked.models or ("default",)]
         return [Job(replace(request, model=name), target) for name, target in islice(cycle(named), asked.variants)]
+    from ronda.server.app_stream.address import public_address
     from ronda.server.app_stream.page import Page
     from ronda.server.app_stream.variants import page_job
 
@@ -61,7 +63,12 @@ async def _jobs(server: Server, owner: str, asked: RunRequest, names: list[str])
         targets = list(islice(cycle(found), asked.variants))
     else:
         targets = await server.app_stream.models.choose(asked.variants)
-    page = Page(files=files, main=_main(files), siblings=tuple(names) if len(names) > 1 else ())
+    page = Page(
+        files=files,
+        main=_main(files),
+        siblings=tuple(names) if len(names) > 1 else (),
+        base_url=public_address(server, incoming),
+    )
     return [page_job(server, request, target, page, variant) for variant, target in enumerate(targets)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -37,6 +38,12 @@ async def generate_code(server: Server, request: Incoming) -> ASGIApp:
     from ronda.server.app_stream.socket import Connection
 
     async def connection(scope: Scope, receive: Receive, send: Send) -> None:
-        await Connection(server, request, scope, receive, send).run()
+        task, connections = asyncio.current_task(), server.app_stream.connections
+        assert task is not None
+        connections.add(task)
+        try:
+            await Connection(server, request, receive, send).run()
+        finally:
+            connections.discard(task)
 
     return connection

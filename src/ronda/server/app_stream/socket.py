@@ -12,17 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Send
 
 from ronda.core.events import RunFinished
 from ronda.errors import RondaError
 from ronda.host.log import FellBehind
 from ronda.host.run import LiveRun
+from ronda.server.app_stream.address import public_address
 from ronda.server.app_stream.page import Page
 from ronda.server.app_stream.variants import page_job
 from ronda.server.bodies import read_body
@@ -46,7 +46,6 @@ DONE: Final = 1000
 FAILED: Final = 4332
 _REASON_BYTES: Final = 123  # of a close frame (RFC 6455, 5.5.1)
 FIRST_MESSAGE_SECONDS: Final = 60.0
-_HOST: Final = re.compile(r"[A-Za-z0-9.\-]{1,255}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 
 
 class Gone(Exception):
@@ -61,10 +60,9 @@ class Cancel(msgspec.Struct, frozen=True, rename={"variant": "variantIndex"}):
 
 
 class Connection:
-    def __init__(self, server: Server, request: Incoming, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, server: Server, request: Incoming, receive: Receive, send: Send) -> None:
         self._server = server
         self._request = request
-        self._scope = scope
         self._receive = receive
         self._send = send
         self._lives: list[LiveRun] = []
@@ -163,7 +161,7 @@ class Connection:
             await self._close(DONE)
             return
         reasons = list(dict.fromkeys([writer.failure or "" for writer in writers]))
-        await self._refuse(f"No variant could be generated. {reasons[0]}")
+        await self._refuse(f"No variant could be generated: {reasons[0]}")
 
     async def _open(self, parameters: Parameters, count: int) -> None:
         server, door = self._server, self._server.app_stream
@@ -180,20 +178,12 @@ class Connection:
             options=parameters.option_codes,
             image_generation=parameters.image_generation,
             asset_extraction=parameters.asset_extraction,
-            base_url=self._address(),
+            base_url=public_address(server, self._request),
         )
         asked = DoorRequest(model="", turns=turns, stream=True)
         jobs = [page_job(server, asked, target, page, variant) for variant, target in enumerate(targets)]
         self._lives = await open_group(server, self._request.owner, jobs, new_names(count))
         await self._say(write_models([target.name for target in targets], [live.run.id for live in self._lives]))
-
-    def _address(self) -> str:
-        """Where pages find what this server serves. A name that is none is not repeated."""
-        if (public := self._server.config.app.public_url) is not None:
-            return public.rstrip("/")
-        host = self._request.header(b"host") or ""
-        scheme = "https" if self._scope.get("scheme") in ("wss", "https") else "http"
-        return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""
 
     async def _follow(self, live: LiveRun) -> VariantMessages:
         writer = VariantMessages(live.run)

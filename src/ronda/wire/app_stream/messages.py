@@ -237,7 +237,7 @@ class VariantMessages:
                     self._grow(patches.place, draft)
 
     def _grow(self, place: int, draft: _Draft) -> None:
-        path = "".join(draft.path) or self._path
+        path = _kept_path(draft) or self._path
         if place not in self._started:
             beginning = draft.text
             self._tool_start(place, "create_file", file_input(path, beginning))
@@ -261,7 +261,7 @@ class VariantMessages:
     def _finish_drafts(self) -> None:
         """The turn is whole: so are the files in it."""
         for draft in self._drafts.values():
-            path = "".join(draft.path) or self._path
+            path = _kept_path(draft) or self._path
             if draft.content is not None and self._is_page(path) and draft.text.strip():
                 self._set_code(draft.text)
 
@@ -361,6 +361,12 @@ class VariantMessages:
             if isinstance(turn, AssistantTurn) and (page := page_in(turn.text)) is not None:
                 return page
         return None
+
+
+def _kept_path(draft: _Draft) -> str:
+    """As the project keeps it: `./index.html` is index.html."""
+    parts = "".join(draft.path).strip().replace("\\", "/").split("/")
+    return "/".join([part for part in parts if part not in ("", ".")])
 
 
 def _why(failure: Failure) -> str:
