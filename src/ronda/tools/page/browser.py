@@ -143,7 +143,7 @@ class Browser:
         self._layers = layers
         self._slots = asyncio.Semaphore(AT_A_TIME)
         self._trial: asyncio.Future[str] | None = None
-        self._tried = 0.0  # when a trial has failed
+        self._failed_at = 0.0  # when a trial has failed
 
     @property
     def may_work(self) -> bool:
@@ -155,7 +155,7 @@ class Browser:
 
     @property
     def _is_time_again(self) -> bool:
-        return time.monotonic() - self._tried > TRY_AGAIN_SECONDS
+        return time.monotonic() - self._failed_at > TRY_AGAIN_SECONDS
 
     async def problem(self) -> str:
         """Why there are no pictures here, "" where there are: found by starting a browser, once if it starts."""
@@ -166,10 +166,10 @@ class Browser:
 
     async def _try(self) -> str:
         try:
-            async with asyncio.timeout(START_SECONDS), self._opened(lambda message: None) as devtools:
+            async with asyncio.timeout(START_SECONDS), self._start(lambda message: None) as devtools:
                 await devtools.call("Browser.getVersion")
         except (ToolFailed, BadConfig, OSError) as error:
-            self._tried = time.monotonic()
+            self._failed_at = time.monotonic()
             return str(error) or "it did not start in time"
         return ""
 
@@ -182,7 +182,7 @@ class Browser:
         async with self._slots:
             work = _Work(answer)
             try:
-                async with asyncio.timeout(seconds), self._opened(work.take) as devtools:
+                async with asyncio.timeout(seconds), self._start(work.take) as devtools:
                     made = []
                     for viewport in viewports:
                         tab = work.tab = _Tab(devtools, work)
@@ -199,7 +199,7 @@ class Browser:
                 await work.end()
 
     @contextlib.asynccontextmanager
-    async def _opened(self, on_event: Callable[[Message], None]) -> AsyncIterator[Devtools]:
+    async def _start(self, on_event: Callable[[Message], None]) -> AsyncIterator[Devtools]:
         chromium = find_chromium(self._named)
         if chromium is None:
             raise BrowserFailed("there is no Chromium on this machine; 'apt-get install chromium' brings one")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ronda.errors import ToolFailed
-from ronda.tools.page.imaging import packed, unpacked
+from ronda.tools.page.imaging import decode_picture, encode_png
 from ronda.tools.page.pictures import Picture
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ class Cutter:
 
     def cut_out(self, picture: Picture) -> Picture:
         """A PNG with a transparent background. Raises ToolFailed."""
-        image = unpacked(picture)
+        image = decode_picture(picture)
         mask = self._by_network(image) if self.method == "u2netp" else _by_colour(image)
         from PIL import ImageChops
 
         image.putalpha(ImageChops.multiply(image.getchannel("A"), mask))
-        return packed(image)
+        return encode_png(image)
 
     def _by_network(self, image: PIL.Image.Image) -> PIL.Image.Image:
         import numpy as np
@@ -56,7 +56,7 @@ class Cutter:
         small = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), Image.Resampling.LANCZOS), dtype=np.float32)
         scaled = small / max(float(small.max()), 1e-6)
         fed = ((scaled - np.array(_MEAN)) / np.array(_DEVIATION)).transpose(2, 0, 1)[None].astype(np.float32)
-        session = self._opened()
+        session = self._network()
         [found] = session.run([session.get_outputs()[0].name], {session.get_inputs()[0].name: fed})
         map = found[0, 0]
         low, high = float(map.min()), float(map.max())
@@ -65,7 +65,7 @@ class Cutter:
         mask = Image.fromarray(((map - low) / (high - low) * 255).astype(np.uint8), "L")
         return mask.resize(image.size, Image.Resampling.LANCZOS)
 
-    def _opened(self) -> Any:
+    def _network(self) -> Any:
         with self._lock:
             if self._session is None:
                 import onnxruntime

@@ -7,7 +7,7 @@ from typing import Any
 
 from ronda.drive import ToolContext
 from ronda.tools.function import in_thread
-from ronda.tools.page.edits import Edit, Edited, apply_edits, read_edits, unified_diff
+from ronda.tools.page.edits import Edit, EditResult, apply_edits, read_edits, unified_diff
 from ronda.tools.page.project import PageProject, read_path
 from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, shorten
 
@@ -63,6 +63,6 @@ def edit_file(project: PageProject) -> PageTool:
     )
 
 
-def _edit(path: str, before: str, edits: list[Edit]) -> tuple[Edited, str, int | None]:
+def _edit(path: str, before: str, edits: list[Edit]) -> tuple[EditResult, str, int | None]:
     edited = apply_edits(before, edits)
     return edited, *unified_diff(path, before, edited.text)

@@ -11,7 +11,7 @@ from ronda.core.parts import Image
 from ronda.drive import ToolContext
 from ronda.errors import ToolFailed
 from ronda.tools.function import in_thread
-from ronda.tools.page.generate_images import NO_SERVICE, PLACEHOLDERS, Kept, keep
+from ronda.tools.page.generate_images import NO_SERVICE, PLACEHOLDERS, PictureResult, save_picture
 from ronda.tools.page.imaging import draw_over
 from ronda.tools.page.pictures import Picture
 from ronda.tools.page.project import PageProject
@@ -38,14 +38,14 @@ _PARAMETERS = object_schema(
 
 
 def edit_image(project: PageProject, services: PageServices) -> PageTool:
-    async def draw(prompt: str, pictures: Sequence[Picture], ratio: str) -> Kept:
+    async def draw(prompt: str, pictures: Sequence[Picture], ratio: str) -> PictureResult:
         if services.images is None:
-            return await keep(await in_thread(partial(draw_over, pictures[0], prompt)), project, services)
+            return await save_picture(await in_thread(partial(draw_over, pictures[0], prompt)), project, services)
         width, _, height = ratio.partition(":")
         drawn = await services.images.edit(prompt, pictures, int(width) / int(height) if height else None)
         if drawn.picture is None:
-            return Kept(drawn.url, Image(drawn.url))
-        return await keep(drawn.picture, project, services)
+            return PictureResult(drawn.url, Image(drawn.url))
+        return await save_picture(drawn.picture, project, services)
 
     async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
         prompt = arguments.get("prompt")
@@ -70,7 +70,7 @@ def edit_image(project: PageProject, services: PageServices) -> PageTool:
             finding = [find_picture(url, services.assets, services.fetcher) for url in urls]
             drawn = await draw(prompt.strip(), await asyncio.gather(*finding), ratio)
         except ToolFailed as error:
-            drawn = Kept(problem=str(error))
+            drawn = PictureResult(problem=str(error))
         image: dict[str, Any] = {
             "prompt": prompt.strip(),
             "image_urls": urls,

@@ -26,7 +26,7 @@ class Edit(Struct, frozen=True):
     count: int = 1  # how many occurrences, from the first on; negative: all
 
 
-class Edited(Struct, frozen=True):
+class EditResult(Struct, frozen=True):
     text: str
     replaced: tuple[int, ...]  # by edit
 
@@ -60,7 +60,7 @@ def _read_edit(edit: Any, place: str) -> Edit:
     return Edit(old, new or "", 1 if count is None else count)
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> Edited:
+def apply_edits(text: str, edits: Sequence[Edit]) -> EditResult:
     """One after another, each on what the one before has made. Raises PageError, and then nothing was changed."""
     replaced = []
     for index, edit in enumerate(edits):
@@ -71,7 +71,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> Edited:
         check_size(len(text) + count * (len(edit.new) - len(edit.old)))  # before: a short edit can ask for terabytes
         text = text.replace(edit.old, edit.new, count)
         replaced.append(count)
-    return Edited(text, tuple(replaced))
+    return EditResult(text, tuple(replaced))
 
 
 def check_size(characters: int) -> None:

@@ -11,8 +11,8 @@ from ronda.drive import Provider, ToolContext
 from ronda.errors import RondaError, ToolFailed
 from ronda.tools.function import in_thread
 from ronda.tools.page.boxes import Box, find_boxes
-from ronda.tools.page.generate_images import keep
-from ronda.tools.page.imaging import packed, unpacked
+from ronda.tools.page.generate_images import save_picture
+from ronda.tools.page.imaging import decode_picture, encode_png
 from ronda.tools.page.pictures import Picture, read_data_url
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
@@ -56,7 +56,7 @@ def extract_assets(project: PageProject, services: PageServices, vision: Provide
         for box in boxes:
             try:
                 crop = await in_thread(partial(_crop, pictures[box.image], box))
-                kept = await keep(crop, project, services)
+                kept = await save_picture(crop, project, services)
             except ToolFailed:
                 continue
             assets.append(
@@ -94,5 +94,5 @@ def _read(urls: Sequence[str]) -> list[Picture]:
 
 
 def _crop(picture: Picture, box: Box) -> Picture:
-    image = unpacked(picture)
-    return packed(image.crop(box.pixels(*image.size)))
+    image = decode_picture(picture)
+    return encode_png(image.crop(box.pixels(*image.size)))

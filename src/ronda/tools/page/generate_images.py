@@ -29,7 +29,7 @@ _PARAMETERS = object_schema(
 )
 
 
-class Kept(Struct, frozen=True):
+class PictureResult(Struct, frozen=True):
     """What became of one picture; `url` is None where there is none, and then `problem` says why."""
 
     url: str | None = None
@@ -37,25 +37,25 @@ class Kept(Struct, frozen=True):
     problem: str = ""
 
 
-async def keep(picture: Picture, project: PageProject, services: PageServices) -> Kept:
+async def save_picture(picture: Picture, project: PageProject, services: PageServices) -> PictureResult:
     asset = await services.assets.keep(picture)
     if asset is None:
         raise ToolFailed("there is no room for more pictures on this server")
-    return Kept(asset.url(project.base_url), Image(picture.url))
+    return PictureResult(asset.url(project.base_url), Image(picture.url))
 
 
 def generate_images(project: PageProject, services: PageServices) -> PageTool:
-    async def draw(prompt: str, slots: asyncio.Semaphore) -> Kept:
+    async def draw(prompt: str, slots: asyncio.Semaphore) -> PictureResult:
         try:
             async with slots:
                 if services.images is None:
-                    return await keep(await in_thread(partial(draw_placeholder, prompt)), project, services)
+                    return await save_picture(await in_thread(partial(draw_placeholder, prompt)), project, services)
                 drawn = await services.images.generate(prompt)
                 if drawn.picture is None:
-                    return Kept(drawn.url, Image(drawn.url))
-                return await keep(drawn.picture, project, services)
+                    return PictureResult(drawn.url, Image(drawn.url))
+                return await save_picture(drawn.picture, project, services)
         except ToolFailed as error:
-            return Kept(problem=str(error))
+            return PictureResult(problem=str(error))
 
     async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
         if not project.image_generation:

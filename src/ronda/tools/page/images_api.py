@@ -46,7 +46,7 @@ class ImagesSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return f"ImagesSettings(model={self.model!r}, …)"
 
 
-class Drawn(Struct, frozen=True):
+class Drawing(Struct, frozen=True):
     """A picture, or where the service has put it, if that cannot be fetched from here."""
 
     picture: Picture | None = None
@@ -79,7 +79,7 @@ class ImagesApi:
         host = f"[{url.host}]" if ":" in url.host else url.host
         self._fetcher = Fetcher(AllowList.parse([*allow, f"{host}:{url.port}"]), seconds=60.0, max_bytes=MAX_BYTES)
 
-    async def generate(self, prompt: str) -> Drawn:
+    async def generate(self, prompt: str) -> Drawing:
         """Raises ToolFailed."""
         settings = self._settings
         body: dict[str, Any] = {"model": settings.model, "prompt": prompt, "n": 1}
@@ -87,7 +87,7 @@ class ImagesApi:
             body["size"] = settings.size
         return await self._ask("images/generations", json=body)
 
-    async def edit(self, prompt: str, pictures: Sequence[Picture], ratio: float | None) -> Drawn:
+    async def edit(self, prompt: str, pictures: Sequence[Picture], ratio: float | None) -> Drawing:
         """`ratio` is width through height; None: as the picture is."""
         form = aiohttp.FormData()
         form.add_field("model", self._settings.model)
@@ -99,7 +99,7 @@ class ImagesApi:
             form.add_field(name, picture.data, filename=f"{at}.{picture.ending}", content_type=picture.content_type)
         return await self._ask("images/edits", data=form)
 
-    async def _ask(self, path: str, **body: Any) -> Drawn:
+    async def _ask(self, path: str, **body: Any) -> Drawing:
         settings = self._settings
         headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
         address = f"{settings.base_url.rstrip('/')}/{path}"
@@ -127,7 +127,7 @@ class ImagesApi:
             text = text.replace(self._settings.api_key, "…")
         return f": {text}" if text else ""
 
-    async def _read(self, data: bytes | None) -> Drawn:
+    async def _read(self, data: bytes | None) -> Drawing:
         try:
             item = (await asyncio.to_thread(msgspec.json.decode, data or b"", type=_Answer)).data[0]
             found = await asyncio.to_thread(base64.b64decode, item.b64_json or "")
@@ -137,8 +137,8 @@ class ImagesApi:
             try:
                 found = (await self._fetcher.fetch(item.url)).data
             except FetchFailed:
-                return Drawn(url=item.url)
+                return Drawing(url=item.url)
         picture = read_picture(found)
         if picture is None:
             raise ToolFailed("the image service gave something that is no picture, or one that is too large")
-        return Drawn(picture)
+        return Drawing(picture)

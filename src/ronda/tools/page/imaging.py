@@ -1,4 +1,4 @@
-"""Pictures that are unpacked: with Pillow, which the extra `ronda[page]` brings, imported with the first of them. For threads.
+"""Pictures that are decoded: with Pillow, which the extra `ronda[page]` brings, imported with the first of them. For threads.
 
 Only pictures that `read_picture` has measured come here, and only its four kinds are read, whatever else Pillow knows.
 """
@@ -28,7 +28,7 @@ def has_pillow() -> bool:
     return importlib.util.find_spec("PIL") is not None
 
 
-def unpacked(picture: Picture) -> PIL.Image.Image:
+def decode_picture(picture: Picture) -> PIL.Image.Image:
     """With its colours and transparency. Raises ToolFailed."""
     from PIL import Image, ImageOps
 
@@ -44,7 +44,7 @@ def unpacked(picture: Picture) -> PIL.Image.Image:
         raise ToolFailed("the picture is broken") from error
 
 
-def packed(image: PIL.Image.Image) -> Picture:
+def encode_png(image: PIL.Image.Image) -> Picture:
     written = io.BytesIO()
     image.save(written, "PNG")
     picture = read_picture(written.getvalue())
@@ -67,16 +67,16 @@ def draw_placeholder(prompt: str, width: int = 1024, height: int = 768) -> Pictu
     font = ImageFont.load_default(size)
     middle = (width / 2, height / 2)
     draw.multiline_text(middle, f"placeholder\n\n{words}", "#444", font, anchor="mm", align="center")
-    return packed(image)
+    return encode_png(image)
 
 
 def draw_over(picture: Picture, prompt: str) -> Picture:
     """The picture, with a band that says which edit of it this stands for."""
     from PIL import ImageDraw, ImageFont
 
-    image = unpacked(picture).convert("RGB")
+    image = decode_picture(picture).convert("RGB")
     size = max(12, image.width // 40)
     draw = ImageDraw.Draw(image)
     draw.rectangle((0, 0, image.width, size * 2), fill="#444")
     draw.text((size / 2, size / 2), f"placeholder: {prompt[:80]}", "#fff", ImageFont.load_default(size))
-    return packed(image)
+    return encode_png(image)

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 MAX_BYTES: Final = 20 * 1024 * 1024
-MAX_PIXELS: Final = 50_000_000  # a camera's; 200 MB when it is unpacked
+MAX_PIXELS: Final = 50_000_000  # a camera's; 200 MB when it is decoded
 MAX_SIDE: Final = 30_000
 
 ENDINGS: Final = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}

@@ -9,14 +9,14 @@ from typing import Any, Final
 from ronda.drive import ToolContext
 from ronda.errors import ToolFailed
 from ronda.tools.function import in_thread
-from ronda.tools.page.generate_images import Kept, keep
+from ronda.tools.page.generate_images import PictureResult, save_picture
 from ronda.tools.page.project import PageProject
 from ronda.tools.page.services import PageServices
 from ronda.tools.page.sources import find_picture
 from ronda.tools.page.tool import Outcome, PageError, PageTool, object_schema, read_texts
 
 MOST: Final = 20
-AT_A_TIME: Final = 2  # each is unpacked in memory
+AT_A_TIME: Final = 2  # each is decoded in memory
 _PARAMETERS = object_schema(
     {"image_urls": {"type": "array", "items": {"type": "string"}, "description": "Addresses of pictures."}},
     "image_urls",
@@ -24,13 +24,13 @@ _PARAMETERS = object_schema(
 
 
 def remove_background(project: PageProject, services: PageServices) -> PageTool:
-    async def cut(url: str, slots: asyncio.Semaphore) -> Kept:
+    async def cut(url: str, slots: asyncio.Semaphore) -> PictureResult:
         try:
             async with slots:
                 picture = await find_picture(url, services.assets, services.fetcher)
-                return await keep(await in_thread(partial(services.cutter.cut_out, picture)), project, services)
+                return await save_picture(await in_thread(partial(services.cutter.cut_out, picture)), project, services)
         except ToolFailed as error:
-            return Kept(problem=str(error))
+            return PictureResult(problem=str(error))
 
     async def work(arguments: dict[str, Any], context: ToolContext) -> Outcome:
         urls = read_texts(
