@@ -104,7 +104,20 @@ async def test_pictures_of_a_page_are_packed_beside_it(tmp_path: Path) -> None:
     assert seen == {"GET /red.png", "GET /large.png", "GET /page.png"}
 
 
-@pytest.mark.parametrize("code", ["", "<h1>x</h1>", "<img", "<style>", "<script>'", "<img src>", "<!--", "\0"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "<h1>x</h1>",
+        "<img src='https://['><img src='http://a:b'>",
+        "<img",
+        "<style>",
+        "<script>'",
+        "<img src>",
+        "<!--",
+        "\0",
+    ],
+)
 async def test_a_page_without_pictures_is_packed_as_it_is(code: str, tmp_path: Path) -> None:
     assert await exported(code, PageServices(PageAssets(tmp_path))) == {"index.html": code.encode()}
 

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -25,6 +26,8 @@ from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import BROWSER
 from ronda.tools.page.devtools import Devtools, Message
+
+log = logging.getLogger("ronda.page")
 
 LOAD_SECONDS: Final = 15.0
 SETTLE_SECONDS: Final = 0.25  # for what a page does once it is loaded
@@ -321,7 +324,12 @@ class _Tab:
         request = Request(
             str(asked.get("url", "")), str(asked.get("method", "GET")), str(params.get("resourceType", ""))
         )
-        response = await self._work.answer(request) if self._requests <= MAX_REQUESTS else None
+        response = None
+        if self._requests <= MAX_REQUESTS:
+            try:
+                response = await self._work.answer(request)
+            except Exception as error:  # the page must not wait for an answer that never comes
+                log.warning("a page's request could not be answered", exc_info=error)
         if response is None:
             if not request.url.endswith("/favicon.ico"):  # which browsers ask for by themselves
                 self._note(f"not loaded: {request.url[:200]}")

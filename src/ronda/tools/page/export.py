@@ -138,7 +138,7 @@ class _Fetching:
                 return None
             try:
                 found = await self._find(address)
-            except ToolFailed:
+            except (ToolFailed, ValueError):  # what is no address, too
                 return None
             if found is None or len(found.data) > self._left:
                 return None

@@ -18,8 +18,8 @@ async def find_picture(url: str, assets: PageAssets, fetcher: Fetcher) -> Pictur
     found: Picture | None
     if url.startswith("data:"):
         found = await asyncio.to_thread(read_data_url, url)
-    elif (path := unquote(urlsplit(url).path)).startswith(ADDRESS):
-        found = await assets.open(path.removeprefix(ADDRESS))
+    elif (name := _asset_name(url)) is not None:
+        found = await assets.open(name)
         if found is None:
             raise ToolFailed("there is no such asset")
     elif url.startswith("tmp_asset_"):
@@ -32,3 +32,12 @@ async def find_picture(url: str, assets: PageAssets, fetcher: Fetcher) -> Pictur
     if found is None:
         raise ToolFailed("it is no GIF, JPEG, PNG or WebP picture, or it is too large")
     return found
+
+
+def _asset_name(url: str) -> str | None:
+    """Of one of ours, on whatever host: this server may have several names."""
+    try:
+        path = unquote(urlsplit(url).path)
+    except ValueError:  # no address at all
+        return None
+    return path.removeprefix(ADDRESS) if path.startswith(ADDRESS) else None
