@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ronda.errors import BadConfig
 from ronda.sandbox.box import open_sandbox
 from ronda.sandbox.cgroup import Group, find_parent_group, sweep_groups
-from ronda.sandbox.doctor import Place, examine, this_place, write_line
+from ronda.sandbox.doctor import Place, examine, examine_python, this_place, write_line
 from ronda.sandbox.layers import Choice, Layers, choose_layer
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Policy
 
@@ -143,6 +143,15 @@ def test_the_doctor_says_that_tools_are_refused() -> None:
         "user": "missing",
     }
     assert lines[0].text.startswith("Python and shell tools are refused: code cannot be isolated")
+
+
+async def test_the_doctor_names_the_python_that_code_runs_on() -> None:
+    line = await examine_python("/usr/bin/python3")
+    missing = await examine_python("/nowhere/python")
+
+    assert (line.name, line.state) == ("python", "works")
+    assert "code runs on /usr/bin/python3" in line.text
+    assert (missing.state, missing.text[:15]) == ("missing", "there is no Pyt")
 
 
 def test_the_doctor_can_look_at_this_machine(layers: Layers) -> None:

@@ -245,3 +245,9 @@ async def test_it_is_called_localhost_unless_its_operator_names_it() -> None:
     model = ScriptedModel()
     assert await status(create_app(model), "127.0.0.1", "ronda.example") == 403
     assert await status(create_app(model, allow_hosts=["ronda.example"]), "127.0.0.1", "ronda.example") == 200
+
+
+def test_the_sandbox_is_set_as_in_a_file() -> None:
+    with pytest.raises(BadConfig, match="did you mean 'network'"):
+        create_app(ScriptedModel(says("hi")), sandbox={"netwrok": "none"})
+    create_app(ScriptedModel(says("hi")), sandbox={"network": "allow:pypi.org", "max_procs": 9})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ronda.sandbox.doctor import examine, this_place, write_line
+import asyncio
+import sys
+
+from ronda.sandbox.doctor import examine, examine_python, this_place, write_line
 from ronda.sandbox.layers import find_layers
 from ronda.tools.page.doctor import examine_page
 
 
 def doctor() -> int:
-    lines = [*examine(find_layers(), this_place()), *examine_page()]
+    isolation = examine(find_layers(), this_place())
+    lines = [*isolation, asyncio.run(examine_python(sys.executable)), *examine_page()]
     print("\n".join(map(write_line, lines)))
     return 0 if lines[0].state == "works" else 1

@@ -1,10 +1,11 @@
 """What `ronda doctor` tells about isolation: layers → lines for a person, each with what is missing and what helps.
 
-Pure: it looks at nothing but what was found, and at where the process runs.
+Pure but for `examine_python`: it looks at nothing but what was found, and at where the process runs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Literal
@@ -12,9 +13,11 @@ from typing import Literal
 from msgspec import Struct
 
 from ronda.errors import BadConfig
+from ronda.sandbox.interpreter import find_interpreter, installed_packages
 from ronda.sandbox.landlock import LEAST_ABI, SIGNALS_ABI
 from ronda.sandbox.layers import Layers, choose_layer
 from ronda.sandbox.policy import Policy
+from ronda.sandbox.user import UIDS, User, server_user
 
 State = Literal["works", "partly", "missing"]
 
@@ -149,6 +152,26 @@ def _user(layers: Layers, place: Place) -> Line:
     if layers.user_problem:
         return Line("user", "missing", layers.user_problem, "start the server as an ordinary user")
     return Line("user", "works", "the server is root; each sandbox has a uid of its own")
+
+
+_PACKAGES = ("numpy", "pandas", "matplotlib")  # that models like to use
+
+
+async def examine_python(python: str) -> Line:
+    """The Python that code runs on. Waits for processes."""
+    user = User(UIDS.start, UIDS.start, own=True) if os.getuid() == 0 else server_user()
+    try:
+        interpreter = await find_interpreter(python, user)
+    except BadConfig as error:
+        return Line("python", "missing", str(error))
+    found = await asyncio.to_thread(installed_packages, interpreter, _PACKAGES)
+    version = ".".join(map(str, interpreter.version))
+    text = f"code runs on {interpreter.executable} ({version}), with {', '.join(found) or 'its own modules alone'}"
+    if interpreter.note is not None:
+        return Line("python", "partly", text, interpreter.note)
+    missing = [name for name in _PACKAGES if name not in found]
+    helps = f"{interpreter.executable} -m pip install {' '.join(missing)}" if missing else None
+    return Line("python", "works", text, helps)
 
 
 def write_line(line: Line) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -99,3 +100,16 @@ def _answer(path: str) -> Interpreter:
 
 def _is_system(path: str) -> bool:
     return path == "/usr" or path.startswith(("/usr/", "/lib", "/bin"))
+
+
+def installed_packages(interpreter: Interpreter, names: Sequence[str]) -> list[str]:
+    """Those of these packages that code inside can import. Waits for a process."""
+    question = f"import importlib.util; print(*[name for name in {list(names)!r} if importlib.util.find_spec(name)])"
+    try:
+        answer = subprocess.run(
+            [interpreter.executable, "-I", "-c", question],
+            capture_output=True, timeout=_PATIENCE, check=True, stdin=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return answer.stdout.split()

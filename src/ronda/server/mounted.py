@@ -26,6 +26,7 @@ from ronda.core.guardrails import AnyGuardrails
 from ronda.drive import Provider
 from ronda.errors import BadConfig
 from ronda.journal import Journal
+from ronda.sandbox.policy import read_policy
 from ronda.server.app import App, Server, error_writer
 from ronda.server.auth import Auth
 from ronda.server.check_config import check_config
@@ -79,6 +80,8 @@ def create_app(
     check_is_model(model)
     files = [os.fspath(one) for one in tools if isinstance(one, str | os.PathLike)]
     spec = model if isinstance(model, str) else f"script:{type(model).__name__}"
+    if isinstance(table := settings.get("sandbox"), Mapping):
+        settings["sandbox"] = msgspec.to_builtins(read_policy(table))
     try:
         config = msgspec.convert({**settings, "model": spec, "tools": files}, ServerConfig)
     except msgspec.ValidationError as error:
