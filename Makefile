@@ -74,6 +74,7 @@ bench: $(VENV)/.ready-dev ## our cost beside a floor measured in the same run [A
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/mcp_calls.py
 	$(BIN)/python bench/code_tools.py
+	$(BIN)/python bench/postgres.py
 
 soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server that is killed: nothing may be left [N=200]
 	$(BIN)/python -m tests.server.soak_tools $(N)

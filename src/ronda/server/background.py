@@ -19,6 +19,7 @@ from ronda.host.run import LiveRun
 from ronda.journal import JournalConflict
 from ronda.server.recovery import report_broken, take_up
 from ronda.server.runs import new_id
+from ronda.store import StoreError
 from ronda.store.queue import ClaimedRun, QueuedRun, QueueFull, QueueLimits
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Background:
         self._limits = QueueLimits(config.background_runs, config.background_per_owner, config.background_per_session)
         self._worker = new_id("worker")
         self._driven: dict[str, LiveRun] = {}
+        self._taking: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -88,6 +90,10 @@ class Background:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+        for task in self._taking:
+            task.cancel()
+        if self._taking:
+            await asyncio.wait(self._taking)
         if self._driven:
             self._driven = {}
             await self._queue.renew(self._worker, 0.0)
@@ -96,7 +102,7 @@ class Background:
         while not self._server.runs.stopping:
             self._news.clear()
             try:
-                if self._driven:
+                if self._driven or self._taking:
                     await self._renew()
                 await self._claim_all()
             except RondaError as error:
@@ -117,8 +123,25 @@ class Background:
             claimed = await self._queue.claim(self._worker, self._limits, now, now + LEASE_SECONDS)
             if claimed is None:
                 return
-            if not await self._take(claimed):
-                await self._queue.cancel(claimed.run, now, self._worker)
+            # Read beside the next claim: with a database each takes a few milliseconds, in which others have their turn.
+            task = asyncio.get_running_loop().create_task(self._take_or_drop(claimed))
+            self._taking.add(task)
+            task.add_done_callback(self._taken)
+
+    def _taken(self, task: asyncio.Task[None]) -> None:
+        self._taking.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background run could not be taken up, and is left for later: %s", error)
+
+    async def _take_or_drop(self, claimed: ClaimedRun) -> None:
+        while True:
+            try:
+                if not await self._take(claimed):
+                    await self._queue.cancel(claimed.run, self._server.clock(), self._worker)
+                return
+            except StoreError as error:  # it is ours for as long as we live, so nobody else would try again
+                log.error("a background run could not be taken up; trying again: %s", error)
+            await asyncio.sleep(LOOKS_EVERY)
 
     async def _take(self, claimed: ClaimedRun) -> bool:
         """Drive a run; False if there is nothing to drive."""

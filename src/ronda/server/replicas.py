@@ -103,7 +103,7 @@ class Replicas:
         id = secrets.randbits(62)
         row = (id, driver, letter)
         await self._database.write(
-            lambda db: db.execute("INSERT INTO letter (id, process, request) VALUES (?, ?, ?)", row)
+            lambda db: db.execute("INSERT INTO letter (id, process, request) VALUES (?, ?, ?)", row), may_be_lost=True
         )
         loop = asyncio.get_running_loop()
         until = loop.time() + ANSWER_SECONDS
@@ -117,7 +117,9 @@ class Replicas:
                 news = loop.create_task(self._presence.news_of(_name(id)))
         finally:
             news.cancel()
-            await self._database.write(lambda db: db.execute("DELETE FROM letter WHERE id = ?", (id,)))
+            await self._database.write(
+                lambda db: db.execute("DELETE FROM letter WHERE id = ?", (id,)), may_be_lost=True
+            )
         return _read_answer(answer)
 
     # ---- being asked -------------------------------------------------------------------------------------------------
@@ -143,12 +145,13 @@ class Replicas:
             statement = "UPDATE letter SET taken = TRUE WHERE process = ? AND NOT taken RETURNING id, request"
             return db.execute(statement, (self._presence.id,)).fetchall()
 
-        for id, letter in await self._database.write(take):
+        for id, letter in await self._database.write(take, may_be_lost=True):
             self._do(self._answer_one(id, _read_letter(letter)))
 
     async def _answer_one(self, id: int, letter: Letter) -> None:
         answer = msgspec.msgpack.encode(await _ask(self._app, letter))
-        await self._database.write(lambda db: db.execute("UPDATE letter SET answer = ? WHERE id = ?", (answer, id)))
+        statement = "UPDATE letter SET answer = ? WHERE id = ?"
+        await self._database.write(lambda db: db.execute(statement, (answer, id)), may_be_lost=True)
         await self._presence.tell({"names": [_name(id)]})
 
     # ---- what others left --------------------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ class Replicas:
                     await recover_left(self._server, run)
                 open_before = found
                 await self._answer_letters()
-                await self._database.write(_forget_letters)
+                await self._database.write(_forget_letters, may_be_lost=True)
             except RondaError as error:
                 log.error("what other processes left could not be looked at: %s", error)
             await asyncio.sleep(LOOKS_EVERY)

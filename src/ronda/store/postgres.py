@@ -81,12 +81,13 @@ class Database:
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         return await self._in_thread(lambda: self.do(job, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
 
-    async def write(self, job: Callable[[Sql], _T], alone: str = "") -> _T:
-        return await self._in_thread(lambda: self.do(job, self.begin_write(alone)))
+    async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
+        return await self._in_thread(lambda: self.do(job, self.begin_write(alone, may_be_lost=may_be_lost)))
 
-    def begin_write(self, alone: str = "") -> str:
+    def begin_write(self, alone: str = "", *, may_be_lost: bool = False) -> str:
         lock = f"; SELECT pg_advisory_xact_lock({self.lock_number(alone)})" if alone else ""
-        return f"BEGIN; SELECT pg_current_xact_id()::text{lock}"
+        fast = "; SET LOCAL synchronous_commit = off" if may_be_lost else ""
+        return f"BEGIN; SELECT pg_current_xact_id()::text{lock}{fast}"
 
     def lock_number(self, name: str) -> int:
         text = f"ronda {self.name} {name}".encode("utf-8", "surrogatepass")

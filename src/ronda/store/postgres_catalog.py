@@ -49,8 +49,8 @@ class PostgresCatalog:
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         return await self._database.read(job)
 
-    async def write(self, job: Callable[[Sql], _T], alone: str = "") -> _T:
-        return await self._database.write(job, alone)
+    async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
+        return await self._database.write(job, alone, may_be_lost=may_be_lost)
 
     async def secret(self, name: str) -> bytes:
         def find_or_make(db: Sql) -> bytes:
@@ -93,7 +93,7 @@ class PostgresClaims:
         self._held.add(hash)  # before it is waited for: two of this process must not both have it
         is_ours = False
         try:
-            is_ours = await self._database.write(claim)
+            is_ours = await self._database.write(claim, may_be_lost=True)
         finally:
             if not is_ours:
                 self._held.discard(hash)
@@ -108,7 +108,7 @@ class PostgresClaims:
     async def _release(self, hash: str) -> None:
         statement = "DELETE FROM claim WHERE hash = ? AND process = ?"
         try:
-            await self._database.write(lambda db: db.execute(statement, (hash, self._presence.id)))
+            await self._database.write(lambda db: db.execute(statement, (hash, self._presence.id)), may_be_lost=True)
         except StoreError as error:
             _log.error("a claim stays until this process ends: %s", error)
         finally:

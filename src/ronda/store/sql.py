@@ -46,6 +46,7 @@ class Tables(Protocol):
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         """Do something in one snapshot."""
 
-    async def write(self, job: Callable[[Sql], _T], alone: str = "") -> _T:
+    async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
         """Do something in one transaction. Of those that name the same thing in `alone` one is under way at a time, wherever
-        they are. Raises Duplicate, which is the caller's to understand."""
+        they are. `may_be_lost`: with a crash of the database's machine, so nobody waits for its disk. Raises Duplicate, which
+        is the caller's to understand."""

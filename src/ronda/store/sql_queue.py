@@ -1,4 +1,8 @@
-"""A queue in the tables of a catalog: several processes may take from it. It asks nothing of a file that is not there."""
+"""A queue in the tables of a catalog: several processes may take from it. It asks nothing of a file that is not there.
+
+Only adding a run must outlast a crash of the database. Of a claim that was lost the journal knows, which lets one process drive
+a run; and one that is over is taken off again.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ _NEXT: Final = f"""SELECT run FROM queued_run AS one
 class SqlQueue:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
+        self._was_empty = True  # when it was claimed from last
 
     async def enqueue(self, run: QueuedRun, most: int) -> None:
         def add(db: Sql) -> None:
@@ -65,16 +70,18 @@ class SqlQueue:
             return _claimed(db.execute(f"{_CLAIMED} WHERE run = ?", (run,)).fetchone())
 
         # Looking is nearly always all there is to do, and keeps nobody from writing.
-        if not self._tables.is_there or await self._tables.read(find) is None:
+        if not self._tables.is_there or (self._was_empty and await self._tables.read(find) is None):
             return None
-        return await self._tables.write(take, _ALONE)
+        claimed = await self._tables.write(take, _ALONE, may_be_lost=True)
+        self._was_empty = claimed is None
+        return claimed
 
     async def renew(self, worker: str, until: float) -> list[ClaimedRun]:
         def renew(db: Sql) -> list[ClaimedRun]:
             db.execute("UPDATE queued_run SET until = ? WHERE worker = ?", (until, worker))
             return [_claimed(row) for row in db.execute(f"{_CLAIMED} WHERE worker = ? ORDER BY id", (worker,))]
 
-        return await self._tables.write(renew) if self._tables.is_there else []
+        return await self._tables.write(renew, may_be_lost=True) if self._tables.is_there else []
 
     async def cancel(self, run: str, now: float, worker: str = "") -> bool:
         def cancel(db: Sql) -> bool:
@@ -84,7 +91,7 @@ class SqlQueue:
             db.execute("UPDATE queued_run SET cancelled = 1 WHERE run = ?", (run,))
             return False
 
-        return await self._tables.write(cancel, _ALONE) if self._tables.is_there else False
+        return await self._tables.write(cancel, _ALONE, may_be_lost=True) if self._tables.is_there else False
 
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
         def find_all(db: Sql) -> list[QueueEntry]:

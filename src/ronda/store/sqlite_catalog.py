@@ -118,8 +118,8 @@ class SqliteCatalog:
         """Do something in one snapshot."""
         return await self._do(job, "DEFERRED")
 
-    async def write(self, job: Callable[[sqlite3.Connection], _T], alone: str = "") -> _T:
-        """Do something in one transaction. Whoever writes is alone."""
+    async def write(self, job: Callable[[sqlite3.Connection], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
+        """Do something in one transaction. Whoever writes is alone, and the disk is not waited for."""
         return await self._do(job, "IMMEDIATE")
 
     async def close(self) -> None:
