@@ -20,6 +20,7 @@ from ronda.sandbox.box import temporary_prefix
 from ronda.sandbox.processes import tree
 from ronda.tools.page import PageAssets, PageProject, PageServices, page_tools
 from ronda.tools.page.browser import DESKTOP, PHONE, Browser, BrowserFailed, Request, Response
+from ronda.tools.page.pictures import MAX_SHOWN
 from ronda.tools.page.preview import Preview
 from ronda.tools.page.services import PageSettings
 
@@ -266,6 +267,17 @@ async def test_a_huge_page_is_cut() -> None:
     page = "<body style='margin:0'><div style='width:100000px;height:9000000px;background:linear-gradient(red,blue)'>"
     [picture] = await pictures_of(page, quick(load=5, shot=30))
     assert opened(picture).size == (342, 7900)
+
+
+@needs_chromium
+async def test_a_picture_that_is_too_large_for_models_is_taken_smaller() -> None:
+    page = """<body style="margin:0"><canvas id=c width=342 height=6000></canvas><script>
+      const image = new ImageData(342, 6000); let seed = 1;
+      for (let at = 0; at < image.data.length; at++) image.data[at] = (seed = seed * 48271 % 2147483647) & 255;
+      for (let at = 3; at < image.data.length; at += 4) image.data[at] = 255;
+      c.getContext("2d").putImageData(image, 0, 0);</script>"""
+    [picture] = await pictures_of(page, quick(load=20, shot=30))
+    assert (opened(picture).size[0], len(picture) <= MAX_SHOWN) == (171, True)
 
 
 @needs_chromium

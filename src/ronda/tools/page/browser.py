@@ -26,6 +26,7 @@ from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import BROWSER
 from ronda.tools.page.devtools import Devtools, Message
+from ronda.tools.page.pictures import MAX_SHOWN
 
 log = logging.getLogger("ronda.page")
 
@@ -37,7 +38,7 @@ TRY_AGAIN_SECONDS: Final = 60.0  # after a browser did not start: the machine ma
 AT_A_TIME: Final = 2  # browsers: each takes a core and some hundred megabytes
 MAX_REQUESTS: Final = 500  # of one page
 MAX_HEIGHT: Final = 7900  # pixels: more than 8000 is refused by models
-MAX_PICTURE: Final = 20 * 1024 * 1024
+_SCALES: Final = (1, 0.5, 0.25)  # a picture that is too large for models is taken again, smaller
 MAX_PROBLEMS: Final = 10
 
 # Without its own sandbox, for which it would need namespaces, since it is inside ours; and without all that would want a network,
@@ -292,15 +293,13 @@ class _Tab:
         if full_page:
             size = (await self._call("Page.getLayoutMetrics")).get("cssContentSize", {})
             height = min(MAX_HEIGHT, max(height, round(float(size.get("height", 0)))))
-        clip = {"x": 0, "y": 0, "width": viewport.width, "height": height, "scale": 1}
-        shot = await self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
-        try:
-            picture = base64.b64decode(str(shot.get("data", "")), validate=True)
-        except binascii.Error:
-            picture = b""
-        if not picture.startswith(b"\x89PNG") or len(picture) > MAX_PICTURE:
-            raise BrowserFailed("the browser gave no picture of the page, or one that is too large")
-        return picture
+        for scale in _SCALES:
+            clip = {"x": 0, "y": 0, "width": viewport.width, "height": height, "scale": scale}
+            shot = await self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+            picture = _decode(shot.get("data"))
+            if len(picture) <= MAX_SHOWN:
+                return picture
+        raise BrowserFailed("the picture of the page is too large, even at a quarter of its size")
 
     async def _call(self, method: str, **params: Any) -> dict[str, Any]:
         return await self._devtools.call(method, self._session, **params)
@@ -352,6 +351,16 @@ class _Tab:
     async def _quietly(self, method: str, **params: Any) -> None:
         with contextlib.suppress(ToolFailed):  # the page went on to another, or the browser is gone
             await self._call(method, **params)
+
+
+def _decode(data: object) -> bytes:
+    try:
+        picture = base64.b64decode(str(data), validate=True)
+    except binascii.Error:
+        picture = b""
+    if not picture.startswith(b"\x89PNG"):
+        raise BrowserFailed("the browser gave no picture of the page")
+    return picture
 
 
 def _exception(params: dict[str, Any]) -> str:

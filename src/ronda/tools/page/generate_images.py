@@ -41,7 +41,7 @@ async def save_picture(picture: Picture, project: PageProject, services: PageSer
     asset = await services.assets.keep(picture)
     if asset is None:
         raise ToolFailed("there is no room for more pictures on this server")
-    return PictureResult(asset.url(project.base_url), Image(picture.url))
+    return PictureResult(asset.url(project.base_url), picture.attachment)
 
 
 def generate_images(project: PageProject, services: PageServices) -> PageTool:

@@ -13,9 +13,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from ronda.core.parts import Image
+
 MAX_BYTES: Final = 20 * 1024 * 1024
 MAX_PIXELS: Final = 50_000_000  # a camera's; 200 MB when it is decoded
 MAX_SIDE: Final = 30_000
+MAX_SHOWN: Final = (
+    3_500_000  # bytes of one that a model is shown: providers take 5 MB in base64, and refuse the whole request else
+)
 
 ENDINGS: Final = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 CONTENT_TYPES: Final = {ending: kind for kind, ending in ENDINGS.items()}
@@ -36,6 +41,11 @@ class Picture(Struct, frozen=True):
     @property
     def url(self) -> str:
         return f"data:{self.content_type};base64,{base64.b64encode(self.data).decode()}"
+
+    @property
+    def attachment(self) -> Image | None:
+        """As a model is shown it; None if it is too large for that."""
+        return Image(self.url) if len(self.data) <= MAX_SHOWN else None
 
 
 def read_picture(data: bytes) -> Picture | None:

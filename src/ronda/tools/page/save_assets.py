@@ -33,8 +33,8 @@ def save_assets(project: PageProject, assets: PageAssets) -> PageTool:
         saved, images = list[dict[str, Any]](), list[Image]()
         for id in ids:
             asset = await assets.save(id)
-            if asset is not None:
-                images.append(Image(asset.picture.url))
+            if asset is not None and (image := asset.picture.attachment) is not None:
+                images.append(image)
             saved.append(
                 {
                     "asset_id": id,
