@@ -100,3 +100,29 @@ async def test_a_large_commit_that_is_refused_says_so_and_lets_the_others_pass(t
     assert [type(one).__name__ for one in told] == ["StoreError", "NoneType"]
     assert await journal.read("b") == [start("b"), ModelStarted(0), large("x")]
     await journal.close()
+
+
+async def test_a_long_run_is_read_by_a_thread_before_it_is_driven_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    events: list[Event] = [start("a"), ModelStarted(0), large("x")]
+    journal.append("a", events)
+    journal.release("a")
+    await journal.barrier("a")
+    here: list[bool] = []
+    decode = rows._decode_row
+
+    def noted(body: bytes) -> object:
+        here.append(threading.current_thread() is threading.main_thread())
+        return decode(body)
+
+    monkeypatch.setattr(rows, "_decode_row", noted)
+    assert await journal.resume("a") == events
+    journal.append("a", [ModelStarted(1)])
+    journal.release("a")
+    assert await journal.read("a") == [*events, ModelStarted(1)]
+    await journal.close()
+
+    assert here[0] is False
+    assert here.count(True) == 1  # what was appended, which is read back before it is kept

@@ -354,17 +354,19 @@ class RowWriter:
 
 
 class Found(Struct, frozen=True):
-    """A run as it lies in the database. `torn` is the number of a last row that cannot be read."""
+    """A run as it lies in so many rows of the database. `torn` is the number of a last one that cannot be read."""
 
     key: int
     writer: int | None
     is_waiting: bool
     events: list[Event]
+    rows: int
     torn: int | None = None
 
 
-def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
-    """All that is kept of a run. Raises StoreError where something is missing in the middle of it.
+def find(db: sqlite3.Connection, path: str, run: str, known: Found | None = None) -> Found | None:
+    """All that is kept of a run. Raises StoreError where something is missing in the middle of it. What was read of it before
+    (`known`) is not read again if it has not grown.
 
     Call it in a transaction, since somebody may be pruning.
     """
@@ -376,6 +378,10 @@ def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
         return None
     key, writer, state, tip, tools = row
     is_waiting = state == "waiting"
+    if known is not None and (known.key, known.torn) == (key, None):
+        (count,) = db.execute("SELECT count(*) FROM event WHERE run = ?", (key,)).fetchone()
+        if count == known.rows:
+            return replace(known, writer=writer, is_waiting=is_waiting)
     rows = db.execute("SELECT number, body FROM event WHERE run = ? ORDER BY number", (key,)).fetchall()
     events: list[Event] = []
     for number, body in rows:
@@ -390,9 +396,9 @@ def find(db: sqlite3.Connection, path: str, run: str) -> Found | None:
             raise _damaged(path, run, len(events), f"{error}; was it written by a newer Ronda?") from error
         except (msgspec.DecodeError, UnicodeError, LookupError) as error:
             if number == rows[-1][0] and not isinstance(error, LookupError):
-                return Found(key, writer, is_waiting, events, torn=number)
+                return Found(key, writer, is_waiting, events, len(rows), torn=number)
             raise _damaged(path, run, len(events), str(error)) from error
-    return Found(key, writer, is_waiting, events)
+    return Found(key, writer, is_waiting, events, len(rows))
 
 
 def is_long(db: sqlite3.Connection, run: str) -> bool:

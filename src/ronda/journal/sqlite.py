@@ -111,11 +111,14 @@ class SqliteJournal(HeldRuns):
     async def read(self, run: str) -> list[Event]:
         await self._commits.flush()
         try:
-            long = is_long(self._db, run)
-            found = await self._upkeep.aside(partial(self._find, run)) if long else self._find(run, self._db)
+            found = await self._find_long(run) or self._find(run, self._db)
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
         return [] if found is None else found.events
+
+    async def _find_long(self, run: str) -> Found | None:
+        """A run that takes long to read, read by a thread; None for another."""
+        return await self._upkeep.aside(partial(self._find, run)) if is_long(self._db, run) else None
 
     def _find(self, run: str, db: sqlite3.Connection) -> Found | None:
         with transaction(db, "DEFERRED"):
@@ -163,7 +166,12 @@ class SqliteJournal(HeldRuns):
         return f"{writer:012x}" if is_other else None
 
     async def resume(self, run: str) -> list[Event]:
-        return await self._patiently(lambda: self._take(run))
+        await self._commits.flush()
+        try:
+            known = await self._find_long(run)
+        except sqlite3.Error as error:
+            raise explain(self._path, error) from error
+        return await self._patiently(lambda: self._take(run, known))
 
     async def forget(self, run: str) -> bool:
         return await self._patiently(lambda: self._forget(run))
@@ -225,11 +233,11 @@ class SqliteJournal(HeldRuns):
 
     # ---- taking up runs ----------------------------------------------------------------------------------------------
 
-    def _take(self, run: str) -> list[Event]:
+    def _take(self, run: str, known: Found | None) -> list[Event]:
         if run in self._held:
             raise JournalConflict(f"run {run!r} is being driven here already")
         with transaction(self._db, "IMMEDIATE"):
-            found = find(self._db, self._path, run)
+            found = find(self._db, self._path, run, known)
             if found is None or not found.events:
                 return []
             if found.writer not in (None, self._writer) and self._is_there(found.writer):
