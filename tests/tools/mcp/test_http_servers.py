@@ -14,8 +14,8 @@ from tests.tools.mcp.websocket_server import websocket_app
 
 from ronda.errors import ToolFailed
 from ronda.providers.grants import Grant
+from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Http, McpServer, Sse, WebSocket
-from ronda.tools.mcp.streams import MAX_MESSAGE
 
 
 class Guarded:

@@ -6,6 +6,7 @@
     connection.py   one server: the task that owns its connection, its tool list, its state
     call.py         one call: its time, its progress, its questions, when it may be repeated
     listing.py      what a server has, by name and within bounds
+    bounds.py       what a message may hold before it is read
     transports.py   process, streamable HTTP, SSE, WebSocket → the SDK's streams
     login.py        a person's consent → a token; sandboxed.py: programs behind walls
     sampling.py     a server that asks our model, where it may

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 MAX_ERROR: Final = 2_000  # characters of what a server says went wrong
+MAX_OPEN: Final = 8  # questions of one call at a time …
+MAX_QUESTIONS: Final = 100  # … and in all
 _CONFIRM: Final = {"type": "object", "properties": {}}  # a yes or a no: nothing is to be filled in
 
 
@@ -45,7 +47,8 @@ class OpenCall:
         self.context = context
         self.ended = asyncio.Event()
         self._clock = clock
-        self._questions = 0
+        self._questions = 0  # that are open
+        self._asked = 0
         self._left = 0.0
 
     async def ask(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -58,6 +61,9 @@ class OpenCall:
 
     @contextmanager
     def _standing(self) -> Iterator[None]:
+        if self._questions >= MAX_OPEN or self._asked >= MAX_QUESTIONS:
+            raise ToolFailed("the server asks too much during this call")
+        self._asked += 1
         loop = asyncio.get_running_loop()
         when = self._clock.when()
         if self._questions == 0 and when is not None and not self._clock.expired():
@@ -68,7 +74,7 @@ class OpenCall:
             yield
         finally:
             self._questions -= 1
-            if self._questions == 0 and not self._clock.expired():
+            if self._questions == 0 and not self._clock.expired() and not self.ended.is_set():
                 self._clock.reschedule(loop.time() + self._left)
 
     async def show(self, progress: float, total: float | None, message: str | None) -> None:

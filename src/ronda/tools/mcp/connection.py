@@ -41,7 +41,8 @@ LAST_PAUSE: Final = 60.0
 STEADY_SECONDS: Final = 5.0  # a connection that held for so long did not fail at once: the pauses begin anew
 CLOSE_SECONDS: Final = 10.0
 RELIST_PAUSE: Final = 1.0  # after a listing that failed
-REFRESH_PAUSE: Final = 0.2  # between two listings, however often a server says that its tools have changed
+REFRESH_PAUSE: Final = 0.2  # between two listings, however often a server says that its tools have changed …
+REFRESH_SHARE: Final = 10  # … and so many times what the last one took: none keeps us busy with its list
 
 
 class Link:
@@ -200,12 +201,12 @@ class Connection:
                     closing = stack.pop_all()
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await closing.aclose()
-        except TimeoutError:
-            link.failure = f"it did not answer within {self.server.connect_seconds:g} seconds"
-        except (
-            Exception
-        ) as error:  # whatever a transport raises is the state of one server, never the end of the others
-            link.failure = f"{error_words(error)}{note.refusal}"
+        except Exception as error:
+            # Whatever a transport raises is the state of one server, never the end of the others.
+            if isinstance(_innermost(error), TimeoutError):
+                link.failure = f"it did not answer within {self.server.connect_seconds:g} seconds"
+            else:
+                link.failure = f"{error_words(error)}{note.refusal}"
             if note.status == 401 and self.server.login is not None and not self.server.bearer_token:
                 link.failure += f"; {way_in(self.name)}"
         finally:
@@ -282,8 +283,9 @@ class Connection:
             while True:
                 await link.stale.wait()
                 link.stale.clear()
+                began = time.monotonic()
                 await self._refresh(link, client)
-                await asyncio.sleep(REFRESH_PAUSE)
+                await asyncio.sleep(max(REFRESH_PAUSE, REFRESH_SHARE * (time.monotonic() - began)))
         finally:
             if listener is not None:
                 await _stop(listener)
@@ -346,6 +348,11 @@ async def _stop(task: asyncio.Task[None]) -> None:
 
 def error_words(error: BaseException) -> str:
     """One line, from inside the groups that the SDK's tasks put around it."""
+    inner = _innermost(error)
+    return str(inner) or type(inner).__name__
+
+
+def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error) or type(error).__name__
+    return error

@@ -19,7 +19,8 @@ from ronda.providers.grants import Grant
 from ronda.providers.oauth import token_for
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher, FetchFailed
-from ronda.tools.mcp.streams import MAX_MESSAGE, delivery
+from ronda.tools.mcp.bounds import MAX_MESSAGE, is_too_much
+from ronda.tools.mcp.streams import delivery
 
 NOT_ANSWERED: Final = 1  # outside what JSON-RPC reserves for itself and for servers
 
@@ -94,7 +95,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":  # no message: the stream of what the server says unasked, or the end of a session
-            return await self._send(request)
+            return _bounded(await self._send(request))
         note = delivery.get()
         try:
             answer = await self._send(request)
@@ -109,10 +110,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 note.status = answer.status_code
         if answer.status_code >= 400 and self._failed is not None:
             self._failed()
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(answer.stream, httpx2.AsyncByteStream)
-            answer.stream = _Bounded(answer.stream)
-        return answer
+        return _bounded(answer)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -124,22 +122,42 @@ def _refusal(request: httpx2.Request, why: str) -> httpx2.Response:
     return httpx2.Response(503, headers=headers, content=msgspec.json.encode(error), request=request)
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that breaks off where it gets too large, in the one way that the SDK takes for the failure of one request."""
+def _bounded(answer: httpx2.Response) -> httpx2.Response:
+    assert isinstance(answer.stream, httpx2.AsyncByteStream)
+    is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+    answer.stream = _Bounded(answer.stream, is_stream=is_stream)
+    return answer
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body, or each event of a stream, that breaks off where it gets too large or holds too much, before anybody reads it: in
+    the one way that the SDK takes for the failure of one request."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, is_stream: bool) -> None:
         self._stream = stream
+        self._is_stream = is_stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        message = bytearray()  # so far
         try:
             async for piece in self._stream:
-                size += len(piece)
-                if size > MAX_MESSAGE:
+                start = max(0, len(message) - 3)
+                message += piece
+                end = max(message.rfind(b"\n\n", start), message.rfind(b"\r\n\r\n", start)) if self._is_stream else -1
+                if len(message) > MAX_MESSAGE:
                     raise httpx2.StreamError(f"the answer is larger than {MAX_MESSAGE} bytes")
+                if end >= 0:
+                    _check(message[:end])
+                    del message[: end + 2]
                 yield piece
+            _check(message)
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"the answer broke off: {type(error).__name__}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _check(message: bytearray) -> None:
+    if is_too_much(bytes(message)):
+        raise httpx2.StreamError("the answer holds too much to be read")

@@ -5,6 +5,7 @@ The order of what a model is offered must stay the same for its cache, whatever 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ MAX_TOOLS: Final = 2_000  # of one server
 MAX_PAGES: Final = 100
 MAX_DESCRIPTION: Final = 16_000
 MAX_SCHEMA: Final = 256 * 1024
+MAX_SCHEMAS: Final = 4 * 1024 * 1024  # of all of them
 MAX_RESOURCES: Final = 1_000
 
 
@@ -52,13 +54,24 @@ async def list_tools(client: Client) -> tuple[ListedTool, ...]:
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:
-            if (listed := _listed(tool)) is not None:
-                found[tool.name] = listed
+        await asyncio.to_thread(_add, page.tools, found)  # looking at schemas takes its time
         cursor = page.next_cursor
         if cursor is None or len(found) >= MAX_TOOLS:
             break
     return tuple([found[name] for name in sorted(found)[:MAX_TOOLS]])
+
+
+def _add(tools: list[types.Tool], found: dict[str, ListedTool]) -> None:
+    size = sum([len(bytes(one.parameters)) for one in found.values()])
+    for tool in tools:
+        if len(found) >= MAX_TOOLS or size > MAX_SCHEMAS:
+            log.warning(
+                "of the tools of an MCP server only the first %d are taken: there is too much of them", len(found)
+            )
+            return
+        if (listed := _listed(tool)) is not None:
+            found[tool.name] = listed
+            size += len(bytes(listed.parameters))
 
 
 def _listed(tool: types.Tool) -> ListedTool | None:

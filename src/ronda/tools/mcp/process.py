@@ -19,8 +19,9 @@ from typing import Final
 from mcp.client._transport import TransportStreams
 
 from ronda.errors import ToolFailed
+from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Process
-from ronda.tools.mcp.streams import MAX_MESSAGE, message_streams
+from ronda.tools.mcp.streams import message_streams
 
 GRACE_SECONDS: Final = 1.0  # for each step: a server of ours that ends does so within five
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")

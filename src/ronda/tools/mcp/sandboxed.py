@@ -22,9 +22,10 @@ from ronda.errors import BadConfig, ToolFailed
 from ronda.sandbox.box import Sandbox, open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.process import Stream
+from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Process
 from ronda.tools.mcp.process import GRACE_SECONDS, Complaints, lines, write_line
-from ronda.tools.mcp.streams import MAX_MESSAGE, message_streams
+from ronda.tools.mcp.streams import message_streams
 
 _FIRST_LINE: Final = 256  # bytes: more than a kernel reads of it
 

@@ -17,11 +17,13 @@ from typing import Any, Final, Self, TypeAlias
 import anyio
 from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+
+from ronda.tools.mcp.bounds import cut_lists, id_in, is_too_much
 
 log = logging.getLogger("ronda.mcp")
 
-MAX_MESSAGE: Final = 16 * 1024 * 1024  # a screenshot or two in base64; what is larger ends the connection
+UNREADABLE: Final = 2  # beside NOT_ANSWERED: outside what JSON-RPC reserves
 MAX_GARBAGE: Final = 100  # lines in a row that are no message: then it is no MCP server
 
 Write: TypeAlias = Callable[[str], Awaitable[None]]
@@ -97,11 +99,18 @@ def _message(frame: str | bytes) -> SessionMessage | None:
     """None for what is no message: a server that prints to its standard output, mostly."""
     if not frame.strip():
         return None
+    data = frame.encode() if isinstance(frame, str) else frame
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False))
+        if not is_too_much(data):
+            return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
     except ValueError:
-        log.debug("an MCP server wrote what is no message: %.200r", frame)
+        pass
+    log.debug("an MCP server wrote what is no message: %.200r", frame)
+    if not data.lstrip().startswith(b"{") or (id := id_in(data)) is None:
         return None
+    # Whoever waits for it is told at once.
+    error = ErrorData(code=UNREADABLE, message="its answer is too large, too deep, or no JSON")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=error))
 
 
 class Delivery:
@@ -157,10 +166,13 @@ class WatchedReads(_Closing):
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            return await self._stream.receive()
+            item = await self._stream.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._ended()
             raise
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+            cut_lists(item.message.result)
+        return item
 
     async def aclose(self) -> None:
         await self._stream.aclose()

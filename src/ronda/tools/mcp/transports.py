@@ -12,10 +12,11 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ronda.providers.oauth import token_for
+from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Http, McpServer, Process, Sse, WebSocket
 from ronda.tools.mcp.http import GrantedToken, Guard, http_client
 from ronda.tools.mcp.process import Complaints, process_streams
-from ronda.tools.mcp.streams import MAX_MESSAGE, WatchedReads, WatchedWrites
+from ronda.tools.mcp.streams import WatchedReads, WatchedWrites
 from ronda.tools.mcp.websocket import websocket_streams
 
 

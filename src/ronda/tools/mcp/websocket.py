@@ -12,7 +12,8 @@ from mcp.client._transport import TransportStreams
 
 from ronda.errors import ToolFailed
 from ronda.providers.http.session import session, why_not_reached
-from ronda.tools.mcp.streams import MAX_MESSAGE, message_streams
+from ronda.tools.mcp.bounds import MAX_MESSAGE
+from ronda.tools.mcp.streams import message_streams
 
 PING_SECONDS = 30.0  # a peer that is gone without a word is found out by the next ping
 
