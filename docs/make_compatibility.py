@@ -9,6 +9,7 @@ from ronda.server import approval_api, run_api, session_api
 from ronda.server.responses import stored, websocket
 from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
+from ronda.wire.app_stream import parameters
 from ronda.wire.mistral import agents, conversations, entries
 from ronda.wire.mistral import server_request as mistral
 from ronda.wire.openai_chat import server_request as chat
@@ -60,6 +61,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "POST /v1/conversations/ID/restart": conversations.RESTART_FIELDS,
         "Entries of `inputs`, by type": entries.FIELDS,
     },
+    "App stream": {"The first message of the WebSocket at /generate-code": parameters.FIELDS},
     "Ronda": {**approval_api.FIELDS, **run_api.FIELDS, **session_api.FIELDS},
 }
 

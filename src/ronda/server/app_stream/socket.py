@@ -45,6 +45,7 @@ log = logging.getLogger("ronda.server")
 DONE: Final = 1000
 FAILED: Final = 4332
 _REASON_BYTES: Final = 123  # of a close frame (RFC 6455, 5.5.1)
+_CANCEL_BYTES: Final = 1024  # of a message that says so: more is not read
 FIRST_MESSAGE_SECONDS: Final = 60.0
 
 
@@ -103,7 +104,7 @@ class Connection:
             while True:
                 data = _bytes_of(await self._receive())
                 try:
-                    message = msgspec.json.decode(data, type=Cancel)
+                    message = msgspec.json.decode(data[:_CANCEL_BYTES], type=Cancel)
                 except UNREADABLE:
                     continue
                 if message.type == "cancel" and 0 <= message.variant < len(self._lives):
@@ -145,23 +146,25 @@ class Connection:
             count = self._server.app_stream.models.count(parameters)
             await self._say(*write_opening(count))
             await self._open(parameters, count)
+            await self._drive()
         except RondaError as error:
             await self._refuse(failure_of(error).message)
-            return
-        except (Gone, asyncio.CancelledError):
+        except Gone:
             raise
         except Exception as error:  # ours: told as such, with the rest in the log
             log.error("/generate-code broke down", exc_info=error)
             await self._refuse(BROKE_DOWN.message)
-            return
+
+    async def _drive(self) -> None:
+        """All variants side by side, to the end of each."""
         for live in self._lives:
             live.start(self._finished)
         writers = await asyncio.gather(*[self._follow(live) for live in self._lives])
-        if any(writer.failure is None for writer in writers):
+        reasons = [writer.failure for writer in writers if writer.failure is not None]
+        if len(reasons) < len(writers):
             await self._close(DONE)
-            return
-        reasons = list(dict.fromkeys([writer.failure or "" for writer in writers]))
-        await self._refuse(f"No variant could be generated: {reasons[0]}")
+        else:
+            await self._refuse(f"No variant could be generated: {reasons[0]}")
 
     async def _open(self, parameters: Parameters, count: int) -> None:
         server, door = self._server, self._server.app_stream
