@@ -13,7 +13,7 @@ import re
 import secrets
 import stat
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from ronda.sandbox.user import User
 
 _NAME_BYTES = 255  # of most file systems
 _MOST_FILES = 100_000
+_PIECE = 1 << 20
 
 
 class FoundFile(Struct, frozen=True):
@@ -62,13 +63,20 @@ def _checked(name: str) -> str:
     parts = name.split("/")
     if not name or name.startswith("/") or "\0" in name or any(part in ("", ".", "..") for part in parts):
         raise BadRequest(f"the path {name!r} must be relative to the working directory, without '..'")
-    if len(parts) > DEEPEST or any(len(part.encode(errors="surrogateescape")) > _NAME_BYTES for part in parts):
+    try:
+        longest = max(len(os.fsencode(part)) for part in parts)
+    except UnicodeEncodeError:
+        raise BadRequest(f"the path {name!r} has characters that no file's name can have") from None
+    if len(parts) > DEEPEST or longest > _NAME_BYTES:
         raise BadRequest(f"the path {name[:80]!r}… is too long")
     return name
 
 
-def read_output(workspace: str | os.PathLike[str], name: str, most: int) -> bytes:
-    """The bytes of a file that code in the sandbox says it made. Blocks, but never for long: call it in a thread."""
+def open_output(workspace: str | os.PathLike[str], name: str, most: int) -> int:
+    """A descriptor of a file that code in the sandbox says it made: a regular one of at most so many bytes, with one name.
+
+    It may grow while it is read: whoever reads it counts.
+    """
     _checked(name)
     root = open_root(workspace)
     try:
@@ -78,26 +86,39 @@ def read_output(workspace: str | os.PathLike[str], name: str, most: int) -> byte
     finally:
         os.close(root)
     try:
-        data = _read_regular(file, name, most)
-    finally:
+        _check_regular(os.fstat(file), name, most)
+    except BaseException:
         os.close(file)
-    if len(data) > most:  # it grew meanwhile
-        raise TooLarge(f"the output {name!r} exceeds max output size ({most} bytes)")
-    return bytes(data)
+        raise
+    return file
 
 
-def _read_regular(file: int, name: str, most: int) -> bytearray:
-    found = os.fstat(file)
+def _check_regular(found: os.stat_result, name: str, most: int) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise BadRequest(f"the output {name!r} cannot be read: it is not a regular file")
     if found.st_nlink != 1:
         raise BadRequest(f"the output {name!r} cannot be read: it has a second name (a hard link)")
     if found.st_size > most:
         raise TooLarge(f"the output {name!r} exceeds max output size ({found.st_size} bytes, and {most} are allowed)")
-    data = bytearray()
-    while len(data) <= most and (piece := os.read(file, min(1 << 20, most + 1 - len(data)))):
-        data += piece
-    return data
+
+
+def output_pieces(file: int, name: str, most: int) -> Iterator[bytes]:
+    """What is in it, a megabyte at a time."""
+    left = most
+    while piece := os.read(file, _PIECE):
+        left -= len(piece)
+        if left < 0:  # it grew meanwhile
+            raise TooLarge(f"the output {name!r} exceeds max output size ({most} bytes)")
+        yield piece
+
+
+def read_output(workspace: str | os.PathLike[str], name: str, most: int) -> bytes:
+    """The bytes of such a file. Blocks, but never for long: call it in a thread."""
+    file = open_output(workspace, name, most)
+    try:
+        return b"".join(output_pieces(file, name, most))
+    finally:
+        os.close(file)
 
 
 def _reason(error: OSError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from ronda.drive.tools import as_text
 from ronda.errors import BadRequest
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.files.kinds import format_of, mime_type_of
-from ronda.sandbox.workspace import FoundFile, list_files, read_output
+from ronda.sandbox.workspace import FoundFile, list_files, open_output, output_pieces
 
 MOST_FILES = 64
 MAX_FILE = 256 * 1024 * 1024  # of one that is kept
@@ -69,47 +70,63 @@ class Collector:
         self._tool = tool
         self._context = context
         self._store = store
-        self._inline = 0  # bytes of those that travel with the result
+        self._room = MAX_INLINE  # bytes that may still travel with the result
 
     async def collect(self, before: dict[str, FoundFile], named: Sequence[str]) -> Made:
-        """One file after another: no more than one of them is in memory, but for those that travel with the result."""
+        """One file after another, a megabyte at a time: of all that there is only what travels with the result is in memory."""
         after = await asyncio.to_thread(snapshot, self._workspace)
         changed = [name for name, file in after.items() if before.get(name) != file]
         files, stored, problems = list[File](), list[StoredFile](), list[tuple[str, str]]()
-        most = MAX_FILE if self._store is not None else MAX_INLINE
         for name in list(dict.fromkeys([*named, *changed]))[:MOST_FILES]:
             try:
-                data = await asyncio.to_thread(read_output, self._workspace, name, most)
-                name = as_text(name)  # code may call a file anything, text or not
-                kept = await self._keep(name, data, len(stored))
+                file, kept = await self._take(name, len(stored))
             except BadRequest as error:
                 problems.append((as_text(name), as_text(str(error))))
                 continue
+            files.append(file)
             if kept is not None:
                 stored.append(kept)
-            files.append(self._file(name, data, kept))
         return Made(tuple(files), tuple(stored), tuple(problems))
 
-    async def _keep(self, name: str, data: bytes, index: int) -> StoredFile | None:
-        if self._store is None:
-            return None
+    async def _take(self, name: str, index: int) -> tuple[File, StoredFile | None]:
+        most = MAX_FILE if self._store is not None else MAX_INLINE
+        opened = await asyncio.to_thread(open_output, self._workspace, name, most)
+        pieces = output_pieces(opened, name, most)
+        shown = as_text(name)  # code may call a file anything, text or not
+        try:
+            if self._store is None:
+                data = await asyncio.to_thread(b"".join, pieces)
+                return self._file(shown, data, len(data), None), None
+            facts = self._facts(shown, index)
+            head = bytearray()
+            async with self._store.receive(self._context.owner) as upload:
+                while piece := await asyncio.to_thread(next, pieces, b""):
+                    if len(head) <= self._room:
+                        head += piece
+                    await upload.write(piece)
+                kept = await upload.finish(facts)
+        finally:
+            os.close(opened)
+        return self._file(shown, bytes(head), kept.size, kept.id), kept
+
+    def _facts(self, name: str, index: int) -> FileFacts:
         context = self._context
-        facts = FileFacts(
+        return FileFacts(
             name,
             "agent_output",
             source=FileSource(self._tool, context.round),
             session=context.session,
             id=f"file_{secrets.token_hex(6)}_r{context.round}_{index}",
         )
-        return await self._store.add(context.owner, data, facts)
 
-    def _file(self, name: str, data: bytes, kept: StoredFile | None) -> File:
+    def _file(self, name: str, head: bytes, size: int, id: str | None) -> File:
+        """`head` is all of it, if there is room for that in the result."""
         format = format_of(name)
-        shown = preview(data, PREVIEW_BYTES) if format in TEXT_FORMATS else ""
-        return File(self._inlined(name, data), name, None if kept is None else kept.id, len(data), format, shown)
+        shown = preview(head, PREVIEW_BYTES) if format in TEXT_FORMATS else ""
+        return File(self._inlined(format, head, size), name, id, size, format, shown)
 
-    def _inlined(self, name: str, data: bytes) -> str | None:
-        if self._inline + len(data) > MAX_INLINE:
+    def _inlined(self, format: str, head: bytes, size: int) -> str | None:
+        if size > self._room:
             return None
-        self._inline += len(data)
-        return f"data:{mime_type_of(format_of(name))};base64,{base64.b64encode(data).decode()}"
+        self._room -= size
+        return f"data:{mime_type_of(format)};base64,{base64.b64encode(head).decode()}"
