@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -53,6 +54,7 @@ from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import Bounds
+from ronda.tools.files.documents import Documents
 from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
@@ -100,6 +102,7 @@ class Server:
         self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
         self.skills = SkillStore(self.catalog.skills, self.files)
         self.code = None if open_code is None else open_code(self.files)
+        self.documents = Documents(config.sandbox, config.code_exec_python or sys.executable, os.environ)
         self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)

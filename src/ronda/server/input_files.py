@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from ronda.files.file_store import FileStore
 from ronda.files.kinds import OCTETS, Utf8Check, format_of, mime_type_of
 from ronda.sandbox.workspace import clean_names
 from ronda.server.file_addresses import named_files, with_files
+from ronda.tools.files.documents import Documents, Extracted, is_document
 from ronda.tools.files.reading import READ
 from ronda.tools.files.session_files import as_data_url, content_id, decode, media_type
 from ronda.wire.input_files import is_listed
@@ -40,8 +42,11 @@ _OUR_ID: Final = re.compile(r"file-[0-9a-f]{32}|file_[0-9a-f]{12}_r\d+_\d+")
 class InputFiles:
     """The files of one owner's request, for a model that can do so much. `runs_code`: code is to find them, too."""
 
-    def __init__(self, store: FileStore, owner: str, able: Capabilities, *, runs_code: bool) -> None:
+    def __init__(
+        self, store: FileStore, documents: Documents, owner: str, able: Capabilities, *, runs_code: bool
+    ) -> None:
         self._store = store
+        self._documents = documents
         self._owner = owner
         self._able = able
         self._runs_code = runs_code
@@ -84,10 +89,13 @@ class InputFiles:
             ) from None
 
     async def listed(self, stored: StoredFile) -> File:
-        text = ""
-        if stored.is_text:
-            text = _beginning(await self._store.read(stored, most=PREVIEW_CHARS * 4 + 4))
-        return File(None, stored.name, stored.id, stored.size, stored.format, text)
+        file = File(None, stored.name, stored.id, stored.size, stored.format)
+        if is_document(stored.format):
+            read = partial(self._store.read, stored)
+            return _with_text(file, await self._documents.extract(stored.hash, stored.format, stored.size, read))
+        if not stored.is_text:
+            return file
+        return replace(file, preview=_beginning(await self._store.read(stored, most=PREVIEW_CHARS * 4 + 4)))
 
     async def _inline(self, file: File) -> File:
         data = file.data or ""
@@ -101,11 +109,22 @@ class InputFiles:
             raise TooLarge(
                 f"the file '{name[:100]}' has more than the {_LONGEST_INLINE} bytes that may come inline; upload it"
             )
-        return await asyncio.to_thread(_listed_inline, data, name, kind)
+        content = await asyncio.to_thread(decode, data)
+        listed = await asyncio.to_thread(_listed_inline, data, content, name, kind)
+        if not is_document(listed.format):
+            return listed
+
+        async def read() -> bytes:
+            return content
+
+        return _with_text(listed, await self._documents.extract(listed.id or "", listed.format, len(content), read))
 
 
-def _listed_inline(data: str, name: str, kind: str) -> File:
-    content = decode(data)
+def _with_text(file: File, found: Extracted) -> File:
+    return replace(file, preview=found.text[:PREVIEW_CHARS], problem=found.problem)
+
+
+def _listed_inline(data: str, content: bytes, name: str, kind: str) -> File:
     check = Utf8Check()
     check.feed(content, final=True)
     text = _beginning(content[: PREVIEW_CHARS * 4 + 4]) if check.is_text else ""
@@ -141,7 +160,11 @@ def describe_files(files: Sequence[File], *, runs_code: bool, may_read: bool) ->
         left -= len(shown)
         if shown:
             lines += ["Text:", "<<<", shown, ">>>"]
-        if file.preview and len(shown.encode()) < (file.size or 0):
+        if file.problem:
+            lines.append(f"({file.problem})")
+        elif shown and is_document(file.format) and len(file.preview) < PREVIEW_CHARS:
+            lines.append(f"(That is the text of the {file.format} file.)")
+        elif file.preview and len(shown.encode()) < (file.size or 0):
             on = f" Read on with {READ} from start={len(shown)}." if may_read else ""
             lines.append(f"(Only the first {len(shown)} characters are shown.{on})")
         elif not file.preview and file.size:

@@ -232,7 +232,9 @@ async def _with_inputs(
     from ronda.server.input_files import InputFiles
     from ronda.server.supplies import asks_for_code
 
-    inputs = InputFiles(server.files, owner, capabilities_of(served.provider), runs_code=asks_for_code(asked))
+    inputs = InputFiles(
+        server.files, server.documents, owner, capabilities_of(served.provider), runs_code=asks_for_code(asked)
+    )
     return await inputs.settle(server.config, turns)
 
 

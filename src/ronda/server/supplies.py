@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from ronda.server.file_addresses import files_in
 from ronda.server.input_files import InputFiles, describe_files
 from ronda.server.models import Target, TargetOpening
 from ronda.server.toolbox import Offer
+from ronda.tools.files.documents import Extracted, is_document
 from ronda.tools.files.long_result import LongResultTool
 from ronda.tools.files.reading import LIST, READ, ListFilesTool, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles, decode
@@ -48,7 +50,7 @@ async def gather(server: Server, owner: str, request: DoorRequest, able: Capabil
     wish = request.container
     if not (wish.id or wish.file_ids or wish.skills or request.outputs):
         return Supplies()
-    inputs = InputFiles(server.files, owner, replace(able, keeps_files=False), runs_code=True)
+    inputs = InputFiles(server.files, server.documents, owner, replace(able, keeps_files=False), runs_code=True)
     files: list[File] = []
     for id in dict.fromkeys(wish.file_ids):
         stored = await inputs.find(id)
@@ -132,8 +134,11 @@ class Equipment:
             found |= {READ: ReadFileTool(self.files, self._extract), LIST: ListFilesTool(self.files)}
         return found
 
-    async def _extract(self, context: ToolContext, file: KnownFile) -> str | None:
-        return None
+    async def _extract(self, context: ToolContext, file: KnownFile) -> Extracted | None:
+        if not is_document(file.format) or file.purpose == "agent_output":  # which the model knows as it wrote it
+            return None
+        id = file.id if file.stored is None else file.stored.hash
+        return await self._server.documents.extract(id, file.format, file.size, partial(self.files.read, file))
 
 
 async def supply(

@@ -13,14 +13,15 @@ from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.files.kinds import Utf8Check
+from ronda.tools.files.documents import Extracted
 from ronda.tools.files.session_files import KnownFile, SessionFiles
 
 READ: Final = "mistralrs_read_file"
 LIST: Final = "mistralrs_list_files"
 MAX_SLICE: Final = 65_536  # characters of one call
 
-# The text of a document that is no text itself; None where nobody can tell it.
-ExtractText = Callable[[ToolContext, KnownFile], Awaitable[str | None]]
+# The text of a document; None of a file that is none.
+ExtractText = Callable[[ToolContext, KnownFile], Awaitable[Extracted | None]]
 
 _READ_PARAMETERS: Final = {
     "type": "object",
@@ -60,14 +61,15 @@ class ReadFileTool:
             return _failed(str(error), file_id=id, name=file.name)
 
     async def _read(self, file: KnownFile, start: int, end: int | None, context: ToolContext) -> ToolOutput:
-        found = await _slice(self._files.pieces(file), start, end)
+        extracted = await self._extract(context, file)
+        if extracted is not None and not extracted.problem:
+            stop = start + MAX_SLICE if end is None else min(end, start + MAX_SLICE)
+            found: tuple[str, int] | None = (extracted.text[start:stop], len(extracted.text))
+        else:
+            found = await _slice(self._files.pieces(file), start, end)
         if found is None:
-            text = await self._extract(context, file)
-            if text is None:
-                why = f"'{file.name}' is no text ({file.mime_type}), and its text cannot be extracted"
-                return _failed(why, file_id=file.id, name=file.name, format=file.format, bytes=file.size)
-            stop = min(len(text) if end is None else end, start + MAX_SLICE)
-            found = (text[start:stop], len(text))
+            why = extracted.problem if extracted is not None else f"it is no text ({file.mime_type})"
+            return _failed(why, file_id=file.id, name=file.name, format=file.format, bytes=file.size)
         text, total = found
         result = {
             "file_id": file.id,
