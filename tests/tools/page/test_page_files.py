@@ -90,8 +90,22 @@ async def test_a_page_has_several_files_and_one_of_them_is_the_page() -> None:
         {"index.html": PAGE},
         {"css/site.css": "i {}"},
     ]
-    assert written[2].details["code"] == PAGE
+    assert [played.details.get("code") for played in written] == [None, PAGE, PAGE]
     assert (project.main, project.code) == ("index.html", PAGE)
+
+
+async def test_a_page_may_have_another_name() -> None:
+    project = PageProject()
+    written = await play(
+        tools(project),
+        [
+            ("create_file", {"path": "app.css", "content": "b {}"}),
+            ("create_file", {"path": "home.htm", "content": PAGE}),
+        ],
+        [("edit_file", {"old_text": "Hello", "new_text": "Bye"})],
+    )
+    assert [played.details["path"] for played in written] == ["index.html", "home.htm", "home.htm"]
+    assert project.code == PAGE.replace("Hello", "Bye")
 
 
 async def test_an_edit_tells_the_model_and_the_page_what_changed() -> None:

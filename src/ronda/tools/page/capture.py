@@ -3,6 +3,7 @@ as every address that somebody else names (`tools.fetch`), and handed in."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -13,6 +14,7 @@ from ronda.tools.page.browser import DESKTOP, Request, Response
 from ronda.tools.page.services import PageServices
 
 MAX_TOTAL: Final = 100 * 1024 * 1024  # bytes of everything that one page loads
+AT_A_TIME: Final = 8  # addresses that are fetched for it
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?!\d+(?:[/?#]|$))")  # not the colon of host:port
 
@@ -48,6 +50,7 @@ class _Loader:
         self._fetcher = fetcher
         self._left = MAX_TOTAL
         self._first: dict[str, Response] = {}
+        self._slots = asyncio.Semaphore(AT_A_TIME)
 
     async def load(self, address: str) -> str:
         """The page itself; where it was found."""
@@ -63,7 +66,8 @@ class _Loader:
         if (first := self._first.pop(asked, None)) is not None:
             return first
         try:
-            found = await self._fetcher.fetch(asked)
+            async with self._slots:
+                found = await self._fetcher.fetch(asked)
         except ToolFailed:
             return None
         self._left -= len(found.data)

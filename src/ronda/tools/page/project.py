@@ -17,6 +17,7 @@ from ronda.tools.page.edits import check_size
 from ronda.tools.page.tool import PageError
 
 MAIN: Final = "index.html"
+_HELPERS: Final = (".css", ".js", ".mjs", ".json", ".svg", ".txt", ".md")  # what a page loads, and is none
 MAX_FILES: Final = 100
 MAX_PATH: Final = 200
 
@@ -50,10 +51,10 @@ class PageProject:
 
     @property
     def main(self) -> str:
-        """The path of the page itself: the one it was begun with, else the first that is HTML, else the first file."""
-        if self._first in self.files or not self.files:
+        """The path of the page itself: the one it was begun with; where there is none, the first that is no page's helper."""
+        if self._first in self.files:
             return self._first
-        return next((path for path in self.files if path.endswith((".html", ".htm"))), next(iter(self.files)))
+        return next((path for path in self.files if not path.lower().endswith(_HELPERS)), self._first)
 
     @property
     def code(self) -> str:

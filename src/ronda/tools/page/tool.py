@@ -1,7 +1,7 @@
 """What the page's tools have in common: one call → JSON for the model, a summary for the page, pictures, changed files.
 
 `details` of each call are {"output": the summary, "ok": …, "path": the page's path} and, where files have changed, "files" with
-what is in them and "code", the whole page.
+what is in them and "code", the whole page, once there is one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class PageTool:
             outcome = Outcome(error.result, error.output, ok=False)
         details: dict[str, Any] = {"output": outcome.output, "ok": outcome.ok, "path": self._project.main}
         if outcome.files:
-            details |= {"code": self._project.code, "files": outcome.files}
+            details["files"] = outcome.files
+            if self._project.code:  # a stylesheet may come before its page
+                details["code"] = self._project.code
         text = msgspec.json.encode(outcome.result).decode()
         return ToolOutput(text, outcome.images, failed=not outcome.ok, usage=outcome.usage, details=details)
 
