@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ronda.agent.approve import Approve, Decision
 from ronda.core.events import Answered, Asked
-from ronda.core.plan import ToolSpec
 from ronda.core.run import Run
+from ronda.wire.approvals import write_tool
 
 
 class AgentToolSource(StrEnum):
@@ -114,20 +114,8 @@ def _decision(question: Asked, decision: Any) -> Decision:
 
 def _approval(run: Run, question: Asked) -> AgentToolApproval:
     spec = next((one for one in run.plan.tools if one.name == question.tool), None)
-    round = max(0, run.round - 1)
-    return AgentToolApproval(
-        question.id, run.start.session, round, _tool(question.tool, spec), question.arguments, question
-    )
-
-
-def _tool(name: str, spec: ToolSpec | None) -> AgentTool:
-    match spec:
-        case ToolSpec(tool_type="code_execution"):
-            return AgentTool(AgentToolSource.BuiltIn, AgentToolKind.CodeExecution, "Python code")
-        case ToolSpec(tool_type="shell"):
-            return AgentTool(AgentToolSource.BuiltIn, AgentToolKind.Shell, "Shell command")
-        case _:
-            return AgentTool(AgentToolSource.User, AgentToolKind.Custom, name)
+    tool = msgspec.convert(write_tool(question.tool, spec), AgentTool)
+    return AgentToolApproval(question.id, run.start.session, max(0, run.round - 1), tool, question.arguments, question)
 
 
 def _as_dictionary(approval: AgentToolApproval) -> dict[str, Any]:
