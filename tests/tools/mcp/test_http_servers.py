@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
 from tests.tools.mcp.everything import make_server
-from tests.tools.mcp.serving import call, config, http, listening, opened
+from tests.tools.mcp.serving import SECONDS, call, config, http, listening, opened, until
 from tests.tools.mcp.websocket_server import websocket_app
 
 from ronda.errors import ToolFailed
 from ronda.providers.grants import Grant
 from ronda.tools.mcp.bounds import MAX_MESSAGE
-from ronda.tools.mcp.config import Http, McpServer, Sse, WebSocket
+from ronda.tools.mcp.config import Http, McpServer, Source, Sse, WebSocket
+from ronda.tools.mcp.servers import McpServers
 
 
 class Guarded:
@@ -157,3 +159,46 @@ async def test_a_bad_answer_fails_alone_and_is_not_asked_for_again(how: str) -> 
             assert [output.content for output in outputs] == ["well"] * 3
     finally:
         await runner.cleanup()
+
+
+# The SDK leaves the streams of an SSE connection that is cut to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("transport", ["sse", "http", "websocket"])
+async def test_a_server_that_comes_back_is_connected_anew(transport: str) -> None:
+    def app() -> Any:
+        server = make_server()
+        if transport == "sse":
+            return server.sse_app()
+        return server.streamable_http_app() if transport == "http" else websocket_app(server)
+
+    def source(url: str) -> Source:
+        match transport:
+            case "sse":
+                return Sse(f"{url}/sse")
+            case "http":
+                return Http(f"{url}/mcp")
+        return WebSocket(f"{url.replace('http', 'ws', 1)}/ws")
+
+    servers: McpServers | None = None
+    try:
+        async with listening(app()) as url:
+            servers = McpServers([config(source(url), era="legacy")])
+            await servers.ready()
+            assert (await call(servers, "every_add", {"a": 1, "b": 1})).content == "2"
+        with pytest.raises(ToolFailed):  # nobody is there
+            await call(servers, "every_add", {"a": 1, "b": 2})
+        await until(lambda: servers is not None and servers.status()[0].state == "degraded")
+        assert servers.status()[0].tools > 0  # its last known tools stay
+        async with listening(app(), int(url.rpartition(":")[2])):
+            async with asyncio.timeout(SECONDS):
+                while True:  # one that fell into the moment of an attempt may still be told that nobody was there
+                    with contextlib.suppress(ToolFailed):
+                        output = await call(servers, "every_add", {"a": 1, "b": 2})
+                        break
+            assert output.content == "3"
+            assert servers.status()[0].state == "connected"
+            await servers.close()
+            servers = None
+    finally:
+        if servers is not None:
+            await servers.close()

@@ -79,7 +79,7 @@ def test_the_list_form_with_everything_and_explicit_nulls() -> None:
             **shared,
         ),
         McpServer(name="hub", source=Http("https://a.example/mcp"), bearer_token="secret", call_seconds=60, **shared),
-        McpServer(name="off", source=Http(""), enabled=False, prefix="off", call_seconds=5, **shared),
+        McpServer(name="off", source=WebSocket(""), enabled=False, prefix="off", call_seconds=5, **shared),
         McpServer(name="live", source=WebSocket("wss://a.example/ws"), prefix="live", call_seconds=5, **shared),
     ]
 
@@ -105,7 +105,7 @@ def test_the_form_of_most_programs(key: str) -> None:
         McpServer(name="old", source=Sse("https://a.example/sse"), prefix="old"),
         McpServer(name="bare", source=Http("https://b.example/mcp"), prefix="bare"),
         McpServer(name="socket", source=WebSocket("ws://127.0.0.1:1/ws"), prefix="socket"),
-        McpServer(name="off", source=Http(""), enabled=False, prefix="off"),
+        McpServer(name="off", source=Process(""), enabled=False, prefix="off"),
     ]
 
 
