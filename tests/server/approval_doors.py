@@ -41,8 +41,8 @@ def sse(data: bytes) -> list[tuple[str, Json]]:
     return [(one.get("event", ""), json.loads(one["data"])) for one in fields if one["data"] != "[DONE]"]
 
 
-async def pause(served: Served, name: str, stream: bool, **more: Any) -> Pause:
-    status, data, is_stream = await send(served, PATHS[name], body_for(name, stream, **more))
+async def pause(served: Served, name: str, stream: bool, more: Json | None = None, **fields: Any) -> Pause:
+    status, data, is_stream = await send(served, PATHS[name], {**body_for(name, stream, **fields), **(more or {})})
     assert (status, is_stream) == (200, stream), data
     return paused(name, data, stream)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ronda.agent.options import AnyOptions, AnyToolChoice, read_options, read_tool_choice
 from ronda.core.limits import Retry, Timeouts
 from ronda.core.plan import AUTO, NO_OPTIONS, Options, ToolChoice, ToolSpec
+from ronda.core.taint import taint_labels
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig
 from ronda.providers import Where, key_names, open_provider, split_spec, url_name
@@ -100,6 +101,7 @@ class Agent:
             timeout=None,  # it has what its caller has left
             declared=STARTED,
             is_agent=True,
+            labels=tuple(sorted(taint_labels(tool.spec for tool in self._tools.values()))),
         )
         return AgentTool(spec, self)
 

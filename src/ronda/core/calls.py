@@ -16,6 +16,7 @@ from ronda.core.events import Answered, Asked, Checked, EndReason
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.permissions import approval_of
 from ronda.core.plan import Plan, ToolSpec
+from ronda.core.taint import CLEAN
 from ronda.errors import ProtocolError
 
 OUTCOME_UNKNOWN = (
@@ -38,6 +39,9 @@ class OpenCalls(Struct, gc=False):
     approved: dict[str, str | None] = {}  # by a person: the same
     questions: dict[str, Asked] = {}  # that are open, by their ids
     asleep: frozenset[str] = frozenset()  # calls whose own runs wait for people; each goes on with the first answer
+    leaking: frozenset[str] = (
+        CLEAN  # tools that may send out what must not leave: people are asked, whatever is permitted
+    )
     answered: tuple[tuple[str, Answered], ...] = ()  # a call whose own run had asked, and what it is to be told
 
     # ---- what happened to a call -------------------------------------------------------------------------------------
@@ -188,7 +192,8 @@ class OpenCalls(Struct, gc=False):
         for call in start:
             if call.id in self.asleep:
                 continue
-            if call.id in self.approved or approval_of(plan, tools[call.name], call.arguments) == "auto":
+            is_free = call.name not in self.leaking and approval_of(plan, tools[call.name], call.arguments) == "auto"
+            if is_free or call.id in self.approved:
                 calls.append(CallTool(call))
             elif not self.questions or call.id not in self._in_question:
                 asks.append(Ask(call))

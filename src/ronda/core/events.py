@@ -194,6 +194,9 @@ class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):
     expires_at: float = 0.0  # 0: never
     at: float = 0.0
     child: str = ""
+    cause: Literal["permission", "taint"] = (
+        "permission"  # of an approval: it is asked for, or data could leave (`core.taint`)
+    )
 
     @property
     def values(self) -> dict[str, Any]:

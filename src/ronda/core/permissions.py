@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ronda.core.plan import Approval, PermissionRule, Plan, ToolSpec
+from ronda.core.taint import may_leak
 from ronda.errors import BadConfig
 
 _STRICTNESS: dict[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
@@ -26,14 +27,15 @@ def strictest(modes: Iterable[Approval]) -> Approval:
 
 def permitted_tools(plan: Plan) -> dict[str, ToolSpec]:
     """The tools of a run, each with what the rules say of all its calls. Those of the caller are the caller's business."""
-    if not plan.permissions:
+    if not plan.permissions and not plan.remembered:
         return {tool.name: tool for tool in plan.tools}
     rules = [rule for rule in plan.permissions if not rule.arguments]
-    return {tool.name: tool if tool.kind == "caller" else _under(rules, tool) for tool in plan.tools}
+    return {tool.name: tool if tool.kind == "caller" else _under(rules, tool, plan.remembered) for tool in plan.tools}
 
 
-def _under(rules: Sequence[PermissionRule], tool: ToolSpec) -> ToolSpec:
-    return replace(tool, approval=strictest([tool.approval, *[rule.mode for rule in rules if _is_about(rule, tool)]]))
+def _under(rules: Sequence[PermissionRule], tool: ToolSpec, remembered: Sequence[str]) -> ToolSpec:
+    mode = strictest([tool.approval, *[rule.mode for rule in rules if _is_about(rule, tool)]])
+    return replace(tool, approval="auto" if mode == "ask" and tool.name in remembered else mode)
 
 
 def approval_of(plan: Plan, tool: ToolSpec, arguments: str) -> Approval:
@@ -54,7 +56,14 @@ def may_ask(plan: Plan, tools: Mapping[str, ToolSpec]) -> bool:
     """Whether some call of the run may have to wait for a person."""
     if any(rule.mode == "ask" for rule in plan.permissions):
         return True
-    return any(tool.approval == "ask" for tool in tools.values())
+    return any(tool.approval == "ask" for tool in tools.values()) or may_leak(tools.values())
+
+
+def approved_for_good(plan: Plan, tools: Mapping[str, ToolSpec]) -> list[str]:
+    """The tools of a run that people were to be asked about, and have decided not to be any more. `tools` are as the run has
+    them now."""
+    first = permitted_tools(plan)
+    return [name for name, tool in tools.items() if tool.approval == "auto" and first[name].approval == "ask"]
 
 
 def _is_about(rule: PermissionRule, tool: ToolSpec) -> bool:

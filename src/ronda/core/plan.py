@@ -59,7 +59,9 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     native_api: str = ""  # whose dialect that is; no other wire is sent it
     approval: Approval = "auto"
     is_agent: bool = False  # a call of it is a run of its own
-    labels: tuple[str, ...] = ()  # what permission rules may call it by
+    labels: tuple[
+        str, ...
+    ] = ()  # what permission rules may call it by; some have a meaning of their own (`core.taint`)
     tool_type: str = ""  # as what events tell of its calls: code_execution, shell, web_search; "" is any other tool
     origin: Origin | None = None
     deferred: bool = False  # the model is not shown it before it has looked for it
@@ -143,6 +145,9 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     guards: tuple[Literal["input", "output", "tool"], ...] = ()  # what a guardrail looks at; who asks it is elsewhere
 
     permissions: tuple[PermissionRule, ...] = ()
+    remembered: tuple[
+        str, ...
+    ] = ()  # tools whose calls a person has approved in this session, where they would be asked about
 
     @property
     def shown_tools(self) -> tuple[ToolSpec, ...]:

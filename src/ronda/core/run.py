@@ -80,6 +80,7 @@ from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
 from ronda.core.sizes import LARGE, event_size, result_size, turns_size
 from ronda.core.state import RunState
+from ronda.core.taint import leaking, marks_of
 from ronda.core.triage import triage
 from ronda.errors import ProtocolError
 
@@ -198,6 +199,8 @@ class Run(RunState):
         found = triage(turn, calls, self.plan, self.tools, self.usage.total, self.tool_calls)
         self._stuck.count(found, turn.stop)
         self._calls = OpenCalls(asked, found.results)
+        if self._may_leak:
+            self._calls.leaking = leaking(self._marks, self.plan.tools, self._trusted)
         if found.is_handed_over and turn.stop != "tool_calls":
             self._answer = turn
         self._end = found.end or self._end
@@ -220,6 +223,8 @@ class Run(RunState):
         calls = self._calls
         if len(calls.results) < len(calls.asked):
             return
+        if self._may_leak:
+            self._marks |= marks_of([call.name for id, call in calls.asked.items() if id in calls.started], self.tools)
         self._conversation.append(ToolTurn(tuple(self._stuck.results_of(calls, self.plan.limits.repeats))))
         if self._stuck.end is not None:
             self.limit = "repeated_call"
@@ -310,6 +315,8 @@ class Run(RunState):
             return
         if event.remember and question.kind == "approval":
             spec = self.tools[question.tool]
+            if event.decision == "approve":
+                self._trusted |= {spec.name} & self._calls.leaking
             self.tools[spec.name] = replace(spec, approval="auto" if event.decision == "approve" else "deny")
         if event.decision != "approve":
             self._close_turn_when_answered()

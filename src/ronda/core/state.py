@@ -16,6 +16,7 @@ from ronda.core.permissions import permitted_tools
 from ronda.core.plan import Plan, ToolSpec
 from ronda.core.sizes import LARGE, start_size
 from ronda.core.stuck import StuckDetector
+from ronda.core.taint import CLEAN, marks_in, may_leak
 
 
 class RunState:
@@ -29,6 +30,9 @@ class RunState:
     failure: ModelFailed | None = None
     denied: Checked | None = None  # the guardrail's no that ends the run
     questions_asked = 0
+    _may_leak = False  # some of its tools send data out
+    _marks: frozenset[str] = CLEAN  # what it has read, where it could send that out
+    _trusted: frozenset[str] = CLEAN  # tools that a person lets send data out
     _asked: frozenset[str] = frozenset()  # the ids of its own questions
     children_asked: frozenset[str] = frozenset()  # the ids of what they asked
     _recoveries = 0  # since something was finished
@@ -59,6 +63,9 @@ class RunState:
         self._is_guarded = bool(plan.guards) or plan.context_budget is not None
         self._is_timed = plan.limits.seconds is not None
         self._at = start.at  # of the newest fact, where somebody counts
+        if plan.tools and may_leak(plan.tools):
+            self._may_leak = True
+            self._marks = marks_in(start.turns, self.tools)
 
     def _count_time(self, event: Event) -> None:
         """The time since the fact before counts, unless the run waited meanwhile: for people, or for another process."""
@@ -90,6 +97,10 @@ class RunState:
     def was_asked(self, question: str) -> bool:
         """Whether there was such a question, open or not."""
         return question in self._asked or question in self.children_asked
+
+    def is_leaking(self, tool: str) -> bool:
+        """Whether a call of this tool, now, could send out what must not leave."""
+        return tool in self._calls.leaking
 
     def answers_for(self, call: str) -> list[Answered]:
         """What people said to the run that this call is."""

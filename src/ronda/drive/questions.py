@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 import msgspec
 from msgspec import Raw
@@ -30,7 +30,8 @@ def ask(driver: Driver, call: ToolCall) -> None:
     """May this call run?"""
     run, now = driver.run, driver.now()
     asked = Asked(question_id(run.id, run.questions_asked), call.id, "approval", call.name, call.arguments, at=now)
-    driver.record(replace(asked, expires_at=_expiry(driver, now)))
+    cause: Literal["permission", "taint"] = "taint" if run.is_leaking(call.name) else "permission"
+    driver.record(replace(asked, expires_at=_expiry(driver, now), cause=cause))
 
 
 def _expiry(driver: Driver, now: float, most: float = inf) -> float:

@@ -36,7 +36,7 @@ FIELDS: Final = {
     "POST /v1/agent/approvals/{id}": {
         "decision": "read: approve, deny",
         "message": "read: what the model is told of a no",
-        "remember_for_session": "read: with approve; every later call of this tool in this run is approved",
+        "remember_for_session": "read: with approve; every later call of this tool in this run, and in its session, is approved",
         "arguments": "read (ours): with approve; other arguments for the call",
     },
 }

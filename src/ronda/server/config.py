@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ronda.core.limits import ANSWER_BYTES, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
 from ronda.core.plan import Approval, PermissionRule
+from ronda.core.taint import EGRESS
 from ronda.sandbox.policy import Policy
 
 MAX_BODY = 50 * 1024 * 1024
@@ -26,6 +27,7 @@ class ToolAddress(Struct, frozen=True, forbid_unknown_fields=True):
     description: str = ""
     parameters: dict[str, Any] | None = None
     approval: Approval = "auto"
+    labels: tuple[str, ...] = (EGRESS,)
 
     def __repr__(self) -> str:
         """Without secrets: this may end up in logs and tracebacks."""

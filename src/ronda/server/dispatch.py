@@ -64,7 +64,14 @@ class Dispatch:
         from ronda.tools.dispatch import DispatchTool  # with aiohttp behind it: only for who has an address
 
         timeout = self._timeout if address.timeout is None else address.timeout
-        spec = replace(spec, kind="dispatch", timeout=timeout, repeatable=address.repeatable, approval=address.approval)
+        spec = replace(
+            spec,
+            kind="dispatch",
+            timeout=timeout,
+            repeatable=address.repeatable,
+            approval=address.approval,
+            labels=address.labels,
+        )
         return DispatchTool(spec, address.url, address.secret, self._retry)
 
 

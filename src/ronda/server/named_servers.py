@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from yarl import URL
 
 from ronda.core.plan import Origin
+from ronda.core.taint import EGRESS, UNTRUSTED
 from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest
 from ronda.server.toolbox import Named
@@ -99,7 +100,8 @@ class NamedServers:
         stand_ins: dict[str, tuple[str, ...]] = {}
         for server, tool in found:
             approval = tool.spec.approval
-            if approval == "auto" and server.asks(tool.tool, is_read_only=tool.is_read_only):
+            is_named = tool.spec.name in (server.always_asks.names or ())  # by the name that it has here
+            if approval == "auto" and (is_named or server.asks(tool.tool, is_read_only=tool.is_read_only)):
                 approval = "ask"
             named = copy(tool)  # the others are as they were
             deferred = server.deferred.fits(tool.tool, is_read_only=tool.is_read_only)
@@ -134,6 +136,7 @@ class NamedServers:
             bearer_token=named.token,
             public_only=True,
             exceptions=self._exceptions,
+            labels=(UNTRUSTED, EGRESS),
         )
         connection = await shared_connection(server, scope=owner)
         return offered_tools([(server, connection)]), "" if connection.tools else connection.last_error

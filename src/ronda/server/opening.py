@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Raw, Struct
@@ -21,7 +21,7 @@ from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, To
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair
-from ronda.drive import Capabilities, Provider, capabilities_of
+from ronda.drive import Capabilities, Provider, Tool, capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
@@ -36,7 +36,7 @@ from ronda.server.toolbox import NONE_NAMED, Named, Offer
 from ronda.trace.spans import OpenSpan, begin_span, inside
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.call_ids import about_ids, all_renamed
-from ronda.wire.capabilities import renamed
+from ronda.wire.capabilities import Need, renamed
 from ronda.wire.door_request import AnswerOptions, DoorRequest
 from ronda.wire.supplies import ANY_CONTAINER
 
@@ -93,7 +93,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
         turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
     opened, offer = await open_for(server, served, asked, turns, rounds, owner)
-    plan = _plan(server, job, able, offer, rounds)
+    plan = _plan(server, job, able, offer, rounds, owner)
     warnings = asked.answer.warnings
     if asked.needs:
         warnings = (*warnings, *_left_out(server, job))
@@ -156,7 +156,7 @@ async def _conversation(
     return turns, parent, ids
 
 
-def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int) -> Plan:
+def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int, owner: str) -> Plan:
     """What the runs are told to do. Raises what the provider cannot."""
     asked, served, config = job.asked, job.served, server.config
     choice = _choice(asked, served)
@@ -181,6 +181,7 @@ def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: in
         context_budget=config.context_budget,
         guards=server.runs.guards,
         permissions=_permissions(config, asked.permission),
+        remembered=_remembered(server, asked, owner),
     )
     able.check(plan)
     return plan
@@ -272,7 +273,22 @@ async def open_for(
         from ronda.server.supplies import supply
 
         opened, offer = await supply(server, owner, served, request, opened, offer, rounds)
+    if needs and any(need.confirmed for need in needs):
+        offer = _with_confirmation(server, offer, needs, tools)
     return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
+
+
+def _with_confirmation(server: Server, offer: Offer, needs: Sequence[Need], agents: tuple[Tool, ...]) -> Offer:
+    """Calls that the request wants a person to confirm: of what it names, or of a tool that does it here."""
+    confirmed: set[str] = set()
+    for need in needs:
+        names = server.toolbox.tools_for(need, agents)
+        confirmed |= set(names) if need.name in need.confirmed else set(names) & set(need.confirmed)
+    specs = [
+        replace(spec, approval=strictest((spec.approval, "ask"))) if spec.name in confirmed else spec
+        for spec in offer.specs
+    ]
+    return Offer(tuple(specs), offer.handlers, offer.stand_ins, offer.about)
 
 
 def _with_named(offer: Offer, named: Named) -> Offer:
@@ -322,6 +338,11 @@ def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, 
         return config.permission
     mode = strictest((config.agent_permission, wish))
     return (*config.permission, PermissionRule(mode))
+
+
+def _remembered(server: Server, asked: DoorRequest, owner: str) -> tuple[str, ...]:
+    session = asked.conversation or (asked.session.name if asked.session is not None else "")
+    return server.runs.remembered.of(owner, session) if session else ()
 
 
 def _choice(request: DoorRequest, served: Target) -> ToolChoice:

@@ -12,10 +12,10 @@ from math import inf
 from ronda.agent.approve import Approve, Approver
 from ronda.agent.start import start_child_of
 from ronda.core.calls import HANDED_OVER
-from ronda.core.events import Asked, Event, Preview, RunFinished, RunStarted
+from ronda.core.events import Answered, Asked, Event, Preview, RunFinished, RunStarted
 from ronda.core.guardrails import Guardrails, guarded_stages
 from ronda.core.parts import Turn
-from ronda.core.permissions import may_ask
+from ronda.core.permissions import approved_for_good, may_ask
 from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, Provider, Summarize, Tool
 from ronda.files.file_store import FileStore
@@ -29,6 +29,7 @@ from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.approvals import RemoteApprover
 from ronda.server.rejoin import Rejoined, rejoin
+from ronda.server.remembered import RememberedApprovals
 from ronda.store.claims import Claims
 from ronda.store.memory_queue import MemoryQueue
 from ronda.store.queue import Queue
@@ -69,6 +70,7 @@ class Runs:
         logs: Logs | None = None,
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
+        self.remembered = RememberedApprovals()
         self.clock: Callable[[], float] = time.time  # of all who share the queue
         self.files: FileStore | None = None  # where what runs make is kept
         # Who of this process decides about the calls of a run that is about to begin; None: clients do.
@@ -131,6 +133,7 @@ class Runs:
             if may_ask(run.plan, run.tools) or any(tool.is_agent for tool in run.plan.tools):
                 seconds = self._approval_timeout if waits else 0.0
                 live.approver = RemoteApprover(run, live.inbox, seconds, self.left_waiting)
+                live.add_tap(partial(self._remember, run))
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of
             live.files = self.files
@@ -141,6 +144,12 @@ class Runs:
         if run.start.about and is_in_session(run.start):
             live.before_end = self._keep_session
         return live
+
+    def _remember(self, run: Run, batch: Sequence[Event]) -> None:
+        """What a person has approved for good holds in the run's session, too."""
+        is_told = any(type(event) is Answered and event.remember for event in batch)
+        if is_told and (approved := approved_for_good(run.plan, run.tools)):
+            self.remembered.add(run.start.owner, run.start.session, approved)
 
     async def _keep_session(self, live: LiveRun) -> None:
         await self.sessions.keep(live.run)

@@ -52,6 +52,7 @@ class FunctionTool:
         kind: ToolKind = "function",
         approval: Approval = "auto",
         preview: Sequence[str] = (),
+        labels: Sequence[str] = (),
     ) -> None:
         for pointer in preview:
             if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
@@ -84,6 +85,7 @@ class FunctionTool:
             no_arguments_needed=not self._signature.parameters.get("required"),
             approval=approval,
             preview=tuple(preview),
+            labels=tuple(labels),
         )
         functools.update_wrapper(self, function, updated=())
 
@@ -126,6 +128,7 @@ def around(tool: FunctionTool, function: Callable[..., Any]) -> FunctionTool:
         kind=spec.kind,
         approval=spec.approval,
         preview=spec.preview,
+        labels=spec.labels,
     )
     made._is_async = tool._is_async
     return made
@@ -145,6 +148,7 @@ def tool(
     bindings: Mapping[str, str] | None = None,
     approval: Approval = "auto",
     preview: Sequence[str] = (),
+    labels: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -157,6 +161,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             a session), `timeout` in seconds or None, `bindings` (parameter → name of an input that fills it; the model
             never sees it), `approval` ("ask": a person has to approve each call before it runs; "deny": none runs),
             `preview` (JSON pointers such as "/content": arguments that whoever watches sees while the model writes them),
+            `labels` (for permission rules; "untrusted", "private" and "egress" keep data from leaving unasked),
             `name`, `description`, `strict`.
     """
     if function is None:

@@ -74,6 +74,8 @@ def approval_of(question: Asked, spec: ToolSpec | None, session: str, round: int
         "tool_call_id": question.call_id,
         "expires_at": question.expires_at or None,
     }
+    if question.cause == "taint":
+        event["reason"] = "this run has read private data and data of strangers, and the call would send data out"
     if question.kind == "input":
         schema = None if question.schema == NULL else question.schema
         event |= {"question": "input", "message": question.message, "schema": schema}

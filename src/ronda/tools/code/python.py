@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from ronda.core.parts import Image
 from ronda.core.plan import ToolSpec
+from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.sandbox.box import Sandbox
 from ronda.tools.code.long_output import shown_text
@@ -58,7 +59,7 @@ class PythonTool:
             Raw(msgspec.json.encode(_PYTHON_PARAMETERS)),
             strict=True,
             exclusive=EXCLUSIVE,
-            labels=("code",),
+            labels=("code", PRIVATE),
             tool_type="code_execution",
         )
 
@@ -131,7 +132,7 @@ class ResetTool:
             "Begin with a new Python: variables and imports are gone, files stay.",
             Raw(msgspec.json.encode(_NO_PARAMETERS)),
             exclusive=EXCLUSIVE,
-            labels=("code",),
+            labels=("code", PRIVATE),
             tool_type="code_execution",
             no_arguments_needed=True,
         )

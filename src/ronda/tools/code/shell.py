@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.plan import ToolSpec
+from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
@@ -70,7 +71,7 @@ class ShellTool:
             Raw(msgspec.json.encode(_SHELL_PARAMETERS)),
             strict=True,
             exclusive=EXCLUSIVE,
-            labels=("code",),
+            labels=("code", PRIVATE),
             tool_type="shell",
         )
 
@@ -204,7 +205,7 @@ class SurfaceTool:
             Raw(msgspec.json.encode(_SURFACE_PARAMETERS)),
             strict=True,
             exclusive=EXCLUSIVE,
-            labels=("code",),
+            labels=("code", PRIVATE),
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

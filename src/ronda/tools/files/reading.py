@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.plan import ToolSpec
+from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.files.kinds import Utf8Check
@@ -46,7 +47,7 @@ class ReadFileTool:
             Raw(msgspec.json.encode(_READ_PARAMETERS)),
             strict=True,
             repeatable=True,
-            labels=("files",),
+            labels=("files", PRIVATE),
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -109,7 +110,7 @@ class ListFilesTool:
             Raw(msgspec.json.encode(_NO_PARAMETERS)),
             strict=True,
             repeatable=True,
-            labels=("files",),
+            labels=("files", PRIVATE),
             no_arguments_needed=True,
         )
 

@@ -90,6 +90,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     client_secret: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     approvals: Approvals = AUTO
+    labels: tuple[str, ...] = ()  # of all its tools
     resources: tuple[str, ...] = ()  # patterns of addresses that may be read: none, unless one fits
     prompts: tuple[str, ...] = ()  # patterns of names of prompts that may be read: none, unless one fits
     sampling: bool = False  # it may ask the model of the run that calls it, in the older protocol

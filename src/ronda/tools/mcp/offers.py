@@ -128,6 +128,7 @@ def _reading_spec(
         kind="mcp",
         repeatable=True,
         approval=server.approvals.of(tool, is_read_only=True),
+        labels=server.labels,
         declared="mcp",
     )
 
@@ -140,6 +141,7 @@ def _spec(server: McpServer, tool: ListedTool, name: str) -> ToolSpec:
         parameters=tool.parameters,
         kind="mcp",
         approval=server.approvals.of(tool.name, is_read_only=tool.is_read_only),
+        labels=server.labels,
         declared="mcp",
         no_arguments_needed=not tool.needs_arguments,
     )

@@ -68,7 +68,7 @@ _ERAS: Final[dict[str, Era]] = {"auto": "auto", "legacy": "legacy", "modern": "m
 _TABLE_KEYS: Final = {
     *("transport", "type", "command", "args", "env", "folder", "cwd", "work_dir", "sandbox", "url", "headers"),
     *("bearer_token", "client_id", "client_secret", "token_url", "scopes"),
-    *("enabled", "prefix", "description", "allowed_tools", "approval", "ask_tools", "auto_tools"),
+    *("enabled", "prefix", "description", "allowed_tools", "approval", "ask_tools", "auto_tools", "labels"),
     *("resources", "prompts", "sampling"),
     *("call_seconds", "connect_seconds", "max_calls", "era"),
 }
@@ -184,6 +184,7 @@ class _Reader:
             **self._login_client(table, place),
             allowed_tools=self._texts(table, "allowed_tools", place),
             approvals=self._approvals(table, place),
+            labels=self._texts(table, "labels", place) or (),
             resources=self._texts(table, "resources", place) or (),
             prompts=self._texts(table, "prompts", place) or (),
             sampling=self._flag(table, "sampling", place, default=False),

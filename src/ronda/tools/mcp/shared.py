@@ -30,7 +30,9 @@ class _Pool:
 
     def connection(self, server: McpServer, scope: str) -> Connection:
         # What only decides which of its tools are offered, and how, is no part of a connection.
-        plain = replace(server, prefix=None, description="", allowed_tools=None, approvals=AUTO, offered=True)
+        plain = replace(
+            server, prefix=None, description="", allowed_tools=None, approvals=AUTO, labels=(), offered=True
+        )
         key = msgspec.json.encode((scope, plain))
         found = self._connections.pop(key, None) or Connection(plain, _nothing)
         self._connections[key] = found  # the last is the one that was used last

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.plan import ToolSpec
+from ronda.core.taint import EGRESS
 from ronda.schema.lower_names import renamed
 from ronda.schema.validate import check_schema
 from ronda.tools.openapi.document import BadDocument, Document, Place
@@ -113,6 +114,7 @@ def _operation(document: Document, item: Place, place: Place, method: str, path:
         repeatable=method in _SAFE,
         timeout=TIMEOUT,
         declared="openapi",
+        labels=(EGRESS,),
         no_arguments_needed=not required,
     )
     servers = place.at("servers").each() or item.at("servers").each()

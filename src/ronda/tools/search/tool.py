@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.plan import ToolSpec
+from ronda.core.taint import UNTRUSTED
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.tools.fetch.fetcher import FetchFailed
 from ronda.tools.search.backend import SearchFailed
@@ -158,6 +159,7 @@ def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
         kind="builtin",
         repeatable=True,
         timeout=SECONDS,
+        labels=("web", UNTRUSTED),
     )
 
 

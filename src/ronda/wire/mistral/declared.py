@@ -132,6 +132,12 @@ class _Typed(Struct, frozen=True):
     type: str | None = None
 
 
+class _Configured(Struct, frozen=True):
+    """A tool that Mistral runs itself, as far as it says who has to confirm its calls."""
+
+    tool_configuration: ToolConfiguration | None = None
+
+
 # Tools that Mistral runs itself, by their type.
 HOSTED: Final = (
     "web_search",
@@ -184,7 +190,7 @@ def _read_tool(raw: Raw, loc: Loc) -> ToolSpec | Need:
     if kind == "connector":
         return _connector(raw, loc)
     if kind in HOSTED:
-        return _need(kind, (*loc, "type"))
+        return _with_confirmation(_need(kind, (*loc, "type")), read_value(raw, _Configured, loc))
     if kind != "function":
         expected = ", ".join(f"'{name}'" for name in TOOLS)
         refuse("union_tag_invalid", (*loc, "type"), f"Input should be one of {expected}", kind)
@@ -200,6 +206,13 @@ def _read_tool(raw: Raw, loc: Loc) -> ToolSpec | Need:
 def _need(kind: str, loc: Loc) -> Need:
     found = Need(kind, ".".join(map(str, loc[1:])), capabilities.HOSTED[kind])
     return structs.replace(found, details=[problem("unavailable", loc, found.refusal, encode(kind))])
+
+
+def _with_confirmation(need: Need, tool: _Configured) -> Need:
+    """Its calls, or those of some of the tools that do it here, wait for a person: by Mistral's name or by ours."""
+    wanted = tool.tool_configuration
+    names = () if wanted is None else tuple(wanted.requires_confirmation or ())
+    return structs.replace(need, confirmed=names) if names else need
 
 
 def _connector(raw: Raw, loc: Loc) -> Need:
@@ -225,7 +238,7 @@ def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
         if kind == "connector":
             needs.append(_connector(raw, (*loc, at)))
         elif kind in HOSTED:
-            needs.append(_need(kind, (*loc, at, "type")))
+            needs.append(_with_confirmation(_need(kind, (*loc, at, "type")), _decode_configured(raw)))
         else:
             function = _decode_tool(raw).function
             specs.append(_spec(function, _decode_schema(function.parameters)))
@@ -233,6 +246,7 @@ def stored_tools(raws: Sequence[Raw] | None, loc: Loc) -> Declared:
 
 
 _decode_type = decoder(_Typed).decode
+_decode_configured = decoder(_Configured).decode
 _decode_tool = decoder(FunctionTool).decode
 _decode_schema = decoder(dict[str, Any]).decode
 

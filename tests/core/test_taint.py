@@ -1,0 +1,138 @@
+"""Data that must not leave: a run that has read both what is private and what strangers wrote asks before it sends anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ronda.core.actions import Ask, CallTool
+from ronda.core.events import Answered, Asked, Event, ModelFinished, ModelStarted, RunStarted, ToolFinished, ToolStarted
+from ronda.core.limits import Limits
+from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, user
+from ronda.core.plan import Plan, ToolSpec
+from ronda.core.run import Run, rebuild
+from ronda.core.taint import EGRESS, PRIVATE, UNTRUSTED
+
+LABELS = (UNTRUSTED, PRIVATE, EGRESS, "other")
+TOOLS = st.lists(st.frozensets(st.sampled_from(LABELS)), min_size=1, max_size=5)
+# Rounds of calls, by the place of their tool; and whether the person who is asked says yes.
+ROUNDS = st.lists(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=3), max_size=5)
+
+
+class Played:
+    """A run that is driven by hand: every fact is applied, and kept."""
+
+    def __init__(self, specs: tuple[ToolSpec, ...], *turns: Turn) -> None:
+        plan = Plan("m", specs, limits=Limits(rounds=100, repeats=100))
+        self.run = Run(RunStarted("run_1", plan, (user("go"), *turns)))
+        self.facts: list[Event] = [self.run.start]
+        self.round = 0
+        self.asked: list[str] = []  # calls that people were asked about
+
+    def take(self, event: Any) -> None:
+        self.run.apply(event)
+        self.facts.append(event)
+
+    def play(self, *calls: tuple[str, bool]) -> list[str]:
+        """One round; the calls that ran."""
+        made = tuple([ToolCall(f"c{self.round}_{at}", name, "{}") for at, (name, _) in enumerate(calls)])
+        answers = {call.id: yes for call, (_, yes) in zip(made, calls, strict=True)}
+        self.take(ModelStarted(self.round))
+        self.take(ModelFinished(AssistantTurn(made, "tool_calls")))
+        self.round += 1
+        ran: list[str] = []
+        while actions := [one for one in self.run.todo() if isinstance(one, Ask | CallTool)]:
+            for action in actions:
+                id = action.call.id
+                if isinstance(action, Ask):
+                    self.asked.append(id)
+                    self.take(Asked(f"q_{id}", id, tool=action.call.name))
+                    self.take(Answered(f"q_{id}", "approve" if answers[id] else "deny"))
+                else:
+                    self.take(ToolStarted(id))
+                    self.take(ToolFinished(ToolResult(id, "x")))
+                    ran.append(id)
+        return ran
+
+
+def specs_of(tools: list[frozenset[str]]) -> tuple[ToolSpec, ...]:
+    return tuple([ToolSpec(f"t{at}", labels=tuple(sorted(labels))) for at, labels in enumerate(tools)])
+
+
+@given(TOOLS, ROUNDS)
+def test_nothing_is_sent_out_unasked_once_both_kinds_were_read(
+    tools: list[frozenset[str]], rounds: list[list[tuple[int, bool]]]
+) -> None:
+    """And nobody is asked before."""
+    played = Played(specs_of(tools))
+    read: set[str] = set()
+    for calls in rounds:
+        named = [(f"t{place % len(tools)}", yes) for place, yes in calls]
+        before = len(played.asked)
+        ran = played.play(*named)
+        for at, (name, yes) in enumerate(named):
+            id, labels = f"c{played.round - 1}_{at}", tools[int(name[1:])]
+            must_ask = EGRESS in labels and {UNTRUSTED, PRIVATE} <= read
+            assert (id in played.asked[before:]) is must_ask
+            assert (id in ran) is (yes or not must_ask)
+        read |= {label for id in ran for label in tools[int(named[int(id.partition("_")[2])][0][1:])]}
+
+
+@given(TOOLS, ROUNDS, st.integers(0, 60))
+def test_a_run_that_is_read_again_has_read_the_same(
+    tools: list[frozenset[str]], rounds: list[list[tuple[int, bool]]], cut: int
+) -> None:
+    played = Played(specs_of(tools))
+    for calls in rounds:
+        played.play(*[(f"t{place % len(tools)}", yes) for place, yes in calls])
+    facts = played.facts[: 1 + cut]
+    first, again = rebuild(facts), rebuild(facts)
+    assert (first._marks, first.todo()) == (again._marks, again.todo())
+
+
+READ = ToolSpec("read", labels=(PRIVATE,))
+FETCH = ToolSpec("fetch", labels=(UNTRUSTED,))
+SEND = ToolSpec("send", labels=(EGRESS,))
+
+
+def test_a_call_is_judged_by_what_the_model_had_read_when_it_asked() -> None:
+    played = Played((READ, FETCH, SEND))
+    played.play(("read", True), ("fetch", True), ("send", True))
+    assert played.asked == []
+    played.play(("send", True))
+    assert played.asked == ["c1_0"]
+
+
+def test_what_a_conversation_brings_along_counts() -> None:
+    before = (
+        AssistantTurn((ToolCall("a", "read", "{}"), ToolCall("b", "fetch", "{}")), "tool_calls"),
+        ToolTurn((ToolResult("a", "x"), ToolResult("b", "y"))),
+        user("and now?"),
+    )
+    played = Played((READ, FETCH, SEND), *before)
+    assert played.play(("send", False)) == []
+    assert played.asked == ["c0_0"]
+
+
+def test_a_call_that_did_not_run_has_read_nothing() -> None:
+    asks = ToolSpec("read", labels=(PRIVATE,), approval="ask")
+    played = Played((asks, FETCH, SEND))
+    played.play(("read", False), ("fetch", True))
+    assert played.play(("send", True)) == ["c1_0"]
+    assert played.asked == ["c0_0"]
+
+
+def test_a_yes_that_is_remembered_holds_for_the_run() -> None:
+    played = Played((READ, FETCH, SEND))
+    played.play(("read", True), ("fetch", True))
+    played.take(ModelStarted(1))
+    played.take(ModelFinished(AssistantTurn((ToolCall("x", "send", "{}"),), "tool_calls")))
+    played.take(Asked("q", "x", tool="send", cause="taint"))
+    played.take(Answered("q", "approve", remember=True))
+    played.take(ToolStarted("x"))
+    played.take(ToolFinished(ToolResult("x", "sent")))
+    played.round = 2
+    assert played.play(("send", True)) == ["c2_0"]
+    assert played.asked == []
