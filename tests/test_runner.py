@@ -276,3 +276,36 @@ def test_threads_take_turns_in_a_session() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, [f"{at}?" for at in range(8)]))
     assert sorted(len(turns) for turns in model.heard) == [1, 3, 5, 7, 9, 11, 13, 15]
+
+
+# ---- approvals --------------------------------------------------------------------------------------------------------
+
+
+def _broken(approval: Any) -> bool:
+    raise RuntimeError("no idea")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("callback", "text"),
+    [
+        (None, "no approval handler is configured"),
+        (_broken, "the approval handler failed"),
+        (lambda approval: "perhaps", "the approval handler failed"),
+        (lambda approval: approval.tool.label == "send" and approval.arguments() == {"to": "ada"}, "sent to ada"),
+    ],
+)
+def test_nothing_runs_that_nobody_has_approved(stream: bool, callback: Any, text: str) -> None:
+    def send(to: str) -> str:
+        """Send."""
+        return f"sent to {to}"
+
+    model = ScriptedModel(calls("send", to="ada"), says("done"))
+    request = ChatCompletionRequest(
+        messages="go", stream=stream, agent_permission="ask", agent_approval_callback=callback
+    )
+    answer = Runner(model, tools=[send]).send_chat_completion_request(request)
+    if stream:
+        for _ in answer:
+            pass
+    assert text in str(model.heard[-1][-1])

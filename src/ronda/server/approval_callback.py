@@ -8,6 +8,7 @@ Which callback belongs to a run is told by the context in which its request is m
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from enum import StrEnum
@@ -16,10 +17,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ronda.agent.approve import Approve, Decision
+from ronda.agent.approve import Approve, Decision, answer_to
 from ronda.core.events import Answered, Asked
 from ronda.core.run import Run
 from ronda.wire.approvals import write_tool
+
+log = logging.getLogger("ronda.approve")
 
 
 class AgentToolSource(StrEnum):
@@ -87,17 +90,20 @@ def deciding(callback: Callback | None, of_code: Callable[[dict[str, Any]], Any]
 
 
 def find_approve(run: Run) -> Approve | None:
+    """Who decides about a run that is begun in here: where nobody does, and where deciding fails, the answer is no."""
     callback, of_code = _callback.get((None, None))
-    if callback is None and of_code is None:
-        return None
 
     def approve(question: Asked) -> Decision:
         approval = _approval(run, question)
-        if callback is not None:
-            return _decision(question, callback(approval))
-        if of_code is not None and approval.tool.kind is AgentToolKind.CodeExecution:
-            return _decision(question, of_code(_as_dictionary(approval)))
-        return question.deny("nobody is there to decide about it")
+        try:
+            if callback is not None:
+                return _decision(question, callback(approval))
+            if of_code is not None and approval.tool.kind is AgentToolKind.CodeExecution:
+                return _decision(question, of_code(_as_dictionary(approval)))
+        except Exception as error:
+            log.warning("the approval callback failed", exc_info=error)
+            return question.deny("Agent action requires approval, but the approval handler failed.")
+        return question.deny("Agent action requires approval, but no approval handler is configured.")
 
     return approve
 
@@ -106,7 +112,7 @@ def _decision(question: Asked, decision: Any) -> Decision:
     """Also of one that says what was decided about, as the original's does, and not about which question."""
     told = getattr(decision, "decision", None)
     if isinstance(decision, Answered) or told is None:
-        return decision  # type: ignore[no-any-return]  # whatever it is: who sends it to the run looks at it
+        return answer_to(question, decision)
     if told == "approve":
         return question.approve(remember=bool(decision.remember_for_session))
     return question.deny(decision.message or "")
