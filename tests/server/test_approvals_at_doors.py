@@ -25,6 +25,8 @@ from tests.server.runs_door import Deleting, Follower, get, post
 
 from ronda import tool
 from ronda.core.events import RunFinished
+from ronda.core.plan import ToolSpec
+from ronda.drive import ToolContext, ToolOutput
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
@@ -464,3 +466,63 @@ async def test_a_confirmation_of_another_tool_asks_nobody(door: Door) -> None:
         status, data, _ = await send(served, "conversations", {**body_for("conversations", False), "tools": [declared]})
 
     assert (status, read_plain("conversations", data, status).text) == (200, "Two.")
+
+
+class Coding:
+    """What runs code, as far as its calls are told of."""
+
+    def __init__(self, tool_type: str) -> None:
+        name = {"code_execution": "mistralrs_execute_python", "shell": "mistralrs_shell"}[tool_type]
+        self.spec = ToolSpec(name, tool_type=tool_type)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return ToolOutput("1")
+
+
+ASKED: dict[str, tuple[str, Json, Json, Json]] = {
+    "code": (
+        "code_execution",
+        {"code": "print(1)", "outputs": [{"name": "a.csv", "format": "csv"}, "b.txt"]},
+        {"code": "print(1)", "outputs": ["a.csv", "b.txt"]},
+        {"tool_type": "code_execution", "exception": "The user denied this action.", "failed": True},
+    ),
+    "shell": (
+        "shell",
+        {"commands": ["ls"]},
+        {"commands": ["ls"]},
+        {
+            "tool_type": "shell",
+            "commands": ["ls"],
+            "status": "denied",
+            "timed_out": False,
+            "stderr": "The user denied this action.",
+            "failed": True,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("tool_type", "arguments", "shown", "denied"), ASKED.values(), ids=ASKED)
+async def test_code_asks_and_is_denied_as_programs_for_mistral_rs_read_it(
+    door: Door, tool_type: str, arguments: Json, shown: Json, denied: Json
+) -> None:
+    coding = Coding(tool_type)
+    model = ScriptedModel(asks(Call(coding.spec.name, arguments)), says("Well."))
+    capability: Any = {"python" if tool_type == "code_execution" else "shell": (coding,)}
+    flag = "enable_code_execution" if tool_type == "code_execution" else "enable_shell"
+    asked: list[Json] = []
+    async with door.serving(model, capabilities=capability) as served:
+
+        async def refuse(event: Json) -> None:
+            asked.append(event)
+            body: Json = {"decision": "deny", "remember_for_session": False, "message": "The user denied this action."}
+            await post_decision(served, event["approval_id"], **body)
+
+        heard = await watch(served, "chat", refuse, agent_permission="ask", session_id="approval-demo", **{flag: True})
+
+    label = {"code_execution": "Python code", "shell": "Shell command"}[tool_type]
+    [event] = asked
+    assert event["tool"] == {"source": "built_in", "kind": tool_type, "label": label}
+    assert (event["session_id"], event["arguments"]) == ("approval-demo", shown)
+    [told] = [event["data"] for kind, event in heard.events if event.get("phase") == "complete"]
+    assert (told, heard.text) == (denied, "Well.")

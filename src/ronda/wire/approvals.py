@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.events import Answered, Asked
@@ -69,7 +70,7 @@ def approval_of(question: Asked, spec: ToolSpec | None, session: str, round: int
         "session_id": session,
         "round": round,
         "tool": write_tool(question.tool, spec),
-        "arguments": parsed(question.arguments),
+        "arguments": _arguments(question, spec),
         "tool_name": question.tool,
         "tool_call_id": question.call_id,
         "expires_at": question.expires_at or None,
@@ -80,6 +81,18 @@ def approval_of(question: Asked, spec: ToolSpec | None, session: str, round: int
         schema = None if question.schema == NULL else question.schema
         event |= {"question": "input", "message": question.message, "schema": schema}
     return Approval(question, spec, event)
+
+
+def _arguments(question: Asked, spec: ToolSpec | None) -> Any:
+    """As the call would run with them. Of files that code is to give back only the names: programs for mistral.rs join them."""
+    shown = parsed(question.arguments)
+    if spec is None or spec.tool_type != "code_execution" or not isinstance(shown, Raw):
+        return shown
+    values = msgspec.json.decode(shown)
+    outputs = values.get("outputs") if isinstance(values, dict) else None
+    if not isinstance(outputs, list):
+        return shown
+    return {**values, "outputs": [str(one.get("name", "")) if isinstance(one, dict) else str(one) for one in outputs]}
 
 
 def write_approval(approval: Approval) -> dict[str, Any]:
