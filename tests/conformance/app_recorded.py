@@ -1,4 +1,4 @@
-"""Recorded streams of models that call one tool, made to write a page, through /generate-code.
+"""Recorded streams of models that call one tool, or two, made to write a page and to change it, through /generate-code.
 
 The frames are the recorded ones, with their order, ids and signatures; only the name of the tool and the text of its arguments
 are others, cut where the recording was. The page must see one toolStart, a page that grows where the arguments came in pieces,
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tests.conformance.app_servers import AppServers
 from tests.conformance.app_stream import load_player
@@ -27,7 +27,17 @@ PAGE: Final = "<!DOCTYPE html>\n<html><head><title>Grüße</title></head><body>\
     [f'<p class="x">line {n} "quoted" \\ 😀</p>\n' for n in range(20)]
 )
 PAGE_END: Final = "</body></html>"
-MEMBERS: Final = {"content": PAGE + PAGE_END, "path": "index.html"}
+WRITTEN: Final = PAGE + PAGE_END
+# What the first call of a turn does, and what the second does, if there is one.
+CALLS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("create_file", {"content": WRITTEN, "path": "index.html"}),
+    ("edit_file", {"edits": [{"old_text": "Grüße", "new_text": "Guten Tag"}], "path": "index.html"}),
+)
+TEXTS: Final = [json.dumps(arguments) for _, arguments in CALLS]
+
+# The frames of a stream → in how many pieces the arguments of each call come; nothing where it is of no use here. With `fill`,
+# the calls become ours.
+Rewrite: TypeAlias = Callable[[list[Any], bool], list[int]]
 
 
 def run(data: Path) -> PartResult:
@@ -38,7 +48,7 @@ def run(data: Path) -> PartResult:
     tally = Tally()
     with _replaying() as replay, AppServers(folder, replay.address, "variants = 1\n") as servers:
         for provider, (files, rewrite, last) in _DIALECTS.items():
-            found: dict[str, tuple[str, int]] = {}
+            found: dict[str, tuple[str, list[int]]] = {}
             for exchange in read_files(data / "traffic", (files,)):
                 if exchange.status == 200 and (made := _as_page(exchange, rewrite)) is not None:
                     found[made[0]] = made
@@ -48,27 +58,30 @@ def run(data: Path) -> PartResult:
     return tally.result()
 
 
-def _play(drive: Any, backend: str, replay: _Replay, streams: tuple[str, str], pieces: int) -> None:
+def _play(drive: Any, backend: str, replay: _Replay, streams: tuple[str, str], pieces: list[int]) -> None:
     replay.streams = streams
     send = {"generatedCodeConfig": "html_css", "inputMode": "text", "prompt": {"text": "A page.", "images": []}}
-    expect = {"code": 1000, "ends": {"variantComplete": 1}, "growing": 1, "tools": [["create_file", True]]}
-    case = {"client": {"send": send}, "expect": expect}
+    tools = [[name, True] for name, _ in CALLS[: len(pieces)]]
+    case = {"client": {"send": send}, "expect": {"code": 1000, "ends": {"variantComplete": 1}, "tools": tools}}
     lines = asyncio.run(drive.play(case, backend, None))
     wrong = drive.judge(case, lines)
     assert not wrong, "; ".join(wrong)
     got = [line["msg"] for line in lines if line["dir"] == "<"]
-    starts = [message for message in got if message["type"] == "toolStart"]
-    assert len(starts) == 1, f"{len(starts)} toolStart"
+    starts = [message["data"]["name"] for message in got if message["type"] == "toolStart"]
+    assert starts == [name for name, _ in tools], starts
     codes = [message["value"] for message in got if message["type"] == "setCode"]
-    assert codes[-1] == MEMBERS["content"], "the page is not what the model wrote"
-    assert len(set(codes)) >= min(pieces, 5), f"{len(set(codes))} sizes of {pieces} pieces"
+    final = WRITTEN if len(pieces) == 1 else WRITTEN.replace("Grüße", "Guten Tag")
+    assert codes[-1] == final, "the page is not what the model wrote"
+    growing = [code for code in codes if WRITTEN.startswith(code)]
+    assert {*codes} <= {*growing, final}, "a preview that is no beginning of the page"
+    assert len(set(growing)) >= min(pieces[0], 5), f"{len(set(growing))} sizes of {pieces[0]} pieces"
 
 
 # ---- recordings -------------------------------------------------------------------------------------------------------
 
 
-def _as_page(exchange: Exchange, rewrite: Callable[[list[Json], list[str] | None], int]) -> tuple[str, int] | None:
-    """The stream with the page in it, and in how many pieces it comes; None where it is no stream with one call."""
+def _as_page(exchange: Exchange, rewrite: Rewrite) -> tuple[str, list[int]] | None:
+    """The stream with the page in it, and in how many pieces it comes; None where it is no stream with one call, or two."""
     if exchange.sse is None:
         return None
     frames: list[tuple[str, Json]] = []
@@ -81,12 +94,10 @@ def _as_page(exchange: Exchange, rewrite: Callable[[list[Json], list[str] | None
             if text:
                 frames.append(("", text))
     objects = [frame for _, frame in frames if isinstance(frame, dict)]
-    pieces = rewrite(objects, None)
-    if pieces == 0:
+    pieces = rewrite(objects, False)
+    if not 1 <= len(pieces) <= len(CALLS) or 0 in pieces:
         return None
-    text = json.dumps(MEMBERS)
-    step = -(-len(text) // pieces)
-    rewrite(objects, [text[at : at + step] for at in range(0, len(text), step)])
+    rewrite(objects, True)
     written = []
     for event, frame in frames:
         data = frame if isinstance(frame, str) else json.dumps(frame)
@@ -94,43 +105,58 @@ def _as_page(exchange: Exchange, rewrite: Callable[[list[Json], list[str] | None
     return "".join(written), pieces
 
 
-def _responses(events: list[Json], pieces: list[str] | None) -> int:
+def _responses(events: list[Json], fill: bool) -> list[int]:
     deltas = [event for event in events if event.get("type") == "response.function_call_arguments.delta"]
-    added = [event["item"] for event in events if event.get("type") == "response.output_item.added"]
-    calls = [item for item in added if item.get("type") == "function_call"]
-    hosted = [item for item in added if item.get("type") not in ("function_call", "message", "reasoning")]
-    if len(calls) != 1 or hosted or events[-1].get("type") != "response.completed":
-        return 0
-    if pieces is not None:
-        _fill(deltas, "delta", pieces)
+    added = [event for event in events if event.get("type") == "response.output_item.added"]
+    calls = [event["output_index"] for event in added if event["item"].get("type") == "function_call"]
+    known = ("function_call", "message", "reasoning")
+    hosted = [event for event in added if event["item"].get("type") not in known]
+    if not calls or len(calls) > len(CALLS) or hosted or events[-1].get("type") != "response.completed":
+        return []
+    grouped = [[delta for delta in deltas if delta["output_index"] == index] for index in calls]
+    if not fill:
+        return [len(group) for group in grouped]
+    for number, (index, group) in enumerate(zip(calls, grouped, strict=True)):
+        _fill(group, "delta", TEXTS[number])
         for event in events:
-            items = [event.get("item"), *(event.get("response") or {}).get("output", ())]
-            for item in [item for item in items if item and item.get("type") == "function_call"]:
-                item["name"] = "create_file"
-                item["arguments"] = "" if event["type"] == "response.output_item.added" else "".join(pieces)
-            if event.get("type") == "response.function_call_arguments.done":
-                event["arguments"] = "".join(pieces)
+            items = [event.get("item")] if event.get("output_index") == index else []
+            items += [(event.get("response") or {}).get("output", ())[index]] if _is_end(event) else []
+            for item in [item for item in items if item]:
+                item["name"] = CALLS[number][0]
+                item["arguments"] = "" if event["type"] == "response.output_item.added" else TEXTS[number]
+            if event.get("type") == "response.function_call_arguments.done" and event["output_index"] == index:
+                event["arguments"] = TEXTS[number]
                 if "name" in event:
-                    event["name"] = "create_file"
-    return len(deltas)
+                    event["name"] = CALLS[number][0]
+    return []
 
 
-def _messages(events: list[Json], pieces: list[str] | None) -> int:
-    blocks = [event["content_block"] for event in events if event.get("type") == "content_block_start"]
-    calls = [block for block in blocks if block["type"] == "tool_use"]
-    others = [block for block in blocks if block["type"] not in ("tool_use", "text", "thinking", "redacted_thinking")]
-    deltas = [event["delta"] for event in events if event.get("type") == "content_block_delta"]
-    deltas = [delta for delta in deltas if delta["type"] == "input_json_delta" and delta["partial_json"]]
+def _is_end(event: Json) -> bool:
+    return bool(event.get("type") == "response.completed")
+
+
+def _messages(events: list[Json], fill: bool) -> list[int]:
+    starts = [event for event in events if event.get("type") == "content_block_start"]
+    calls = [event for event in starts if event["content_block"]["type"] == "tool_use"]
+    known = ("tool_use", "text", "thinking", "redacted_thinking")
+    others = [event for event in starts if event["content_block"]["type"] not in known]
     ends = [event["delta"].get("stop_reason") for event in events if event.get("type") == "message_delta"]
-    if len(calls) != 1 or others or ends != ["tool_use"]:
-        return 0
-    if pieces is not None:
-        calls[0]["name"] = "create_file"
-        _fill(deltas, "partial_json", pieces)
-    return len(deltas)
+    if len(calls) > len(CALLS) or others or ends != ["tool_use"]:
+        return []
+    deltas = [event for event in events if event.get("type") == "content_block_delta"]
+    grouped = [
+        [event["delta"] for event in deltas if event["index"] == call["index"] and event["delta"].get("partial_json")]
+        for call in calls
+    ]
+    if not fill:
+        return [len(group) for group in grouped]
+    for number, (call, group) in enumerate(zip(calls, grouped, strict=True)):
+        call["content_block"]["name"] = CALLS[number][0]
+        _fill(group, "partial_json", TEXTS[number])
+    return []
 
 
-def _gemini(events: list[Json], pieces: list[str] | None) -> int:
+def _gemini(events: list[Json], fill: bool) -> list[int]:
     parts = [
         part
         for event in events
@@ -139,33 +165,45 @@ def _gemini(events: list[Json], pieces: list[str] | None) -> int:
     ]
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     odd = [part for part in parts if not {"text", "functionCall"}.intersection(part)]
-    if len(calls) != 1 or odd or "args" not in calls[0]:
-        return 0
-    if pieces is not None:
-        calls[0]["name"], calls[0]["args"] = "create_file", MEMBERS
-    return 1
+    if len(calls) > len(CALLS) or odd or any("args" not in call for call in calls):
+        return []
+    if not fill:
+        return [1] * len(calls)
+    for number, call in enumerate(calls):
+        call["name"], call["args"] = CALLS[number]
+    return []
 
 
-def _chat(events: list[Json], pieces: list[str] | None) -> int:
+def _chat(events: list[Json], fill: bool) -> list[int]:
     choices = [choice for event in events for choice in event.get("choices") or ()]
     calls = [call for choice in choices for call in (choice.get("delta") or {}).get("tool_calls") or ()]
-    functions = [call["function"] for call in calls if call.get("function")]
-    if not calls or {call.get("index") for call in calls} != {0} or {choice.get("index") for choice in choices} != {0}:
-        return 0
+    indexes = list(dict.fromkeys(call.get("index") for call in calls))
+    if (
+        not calls
+        or indexes != [*range(min(len(indexes), len(CALLS)))]
+        or {choice.get("index") for choice in choices} != {0}
+    ):
+        return []
     if [choice["finish_reason"] for choice in choices if choice.get("finish_reason")] != ["tool_calls"]:
-        return 0
-    deltas = [function for function in functions if function.get("arguments")]
-    if pieces is not None:
-        for function in functions:
+        return []
+    grouped = [
+        [call["function"] for call in calls if call["index"] == index and call.get("function")] for index in indexes
+    ]
+    written = [[function for function in group if function.get("arguments")] for group in grouped]
+    if not fill:
+        return [len(group) for group in written]
+    for number, (group, deltas) in enumerate(zip(grouped, written, strict=True)):
+        for function in group:
             if function.get("name"):
-                function["name"] = "create_file"
-        _fill(deltas, "arguments", pieces)
-    return len(deltas)
+                function["name"] = CALLS[number][0]
+        _fill(deltas, "arguments", TEXTS[number])
+    return []
 
 
-def _fill(deltas: list[Json], name: str, pieces: list[str]) -> None:
+def _fill(deltas: list[Json], name: str, text: str) -> None:
+    step = -(-len(text) // len(deltas))
     for at, delta in enumerate(deltas):
-        delta[name] = pieces[at] if at < len(pieces) else ""
+        delta[name] = text[at * step : (at + 1) * step]
 
 
 _DONE: Final = {
@@ -197,7 +235,7 @@ _DONE: Final = {
 }
 
 # Which recordings each is asked with, how they are made to write a page, and what the model says in the end.
-_DIALECTS: Final[dict[str, tuple[str, Callable[[list[Json], list[str] | None], int], str]]] = {
+_DIALECTS: Final[dict[str, tuple[str, Rewrite, str]]] = {
     "openai": ("openai-responses.jsonl", _responses, _DONE["responses"]),
     "openai-chat": ("openai-chat.jsonl", _chat, _DONE["chat"]),
     "anthropic": ("anthropic.jsonl", _messages, _DONE["messages"]),
