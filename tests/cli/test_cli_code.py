@@ -39,9 +39,10 @@ def test_flags_say_how_code_runs() -> None:
         "--enable-shell", "--shell-path", "/bin/bash", "--shell-timeout", "7", "--sandbox", "on",
         "--sandbox-profile", "developer", "--sandbox-network", "loopback",
         "--sb-max-memory-mb", "100", "--sb-max-cpu-secs", "10", "--sb-max-procs", "8",
-        "--code-exec-workdir", "work", "--code-exec-pool", "2", "--shell-workdir", "sessions",
+        "--code-exec-workdir", "work", "--code-exec-pool", "2", "--shell-workdir", "sessions", "--skills-dir", "skills",
     )  # fmt: skip
     assert (config.code_exec_workdir, config.code_exec_pool, config.shell_workdir) == ("work", 2, "sessions")
+    assert config.skills_dir == "skills"
     assert (config.enable_code_execution, config.code_exec_timeout, config.code_exec_python) == (
         True, 5.0, "/usr/bin/python3",
     )  # fmt: skip

@@ -16,6 +16,7 @@ from tests.interaction.doors import QUICK, Door, Json, Remembering, soon
 
 from ronda.drive import Tool
 from ronda.files.workspaces import Workspaces
+from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server, create_app
 from ronda.server.code_tools import CodeTools
@@ -33,7 +34,12 @@ def root() -> Iterator[Path]:
 
 @contextlib.asynccontextmanager
 async def serving(
-    door: Door, model: ScriptedModel, root: Path, tools: Sequence[Tool] = (), **settings: Any
+    door: Door,
+    model: ScriptedModel,
+    root: Path,
+    tools: Sequence[Tool] = (),
+    layers: Layers | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Server]:
     config = ServerConfig(
         **{
@@ -50,7 +56,7 @@ async def serving(
         Remembering(),
         provider=model,
         tools=tools,
-        open_code=lambda files: CodeTools(config, files, Workspaces(root / "work"), os.environ),
+        open_code=lambda files: CodeTools(config, files, Workspaces(root / "work"), os.environ, layers),
     )
     door._app = create_app(server)
     try:

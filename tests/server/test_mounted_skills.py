@@ -9,12 +9,19 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from tests.interaction.doors import Door, Json
+from tests.sandbox.conftest import require
 from tests.server.coding import post, serving
 from tests.server.coding import root as root
 from tests.server.test_input_files import results, told
 
+from ronda.core.events import RunStarted
+from ronda.drive import ToolContext
 from ronda.files.archives import pack_zip
+from ronda.files.blobs import FolderBlobs
+from ronda.sandbox.layers import find_layers
+from ronda.server.recovery import reopen
 from ronda.testing import ScriptedModel, calls, says
 
 HI = [{"role": "user", "content": "go"}]
@@ -69,7 +76,12 @@ async def test_a_skill_is_told_of_and_there_for_the_shell(door: Door, root: Path
     assert json.loads(results(model)[0])["stdout"].endswith("Run check.py.\nchecked total,7\n")
 
 
-async def test_code_cannot_change_a_skill(door: Door, root: Path) -> None:
+@pytest.mark.parametrize("layer", ["bubblewrap", "landlock"])
+async def test_code_cannot_change_a_skill(door: Door, root: Path, layer: str) -> None:
+    layers = find_layers()
+    require(layer, layers)
+    if layer == "landlock":
+        layers = replace(layers, bwrap=None)
     tricks = [
         "echo bad >> skills/invoice_auditor/SKILL.md",
         "rm -rf skills/invoice_auditor",
@@ -86,13 +98,17 @@ async def test_code_cannot_change_a_skill(door: Door, root: Path) -> None:
         calls("mistralrs_shell", commands=["ls skills"]),
         says("done"),
     )
-    async with serving(door, model, root):
+    async with serving(door, model, root, layers=layers):
         skill = await upload(door)
         status, answer = await post(door, *reference("responses", skill["id"]))
+        [folder] = (root / "work").glob("*/skills")
+        assert {path.name for path in folder.iterdir()} == {"invoice_auditor"}
+        assert (folder / "invoice_auditor" / "SKILL.md").stat().st_mode & 0o777 == 0o644
     assert status == 200, answer
     first, _, third, _, last = results(model)
     for output in next(item for item in answer["output"] if item["type"] == "shell_call_output")["output"]:
-        assert output["outcome"]["exit_code"] != 0, output
+        if layer == "bubblewrap":  # under Landlock a change of modes or times seems to succeed, and does nothing
+            assert output["outcome"]["exit_code"] != 0, output
     assert json.loads(third)["stdout"] == SKILL["auditor/SKILL.md"].decode() + "checked total,7\n"
     assert "is in the way of the skills" in last
     assert "Read-only" in first or "denied" in first
@@ -185,3 +201,51 @@ async def test_nobody_uses_a_skill_of_somebody_else(door: Door, root: Path) -> N
         theirs = await door.client("bob").skills.create(files=list(SKILL.items()))
         status, answer = await post(door, *reference("responses", theirs.id))
     assert (status, answer["error"]["message"]) == (400, f"Skill `{theirs.id}` was not found.")
+
+
+async def test_skills_may_be_kept_in_a_folder_of_their_own(door: Door, root: Path) -> None:
+    model = ScriptedModel(calls("mistralrs_shell", commands=[RUN]), says("done"))
+    async with serving(door, model, root, skills_dir=str(root / "skills")):
+        skill = await upload(door)
+        status, answer = await post(door, *reference("responses", skill["id"]))
+    assert status == 200, answer
+    assert "checked total,7" in results(model)[0]
+    assert len(FolderBlobs(root / "skills").hashes()) == 1
+
+
+async def test_a_message_goes_on_in_the_container_of_the_one_before(door: Door, root: Path) -> None:
+    model = ScriptedModel(
+        calls("mistralrs_shell", commands=["echo here > a.txt"]),
+        says("one"),
+        calls("mistralrs_shell", commands=["cat a.txt"]),
+        says("two"),
+    )
+    async with serving(door, model, root):
+        skill = await upload(door)
+        path, body = reference("messages", skill["id"], version="latest")
+        _, first = await post(door, path, body)
+        container = first["container"]
+        assert container["skills"] == [{"type": "custom", "skill_id": skill["id"], "version": "1"}]
+        status, second = await post(door, path, {**body, "container": container["id"]})
+        assert status == 200, second
+        assert second["container"]["id"] == container["id"]
+        status, answer = await post(door, path, {**body, "container": "cntr_gone"})
+    assert json.loads(results(model)[-1])["stdout"] == "here\n"
+    assert (status, answer["error"]["type"]) == (404, "not_found_error")
+
+
+async def test_a_run_that_goes_on_after_a_crash_has_its_files_and_skills(door: Door, root: Path) -> None:
+    model = ScriptedModel(says("done"))
+    async with serving(door, model, root) as server:
+        skill = await upload(door)
+        path, body = reference("responses", skill["id"])
+        _, answer = await post(door, path, body)
+        run = "run_" + answer["id"].removeprefix("resp_")
+        events = await server.runs.journal.read(run)
+        start = events[0]
+        assert isinstance(start, RunStarted)
+        _, tools = await reopen(server, start, events)
+        context = ToolContext(start.run, start.session, 0, "call_1", owner=start.owner)
+        output = await tools["mistralrs_shell"].run({"commands": [RUN]}, context)
+    assert "checked total,7" in output.content
+    assert {"mistralrs_read_file", "mistralrs_list_files"} <= tools.keys()

@@ -163,6 +163,7 @@ def _code(group: Group) -> None:
         metavar="DIR",
         help="where the folders of the sessions are (default: in the data folder)",
     )
+    group.add_argument("--skills-dir", metavar="DIR", help="where skills are kept (default: with the files of clients)")
     group.add_argument(
         "--shell-timeout", type=float, metavar="N", help="seconds that a call of the shell may take (default 600)"
     )

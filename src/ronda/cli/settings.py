@@ -96,9 +96,10 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                     key: str(folder / value[key]) for key in ("folder", "index") if isinstance(value.get(key), str)
                 }
                 found[name] = {**value, **places}
-            case (("agents" | "data_dir" | "mcp_config" | "code_exec_workdir" | "shell_workdir"), str()) if (
-                value != ":memory:"
-            ):
+            case (
+                ("agents" | "data_dir" | "mcp_config" | "code_exec_workdir" | "shell_workdir" | "skills_dir"),
+                str(),
+            ) if value != ":memory:":
                 found[name] = str(folder / value)
             case (("tool_dispatch_secret" | "database"), str()):
                 found[name] = _secret(value, name)

@@ -23,7 +23,7 @@ from ronda.core.plan import Plan
 from ronda.core.run import Run
 from ronda.drive import Provider, Tool, capabilities_of
 from ronda.errors import RondaError
-from ronda.files.blobs import Blobs, MemoryBlobs
+from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
 from ronda.files.file_store import FileLimits, FileStore
 from ronda.files.skill_store import SkillStore
 from ronda.host.log import Logs
@@ -100,7 +100,10 @@ class Server:
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
-        self.skills = SkillStore(self.catalog.skills, self.files)
+        self._skill_files = self.files
+        if config.skills_dir is not None:
+            self._skill_files = FileStore(self.catalog.files, FolderBlobs(config.skills_dir), self.files.limits)
+        self.skills = SkillStore(self.catalog.skills, self._skill_files)
         self.code = None if open_code is None else open_code(self.files)
         self.documents = Documents(config.sandbox, config.code_exec_python or sys.executable, os.environ)
         self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
@@ -190,6 +193,8 @@ class Server:
         """Begin with what takes time: requests wait for it, the start of the server does not. Runs that nobody drives go on, and
         what is kept is tidied up, until it is closed."""
         upkeep = [recover_runs(self), keep_files_tidy(self.files)]
+        if self._skill_files is not self.files:
+            upkeep.append(keep_files_tidy(self._skill_files))
         if self.code is not None:
             upkeep.append(self.code.keep_tidy())
         self._upkeep = [asyncio.create_task(one) for one in upkeep]

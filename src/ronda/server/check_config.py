@@ -99,7 +99,7 @@ def _check_code(config: ServerConfig) -> None:
         raise BadConfig(f"--code-exec-pool is {config.code_exec_pool}; it can be 0 to {MOST_POOL}")
     switches = {
         "enable_code_execution": ("code_exec_python", "code_exec_timeout", "code_exec_workdir", "code_exec_pool"),
-        "enable_shell": ("shell_path", "shell_timeout", "shell_workdir"),
+        "enable_shell": ("shell_path", "shell_timeout", "shell_workdir", "skills_dir"),
     }
     for switch, names in switches.items():
         for name in names:

@@ -111,6 +111,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     enable_shell: bool = False
     shell_path: str = "/bin/sh"
     shell_timeout: float = 600.0
+    skills_dir: str | None = None  # where the folders of skills are kept; None: with the files of clients
     shell_workdir: str | None = None  # where the sessions' folders are; None: in the data folder
     sandbox: Policy = Policy()  # of both
     agent_permission: Approval = "auto"  # of every call of a tool that runs here …

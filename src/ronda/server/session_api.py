@@ -90,8 +90,7 @@ async def patch_session(server: Server, request: Incoming) -> ASGIApp:
 async def delete_session(server: Server, request: Incoming) -> ASGIApp:
     key = _key(request)
     await session_documents.delete(server.runs.sessions, key)
-    if server.code is not None:
-        await server.code.files.delete(*key)
+    await server.containers.delete(*key)
     return Response(status_code=200)
 
 

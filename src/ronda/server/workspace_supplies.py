@@ -30,8 +30,12 @@ class Supplier:
         self._files = files
         self._supplies = supplies
         self._skills = skills
+        self._is_in_use = False
 
     async def place(self, context: ToolContext) -> None:
+        if not self._is_in_use:  # files that its code made before stay as long as it is used
+            self._is_in_use = True
+            await self._files.store.prolong(context.owner, context.session)
         async with self._workbench.use(context) as session:
             sandbox = session.sandbox
             if brought := await self._files.brought(context):
