@@ -199,7 +199,7 @@ def _left_out(server: Server, job: Job) -> list[str]:
 def _live_run(server: Server, job: Job, start: RunStarted, provider: Provider, offer: Offer) -> LiveRun:
     """A run that is journaled, and waits to be driven."""
     journal = server.runs.journal if job.asked.keep == "stored" else server.runs.memory
-    live = server.runs.new(start, provider, offer.handlers, journal, waits=_waits(job))
+    live = server.runs.new(start, provider, offer.handlers, journal, waits=bool(offer.specs) and _waits(job))
     if server.named_servers is not None and job.asked.needs:
         server.named_servers.remember(start.run, offer.handlers)
     if job.served.read_answer is not None:

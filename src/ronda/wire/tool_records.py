@@ -179,9 +179,9 @@ class ToolRecords:
     def miss_files(self, at: float) -> list[dict[str, Any]]:
         """The run is over: what it was to make and has not is told of, once, if it has run any code."""
         start = self._start
-        ran = next((name for _, _, name in reversed(self._ran)), None)
-        if start is None or ran is None:
+        if start is None or not self._ran:
             return []
+        _, _, ran = self._ran[-1]
         made = self._told_before | {file["name"] for _, _, file in self._files}
         missing = [one for one in supplies_of(start).outputs if one.name not in made]
         told: list[dict[str, Any]] = []
