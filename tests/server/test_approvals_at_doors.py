@@ -11,6 +11,7 @@ from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, Heard, body_for, read_plain
 from tests.server.approval_doors import (
     EVENT,
+    KEYS,
     decide,
     deciding,
     pause,
@@ -526,3 +527,39 @@ async def test_code_asks_and_is_denied_as_programs_for_mistral_rs_read_it(
     assert (event["session_id"], event["arguments"]) == ("approval-demo", shown)
     [told] = [event["data"] for kind, event in heard.events if event.get("phase") == "complete"]
     assert (told, heard.text) == (denied, "Well.")
+
+
+@AT_EACH_DOOR
+async def test_what_is_not_permitted_is_told_as_a_call_that_failed(door: Door, name: str, stream: bool) -> None:
+    model = ScriptedModel(asks(Call("mistralrs_shell", {"commands": ["ls"]})), says("Well."))
+    async with door.serving(model, Coding("shell"), agent_permission="deny") as served:
+        status, data, _ = await send(served, PATHS[name], body_for(name, stream))
+
+    assert (status, b"approvals" in data) == (200, False)
+    assert "not permitted" in results(model)
+    if name != "conversations":  # which tell what the model read
+        assert b"Shell command was denied by policy." in data
+    else:
+        assert b"not permitted" in data
+
+
+@pytest.mark.parametrize("name", ["chat", "messages", "completions", "responses"])
+async def test_an_answer_that_nobody_waits_for_says_later_that_it_waits(door: Door, name: str) -> None:
+    files = Deleting()
+    async with door.serving(script(), files.tool) as served:
+        body = body_for(name, False, background=True)
+        async with soon(), served.http.post(f"{served.url}/{PATHS[name]}", json=body, headers=KEYS) as answer:
+            place = answer.headers["location"].removeprefix("/v1")
+        one = await until_asked(served)
+        run = one["run_id"]
+        async with soon():
+            while (found := (await get(served, place))[1]).get("status") not in ("requires_action", "completed"):
+                pass
+        await post_decision(served, one["approval_id"])
+        await until_over(served, run)
+        _, ended = await get(served, place)
+
+    assert found["status"] == ("completed" if name == "responses" else "requires_action")
+    assert [two["approval_id"] for two in found["approvals"]] == [one["approval_id"]]
+    assert (ended["status"], "approvals" in ended, files.deleted) == ("completed", False, ["/a"])
+    assert "It is gone." in str(ended)

@@ -59,6 +59,11 @@ def may_ask(plan: Plan, tools: Mapping[str, ToolSpec]) -> bool:
     return any(tool.approval == "ask" for tool in tools.values()) or may_leak(tools.values())
 
 
+def may_deny(plan: Plan) -> bool:
+    """Whether some call of the run may be refused."""
+    return any(rule.mode == "deny" for rule in plan.permissions) or any(tool.approval == "deny" for tool in plan.tools)
+
+
 def approved_for_good(plan: Plan, tools: Mapping[str, ToolSpec]) -> list[str]:
     """The tools of a run that people were to be asked about, and have decided not to be any more. `tools` are as the run has
     them now."""

@@ -51,7 +51,10 @@ from ronda.core.events import (
 )
 from ronda.core.live import LiveCalls, Piece
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from ronda.core.permissions import approval_of as permission
+from ronda.core.permissions import may_deny, permitted_tools
 from ronda.core.run import Run
+from ronda.core.triage import NOT_PERMITTED
 from ronda.wire.approvals import Approval, approval_of
 from ronda.wire.call_ids import are_ours, own_id
 from ronda.wire.citations import Source
@@ -90,6 +93,7 @@ class TurnClosed(Struct, frozen=True, gc=False):
     unseen: Sequence[Delta]
     pieces: Sequence[Piece]
     previews: Sequence[ArgumentPatches] = ()  # where what runs is not what was shown of it
+    denied: Sequence[ToolEnded] = ()  # its calls that are not permitted: they began, and ended, with it
 
 
 class TurnBroke(Struct, frozen=True, gc=False):
@@ -232,6 +236,9 @@ class Showing:
         self._gives_ids = self._id_prefix is not None and run.plan.has_callers and are_ours(run.start)
         self._broken = None
         self.tools.begin_run(run.tools, run.start)
+        plan = run.plan
+        self._may_deny = bool(plan.tools) and plan.limits.tokens is None and may_deny(plan)
+        self._permitted = permitted_tools(plan) if self._may_deny else {}
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
         self._previews = None
         if run.plan.tools and any(tool.preview for tool in run.plan.tools) and "output" not in run.plan.guards:
@@ -274,7 +281,22 @@ class Showing:
             self._give_ids(calls)
         pieces = self._live_calls().rest(turn) if calls and self._announces else ()
         previews = self._previews.close_turn(calls) if calls and self._previews is not None else ()
-        return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces, previews)
+        denied = self._deny_by_policy(turn, event.at) if calls and self._may_deny else ()
+        return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces, previews, denied)
+
+    def _deny_by_policy(self, turn: AssistantTurn, at: float) -> list[ToolEnded]:
+        """Calls that are answered at once, since they are not permitted. Of a turn that runs nothing at all, none."""
+        if turn.stop != "tool_calls" or any(call.problem for call in turn.calls):
+            return []
+        plan, tools = self.run.plan, self._permitted
+        known = [call for call in turn.calls if call.name in tools and plan.choice.allows(call.name)]
+        return [
+            self._refuse(
+                call.id, NOT_PERMITTED.format(call.name), f"{self.tools.label(call)} was denied by policy.", at
+            )
+            for call in known
+            if tools[call.name].kind != "caller" and permission(plan, tools[call.name], call.arguments) == "deny"
+        ]
 
     def _preview(self, delta: CallDelta) -> Sequence[ArgumentPatches]:
         if self._previews is None or (self._start is not None and self._start.last):  # calls of a last turn are dropped
@@ -451,10 +473,16 @@ class Showing:
         return QuestionClosed(approval, answer, [self._deny(one.question.call_id, answer) for one in closed])
 
     def _deny(self, call_id: str, answer: Answered) -> ToolEnded:
+        late = answer.decision == "expired"
+        why = answer.message or ("Approval timed out." if late else "Agent action was denied.")
+        return self._refuse(call_id, denial(answer), why, answer.at)
+
+    def _refuse(self, call_id: str, text: str, why: str, at: float) -> ToolEnded:
+        """A call that does not run. `text` is what the model reads, `why` what people are told."""
         call = self.tools.calls[call_id]
-        result = ToolResult(call_id, denial(answer), failed=True)
-        self.tools.record(result, self.tools.denial(call, answer), (), answer.at)
-        return ToolEnded(call, result, answer.at)
+        result = ToolResult(call_id, text, failed=True)
+        self.tools.record(result, self.tools.denial(call, why), (), at)
+        return ToolEnded(call, result, at)
 
     # ---- what was not shown yet --------------------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from ronda.core.events import Answered, RunStarted
+from ronda.core.events import RunStarted
 from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult, UserTurn
 from ronda.core.plan import ToolSpec
+from ronda.wire.approvals import write_tool
 from ronda.wire.citations import Source, sources_of
 from ronda.wire.json import UNREADABLE, encode, parsed
 from ronda.wire.made_files import file_object, format_of
@@ -85,10 +86,12 @@ class ToolRecords:
         self._told_before |= {file["name"] for _, _, file in self._files}
         self._records, self._files = [], []
 
-    def denial(self, call: ToolCall, answer: Answered) -> Raw:
-        """What is told of a call that nobody approved, in the place where such a tool tells what went wrong."""
-        late = answer.decision == "expired"
-        why = answer.message or ("Approval timed out." if late else "Agent action was denied.")
+    def label(self, call: ToolCall) -> str:
+        """The tool's name for people."""
+        return write_tool(call.name, self._specs.get(call.name))["label"]
+
+    def denial(self, call: ToolCall, why: str) -> Raw:
+        """What is told of a call that is not to run, in the place where such a tool tells what went wrong."""
         type = self.tool_type(call)
         if type not in _WRONG:
             return NULL

@@ -239,6 +239,9 @@ class MessageAnswer:
                 self._turn = turn
                 self._show_rest(turn)
                 self._preview(shown.previews)
+                for ended in shown.denied:
+                    self._begin_call(ended.call)
+                    self._write(ended)
             case TurnBroke(turn=turn):
                 self._show_rest(turn)
             case ToolBegan(call=call, was_asked=was_asked):

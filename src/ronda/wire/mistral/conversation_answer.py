@@ -130,8 +130,11 @@ class ConversationAnswer:
             case TurnBegan(start=start):
                 self._round, self._at = start.round, start.at
                 self._begin_message()
-            case TurnClosed():
+            case TurnClosed(denied=denied):
                 self._close_turn(shown)
+                for one in denied:
+                    self._begin_tool(one.call, one.at, is_told=False)
+                    self._write(one)
             case TurnBroke(unseen=unseen, at=at):
                 for piece in unseen:
                     self._write(piece)

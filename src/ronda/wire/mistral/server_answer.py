@@ -196,12 +196,15 @@ class CompletionAnswer:
                     mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, top=mark))
                 choice.begin_message()
-            case TurnClosed(unseen=unseen, pieces=pieces):
+            case TurnClosed(unseen=unseen, pieces=pieces, denied=denied):
                 for piece in unseen:
                     self._write(choice, piece, out)
                 if not showing.holds_text:
                     out.append(self._text(choice, choice.saying.end()))
                 out += [self._piece(choice, piece) for piece in pieces]
+                for ended in denied:
+                    self._write(choice, ToolBegan(ended.call, ended.at), out)
+                    self._write(choice, ended, out)
             case ToolBegan(call=call, was_asked=was_asked):
                 if not was_asked:
                     out.append(self._progress(choice, call.id))

@@ -136,8 +136,11 @@ class ChatAnswer:
             case CallsGrew(pieces=pieces, previews=previews):
                 out += [self._piece(choice, piece) for piece in pieces]
                 out += [self._preview(choice, patches) for patches in previews]
-            case TurnClosed():
+            case TurnClosed(denied=denied):
                 self._close_turn(choice, shown, out)
+                for ended in denied:
+                    self._write(choice, ToolBegan(ended.call, ended.at), out)
+                    self._write(choice, ended, out)
             case ToolBegan(call=call, was_asked=was_asked):
                 if not was_asked:
                     out.append(self._progress(choice, choice.showing.tools.progress(call.id)))

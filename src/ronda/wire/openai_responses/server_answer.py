@@ -229,8 +229,11 @@ class ResponseAnswer:
             case LogprobsDelta(logprobs=logprobs):
                 if self._message is not None:  # else they are of no text: of a call's tokens
                     self._say("", read_logprobs(logprobs))
-            case TurnClosed():
+            case TurnClosed(denied=denied):
                 self._close_turn(shown)
+                for refused in denied:
+                    self._write(ToolBegan(refused.call, refused.at))
+                    self._write(refused)
             case TurnBroke(unseen=unseen):
                 self._show(unseen)
                 self._break_off()
