@@ -238,6 +238,24 @@ async def test_one_that_fails_leaves_the_others_alone(door: Door) -> None:
             assert heard.code_of(variant) == ""  # no half page stays on show
 
 
+async def test_a_call_that_is_tried_again_is_told(door: Door) -> None:
+    class Shaky(PageModel):
+        failed = False
+
+        async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+            if not self.failed:
+                self.failed = True
+                raise UpstreamError("busy", status=503, retryable=True)
+            return await super().call(request, show)
+
+    async with door.serving(Shaky([create()]), app=AppConfig(variants=1)) as served:
+        heard = await generate(served)
+
+    heard.check()
+    (_, again) = heard.of(0, "status")
+    assert "busy" in again["value"]
+
+
 async def test_all_that_fail_are_an_error_with_a_reason(door: Door) -> None:
     class Refusing:
         async def call(self, request: ModelRequest, show: Show) -> ModelFinished:

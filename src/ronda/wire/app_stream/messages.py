@@ -24,10 +24,12 @@ from ronda.core.events import (
     Event,
     LogprobsDelta,
     ModelFinished,
+    ModelRetried,
     NativeDelta,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    Warned,
 )
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
@@ -178,6 +180,8 @@ class VariantMessages:
 
     def feed(self, batch: Sequence[Event | Failure]) -> list[str]:
         for event in batch:
+            if not self.is_over and (type(event) is Warned or type(event) is ModelRetried):
+                self._say("status", value=_status(event))
             if not self.is_over and (shown := self._showing.take(event)) is not None:
                 self._write(shown)
                 if type(event) is ModelFinished:
@@ -367,6 +371,13 @@ def _kept_path(draft: _Draft) -> str:
     """As the project keeps it: `./index.html` is index.html."""
     parts = "".join(draft.path).strip().replace("\\", "/").split("/")
     return "/".join([part for part in parts if part not in ("", ".")])
+
+
+def _status(event: Warned | ModelRetried) -> str:
+    """What goes to the page's console while the variant goes on."""
+    if isinstance(event, Warned):
+        return f"Note: {event.message}"
+    return f"The model did not answer ({event.reason}); try {event.attempt} of {event.tries}"
 
 
 def _why(failure: Failure) -> str:
