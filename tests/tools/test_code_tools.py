@@ -257,10 +257,8 @@ async def test_a_file_with_the_name_of_a_module_is_the_codes_alone(sessions: Ses
     await ResetTool(sessions.workbench).run({}, sessions.context("s"))
 
     assert result(await sessions.python("import os; os.path.exists('limit')"))["result"] == "False"
-    assert (
-        result(await sessions.python("import resource; resource.getrlimit(resource.RLIMIT_NPROC)"))["result"]
-        == "(64, 64)"
-    )
+    limits = "import sys; sys.path.pop(0); import resource; resource.getrlimit(resource.RLIMIT_NOFILE)"
+    assert result(await sessions.python(limits))["result"] == "(1024, 1024)"
 
 
 async def test_a_reset_forgets_variables_and_keeps_files(sessions: Sessions) -> None:
