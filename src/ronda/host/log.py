@@ -48,9 +48,6 @@ KEPT_SECONDS: Final = 3600.0  # after a run's end
 KEPT_RUNS: Final = 200  # that are over and did not outlive their connections: nobody comes back to them
 
 
-_text_of = attrgetter("text")
-
-
 class FellBehind(RondaError):
     """What this follower needs next is no longer kept."""
 
@@ -75,13 +72,10 @@ def read_position(text: str, param: str) -> Position:
 
 def size_of(batch: Sequence[Event]) -> int:
     size = EVENT_BYTES * len(batch)
-    if batch and type(batch[-1]) is TextDelta:
-        try:
-            return size + sum(map(len, map(_text_of, batch)))  # nearly always: nothing but pieces of a text
-        except AttributeError:
-            pass
     for event in batch:
-        if type(event) is CallDelta:
+        if type(event) is TextDelta:  # nearly all there is
+            size += len(event.text)
+        elif type(event) is CallDelta:
             size += len(event.arguments)
         elif type(event) not in SMALL:
             size += event_size(event, KEPT_BYTES)
