@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import statistics
@@ -69,10 +70,30 @@ def started(*command: str) -> Iterator[Started]:
             process.communicate()
 
 
+def cpu(*pids: int) -> float:
+    """Milliseconds of these processes and all below them, so far. Unlike the clock they do not depend on who else is at work."""
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = place.read_text().rpartition(")")[2].split()
+            pid = int(place.parent.name)
+            parents[pid] = int(fields[1])
+            used[pid] = (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+    total = 0.0
+    for pid, milliseconds in used.items():
+        above = pid
+        while above not in pids and above in parents:
+            above = parents[above]
+        total += milliseconds if above in pids else 0.0
+    return total
+
+
 class Measured:
     """A schema of its own, and what the database did for it."""
 
     def __init__(self, database: PostgresServer, folder: Path, name: str) -> None:
+        self.database = database
         self.url = f"{database.url}?options=-csearch_path%3D{name}"
         database.make_schema(name)
         self._connection = psycopg.connect(self.url, autocommit=True)
@@ -96,8 +117,8 @@ def script(folder: Path, tool: str) -> list[str]:
     return ["--model", f"script:{file}"]
 
 
-async def queued(database: PostgresServer, folder: Path, workers: int) -> float:
-    """Runs a second of that many workers, from a queue that is full."""
+async def queued(database: PostgresServer, folder: Path, workers: int) -> tuple[float, float, float]:
+    """Runs a second of that many workers, from a queue that is full; CPU of workers and of PostgreSQL for each."""
     place = Measured(database, folder, f"queue_{workers}")
     flags = [*place.flags, *script(folder, "look"), "--background-queue", "10000", "--background-per-owner", "64"]
     with contextlib.ExitStack() as processes:
@@ -114,23 +135,35 @@ async def queued(database: PostgresServer, folder: Path, workers: int) -> float:
                 async with http.post(f"{url}/v1/responses", json={"input": "go", "background": True}) as answer:
                     assert answer.status == 202, await answer.text()
         began = time.time()
+        pids = [process.pid for process in them]
+        ours, theirs = cpu(*pids), cpu(database.pid)
         for process in them:
             process.send_signal(signal.SIGCONT)
         while place.ask("SELECT count(*) FROM run WHERE ended IS NULL"):
             await asyncio.sleep(0.05)
         done = place.ask(f"SELECT count(*) FROM run WHERE ended > {began}")
         seconds = place.ask(f"SELECT max(ended) - min(ended) FROM run WHERE ended > {began}")
-    return float((done - 1) / seconds)
+        ours, theirs = cpu(*pids) - ours, cpu(database.pid) - theirs
+    return float((done - 1) / seconds), ours / done, theirs / done
 
 
-async def asked(place: Measured | None, folder: Path, workers: int, crowd: int) -> tuple[float, float, float]:
-    """Requests a second of a closed loop; transactions and bytes of the log for each."""
+class Asked(NamedTuple):
+    """Requests a second of a closed loop; for each, CPU of ours and of PostgreSQL, transactions, and bytes of its log."""
+
+    rate: float
+    ours: float
+    theirs: float
+    commits: float
+    log: float
+
+
+async def asked(place: Measured | None, folder: Path, workers: int, crowd: int) -> Asked:
     flags = (
         place.flags
         if place is not None
         else ["--tools", str(folder / "tools.py"), "--data-dir", str(folder / f"w{workers}")]
     )
-    with started("serve", "--port", "0", "--workers", str(workers), *flags, *script(folder, "look")) as (url, _):
+    with started("serve", "--port", "0", "--workers", str(workers), *flags, *script(folder, "look")) as (url, process):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
 
             async def client(requests: int) -> None:
@@ -140,12 +173,16 @@ async def asked(place: Measured | None, folder: Path, workers: int, crowd: int) 
 
             await asyncio.gather(*[client(2) for _ in range(crowd)])
             before = place.work() if place is not None else (0.0, 0.0)
+            ours, theirs = cpu(process.pid), cpu(place.database.pid) if place is not None else 0.0
             began = time.perf_counter()
             await asyncio.gather(*[client(REQUESTS // crowd) for _ in range(crowd)])
             seconds = time.perf_counter() - began
+            ours, theirs = cpu(process.pid) - ours, (cpu(place.database.pid) if place is not None else 0.0) - theirs
             after = place.work() if place is not None else (0.0, 0.0)
     count = REQUESTS // crowd * crowd
-    return count / seconds, (after[0] - before[0]) / count, (after[1] - before[1]) / count
+    return Asked(
+        count / seconds, ours / count, theirs / count, (after[0] - before[0]) / count, (after[1] - before[1]) / count
+    )
 
 
 async def followed(database: PostgresServer, folder: Path) -> list[float]:
@@ -181,24 +218,28 @@ async def main() -> int:
         database.start()
         try:
             for workers in (1, 2):
+                rate, ours, theirs = await queued(database, folder, workers)
+                what = f"PostgreSQL, queued runs, {workers} worker{'s' if workers > 1 else ''}"
                 print(
-                    f"PostgreSQL, queued runs, {workers} workers: {await queued(database, folder, workers):.0f} runs/s",
+                    f"{what}: {rate:.0f} runs/s; CPU for each {ours:.1f} ms, and {theirs:.1f} ms of PostgreSQL",
                     flush=True,
                 )
             for workers in (1, 2):
-                rate, *_ = await asked(None, folder, workers, 32)
-                print(f"SQLite, 32 clients, --workers {workers}: {rate:.0f} requests/s", flush=True)
+                found = await asked(None, folder, workers, 32)
+                what = f"SQLite, 32 clients, --workers {workers}"
+                print(f"{what}: {found.rate:.0f} requests/s; CPU for each {found.ours:.1f} ms", flush=True)
             for workers, crowd in ((1, 1), (1, 32), (2, 32)):
                 place = Measured(database, folder, f"asked_{workers}_{crowd}")
-                rate, commits, log = await asked(place, folder, workers, crowd)
+                found = await asked(place, folder, workers, crowd)
                 size = place.ask(
                     "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY['run', 'event', 'call']) AS name"
                 ) / place.ask("SELECT count(*) FROM run")
-                cost = f"{commits:.2f} transactions, {log / 1024:.1f} kB of log, {size / 1024:.1f} kB kept"
-                print(
-                    f"PostgreSQL, {crowd} clients, --workers {workers}: {rate:.0f} requests/s; for each {cost}",
-                    flush=True,
+                cost = (
+                    f"{found.ours:.1f} ms, and {found.theirs:.1f} ms of PostgreSQL; {found.commits:.2f} transactions, "
                 )
+                cost += f"{found.log / 1024:.1f} kB of log, {float(size) / 1024:.1f} kB kept"
+                what = f"PostgreSQL, {crowd} clients, --workers {workers}"
+                print(f"{what}: {found.rate:.0f} requests/s; CPU for each {cost}", flush=True)
             delays = await followed(database, folder)
             print(
                 f"PostgreSQL, followed at another server: {statistics.median(delays):.0f} ms until a fact is seen, "

@@ -95,6 +95,10 @@ class PostgresServer:
         options = ["-p", str(self.port), "-k", str(self.folder), "-h", "127.0.0.1", *settings]
         data, log = str(self.folder / "data"), str(self.folder / "log")
         self._run("pg_ctl", "start", "-w", "-s", "-D", data, "-l", log, "-o", " ".join(options))
+        return self.pid
+
+    @property
+    def pid(self) -> int:
         return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def stop(self, mode: str = "immediate") -> None:

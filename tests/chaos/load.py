@@ -238,6 +238,8 @@ class Load:
             if [event["type"] for event in events].count("run_finished") != 1:
                 wrong.append(f"{run} has no end, or several")
             for event in events:
+                if event["type"] == "run_finished" and event["reason"] == "failed":
+                    states[f"because {event.get('message')!r}"] += 1
                 if event["type"] == "tool_finished":
                     content = event["result"]["content"]
                     if UNKNOWN in content:
