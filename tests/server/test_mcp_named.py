@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anthropic
 import openai
@@ -145,6 +145,28 @@ async def test_a_named_server_asks_unless_the_request_says_otherwise(door: Door)
                     served, False, tools=[named(url, require_approval=require, allowed_tools=["add", "count"])]
                 )
             assert {spec.name: spec.approval for spec in model.requests[0].tools} == approvals
+
+
+@pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])
+async def test_a_call_of_a_named_server_is_approved_with_the_next_response(
+    door: Door, stream: bool, approve: bool
+) -> None:
+    """Also in a stream at once, as the API has it, although this server's streams may wait."""
+    async with far() as (url, _), door.serving(ScriptedModel(ADD, says("3")), **allowing(url)) as served:
+        tools = [named(url, require_approval="always", allowed_tools=["add"])]
+        first = await respond(served, stream, tools=tools)
+        request = first.output[-1]
+        words: Any = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": approve}
+        async with soon():
+            second = await served.client().responses.create(
+                model="default", previous_response_id=first.id, input=[words], tools=cast("Any", tools)
+            )
+    assert (request.type, request.server_label, request.name) == ("mcp_approval_request", "far", "add")
+    call = second.output[0]
+    assert call.type == "mcp_call"
+    assert (call.approval_request_id, call.server_label, call.name) == (request.id, "far", "add")
+    assert (call.status, call.output) == (("completed", "3") if approve else ("failed", None))
+    assert second.output_text == "3"
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,14 @@ def test_each_answers_and_steers_what_another_drives(tmp_path: Path) -> None:
         wrong, _ = other.ask("POST", f"/runs/{run}/answer", {**answer, "id": "nothing"})
         status, _ = other.ask("POST", f"/runs/{run}/answer", answer)
         over = serving.ended(run.replace("run_", "resp_"))
+        second = one.begin()
+        while not (waiting := other.ask("GET", "/agent/approvals")[1]["data"]):
+            pass
+        told = other.ask("POST", f"/agent/approvals/{waiting[0]['approval_id']}", {"decision": "approve"})
+        over_too = serving.ended(second)
 
     assert (wrong, status, over["status"]) == (404, 200, "completed")
+    assert (told, over_too["status"]) == ((200, {"status": "resolved"}), "completed")
 
 
 def test_a_queue_is_shared(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ LEFT = "the server ended, or broke down, while this was under way"
 
 def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
     """Let the caller's next request find a run that leaves calls to it, and an answer the run that asks."""
-    if asked := [event.id for event in batch if type(event) is Asked]:
+    if (run.questions_asked or run.children_asked) and (asked := [one.id for one in batch if type(one) is Asked]):
         journal.expect(run.start.owner, asked, run.id)
     if run.ended is not None and run.ended.reason in HANDED_OVER and (ids := handed_out(run)):
         journal.expect(run.start.owner, [*ids], run.id)
@@ -147,6 +147,8 @@ class Runs:
 
     def _remember(self, run: Run, batch: Sequence[Event]) -> None:
         """What a person has approved for good holds in the run's session, too."""
+        if not run.questions_asked:
+            return
         is_told = any(type(event) is Answered and event.remember for event in batch)
         if is_told and (approved := approved_for_good(run.plan, run.tools)):
             self.remembered.add(run.start.owner, run.start.session, approved)
