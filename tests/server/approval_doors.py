@@ -68,11 +68,14 @@ def paused(name: str, data: bytes, stream: bool) -> Pause:
 def blocks(events: list[tuple[str, Json]]) -> list[Json]:
     """The blocks of a message, added up."""
     found: list[Json] = []
+    inputs: dict[int, str] = {}
     for kind, event in events:
         if kind == "content_block_start":
             found.append({**event["content_block"]})
         elif kind == "content_block_delta" and "partial_json" in event["delta"]:
-            found[event["index"]]["input"] = json.loads(event["delta"]["partial_json"])
+            inputs[event["index"]] = inputs.get(event["index"], "") + event["delta"]["partial_json"]
+    for index, text in inputs.items():
+        found[index]["input"] = json.loads(text)
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, Remembering, Served, soon
-from tests.interaction.every_door import NAMES, PATHS, Heard, body_for, read_plain
+from tests.interaction.every_door import NAMES, PATHS, Heard, body_for, read_plain, tool_of
 from tests.server.approval_doors import (
     EVENT,
     KEYS,
@@ -24,7 +25,7 @@ from tests.server.approval_doors import (
 )
 from tests.server.runs_door import Deleting, Follower, get, post
 
-from ronda import tool
+from ronda import Agent, tool
 from ronda.core.events import RunFinished
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
@@ -563,3 +564,36 @@ async def test_an_answer_that_nobody_waits_for_says_later_that_it_waits(door: Do
     assert [two["approval_id"] for two in found["approvals"]] == [one["approval_id"]]
     assert (ended["status"], "approvals" in ended, files.deleted) == ("completed", False, ["/a"])
     assert "It is gone." in str(ended)
+
+
+@AT_EACH_DOOR
+async def test_what_an_agent_asks_that_is_a_tool_of_another_is_asked_by_its_answer(
+    door: Door, name: str, stream: bool
+) -> None:
+    files = Deleting()
+    helper = Agent(ScriptedModel(asks("delete", path="/a"), says("Done.")), tools=[files.tool], name="helper")
+    model = ScriptedModel(asks("helper", input="Delete it."), says("It is gone."))
+    async with door.serving(model, helper.as_tool(), approval_timeout=A_MOMENT) as served:
+        asked = await pause(served, name, stream)
+        heard = await decide(served, asked, stream)
+
+    [one] = asked.approvals
+    assert (one["tool_name"], one["arguments"]) == ("delete", {"path": "/a"})
+    assert (heard.text, heard.end, files.deleted) == ("It is gone.", "stop", ["/a"])
+
+
+@AT_EACH_DOOR
+async def test_the_callers_call_beside_one_that_waits_is_handed_out_when_that_is_decided(
+    door: Door, name: str, stream: bool
+) -> None:
+    files = Deleting()
+    both = asks(Call("delete", {"path": "/a"}), Call("mine", {"q": "x"}))
+    async with door.serving(ScriptedModel(both, says("Done.")), files.tool, approval_timeout=A_MOMENT) as served:
+        asked = await pause(served, name, stream, tools=[tool_of("mine", q="string")])
+        heard = await decide(served, asked, stream)
+
+    assert (len(asked.ids), files.deleted) == (1, ["/a"])
+    assert ([(name, json.loads(text)) for name, text in heard.calls], heard.end) == (
+        [("mine", {"q": "x"})],
+        "tool_calls",
+    )
