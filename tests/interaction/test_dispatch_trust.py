@@ -264,3 +264,19 @@ async def test_a_tool_server_may_speak_http_1_0_and_serve_one_call_at_a_time(
     results = (ToolResult("t", "sunny in Tokyo"), ToolResult("l", "sunny in London"))
     assert model.heard[1][-1] == ToolTurn(results)
     assert sorted(one["arguments"]["city"] for one in heard) == ["London", "Tokyo"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_callback_that_is_only_a_name_runs_what_a_request_declares_at_every_door(
+    door: Door, stream: bool, name: str
+) -> None:
+    model = script()
+
+    async def search(query: str) -> str:
+        return f"found {query}"
+
+    async with door.serving(model, callbacks={"search": search}) as served:
+        heard = await ask(served, name, stream, [SEARCH])
+
+    assert (heard.text, heard.calls) == ("done", [])
+    assert result_of(model) == ToolResult("s1", "found é")

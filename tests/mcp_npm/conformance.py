@@ -52,7 +52,7 @@ SERVER: dict[str, tuple[str, ...]] = {
     "sep-2164-resource-not-found": ERAS[1:],
 }
 NOT_APPLICABLE = {
-    "client auth/*": "OAuth in the browser is for a person at a terminal, not for a model's call",
+    "client auth/*": "OAuth in the browser is a command for a person, ronda mcp login, not a part of a model's call",
     "client sep-2640-*": "an extension: skills over MCP",
     "server-stateless": "four of its 25 checks want diagnostic tools that only a test server has; the other 21 pass",
     "server resources-*, prompts-*, completion-*, logging-*": "our server has tools alone",
