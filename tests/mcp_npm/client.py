@@ -10,13 +10,19 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import aiohttp
+from msgspec.structs import replace
 
 from ronda.core.parts import File
 from ronda.drive import ToolContext
 from ronda.errors import ToolFailed
-from ronda.tools.mcp.config import Http, McpServer
+from ronda.tools.mcp.config import Http, McpServer, with_login
+from ronda.tools.mcp.login import log_in
 from ronda.tools.mcp.offers import McpTool, ResourceTool
 from ronda.tools.mcp.servers import McpServers
 
@@ -49,8 +55,39 @@ def wanted_calls(tools: list[McpTool | ResourceTool]) -> list[tuple[str, dict[st
     return [(name, ARGUMENTS.get(name, {})) for name in schemas]
 
 
+class Browser:
+    """Opens what it is shown: the suite's authorization service consents at once."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def show(self, address: str) -> None:
+        self._tasks.append(asyncio.create_task(self._open(address)))
+
+    async def _open(self, address: str) -> None:
+        async with aiohttp.ClientSession() as http, http.get(address) as answer:
+            await answer.read()
+
+    async def pasted(self) -> str:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # nobody pastes
+
+
 async def main(url: str) -> None:
-    servers = McpServers([McpServer(name="suite", source=Http(url), prefix="suite")])
+    server = McpServer(name="suite", source=Http(url), prefix="suite")
+    if not os.environ.get("MCP_CONFORMANCE_SCENARIO", "").startswith("auth/"):
+        await use(server)
+        return
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    client = {name: context.get(name) for name in ("client_id", "client_secret")}
+    with tempfile.TemporaryDirectory() as folder:
+        server = with_login(replace(server, **client), Path(folder))
+        with contextlib.suppress(ToolFailed):  # which the scenario may want
+            await log_in(server, Browser())
+            await use(server)
+
+
+async def use(server: McpServer) -> None:
+    servers = McpServers([server])
     try:
         await servers.ready()
         tools = {tool.tool: tool for tool in servers.tools()}

@@ -34,6 +34,28 @@ CLIENT: dict[str, tuple[str, ...]] = {
     "json-schema-ref-no-deref": ERAS[1:],
     "json-schema-2020-12-preservation": ERAS,
 }
+# With a person who consents at once: `ronda mcp login`, and then the calls.
+LOGIN = {
+    **dict.fromkeys(
+        [
+            *[f"metadata-{name}" for name in ("default", "var1", "var2", "var3")],
+            *[f"scope-{name}" for name in ("from-www-authenticate", "from-scopes-supported", "omitted-when-undefined")],
+            *("scope-retry-limit", "basic-cimd", "pre-registration"),
+            *[f"token-endpoint-auth-{name}" for name in ("basic", "post", "none")],
+        ],
+        ERAS,
+    ),
+    **dict.fromkeys(
+        [
+            *("resource-mismatch", "offline-access-scope", "offline-access-not-supported"),
+            *("authorization-server-migration", "metadata-issuer-mismatch"),
+            *[f"iss-{name}" for name in ("supported", "not-advertised", "supported-missing", "wrong-issuer")],
+            *("iss-unexpected", "iss-normalized"),
+        ],
+        ERAS[1:],
+    ),
+}
+CLIENT |= {f"auth/{name}": eras for name, eras in LOGIN.items()}
 SERVER: dict[str, tuple[str, ...]] = {
     "server-initialize": ERAS[:1],
     "server-session-lifecycle": ERAS[:1],
@@ -52,7 +74,8 @@ SERVER: dict[str, tuple[str, ...]] = {
     "sep-2164-resource-not-found": ERAS[1:],
 }
 NOT_APPLICABLE = {
-    "client auth/*": "OAuth in the browser is a command for a person, ronda mcp login, not a part of a model's call",
+    "client auth/scope-step-up": "a call that needs more rights fails, and names the command: nobody is there to consent",
+    "client auth/client-credentials-*, -dpop*, -wif*, -enterprise*": "extensions of OAuth for machines",
     "client sep-2640-*": "an extension: skills over MCP",
     "server-stateless": "four of its 25 checks want diagnostic tools that only a test server has; the other 21 pass",
     "server resources-*, prompts-*, completion-*, logging-*": "our server has tools alone",

@@ -547,3 +547,29 @@ async def test_the_spans_of_a_parent_with_two_children_are_these(tmp_path: Path)
         "look_up",
     ]
     assert [said["result"] for said in spy.told("execute_tool")] == ["short", "found", "<z>", "<1>", "<2>", "<again>"]
+
+
+def test_a_file_names_the_agents_beside_it(tmp_path: Path) -> None:
+    boss = script("boss", calls("clerk", input="How much?"), calls("summer", q="long"), says("done"))
+    script("clerk", says("Twelve."))
+    script("summer", says("Short."))
+    write(tmp_path, "clerk.prompty", "clerk", body="system:\nYou know prices.\n")
+    write(tmp_path, "summer.prompty", "summer", CHILD_INPUTS)
+    path = write(tmp_path, "boss.prompty", "boss", "agents: [clerk, summer]", body="user:\ngo\n")
+
+    assert invoke_agent(path) == "done"
+    assert [result.content for result in heard(boss)] == ["Twelve."]
+    assert [result.content for result in heard(boss, 2)] == ["Short."]
+    assert "agents" not in to_dict(load(tmp_path / "clerk.prompty"))
+
+
+@pytest.mark.parametrize("name", ["nobody", "../elsewhere/other", "boss\\0"])
+def test_an_agent_that_is_not_there_is_named_before_a_model_is_called(tmp_path: Path, name: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere", "other.prompty", "other")
+    model = script("boss", says("never"))
+    path = write(tmp_path / "here", "boss.prompty", "boss", f'agents: ["{name}"]', body="user:\ngo\n")
+
+    with pytest.raises(BadPrompty):
+        invoke_agent(path)
+    assert model.heard == []

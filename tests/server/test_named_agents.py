@@ -17,6 +17,8 @@ from ronda.agent.long_answer import MAX_ANSWER, SHOWN
 from ronda.core.events import RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import user
 from ronda.errors import BadConfig
+from ronda.server.agent_files import AgentFiles
+from ronda.server.toolbox import Toolbox
 from ronda.testing import ScriptedModel, calls, says
 
 KEY = {"authorization": "Bearer test"}
@@ -231,3 +233,12 @@ def test_an_agent_goes_on_in_the_next_process(tmp_path: Path, how: signal.Signal
     [result] = [event["result"]["content"] for event in events if event["type"] == "tool_finished"]
     assert result == "worked"
     assert [event["type"] for event in of_child].count("recovered") == 1
+
+
+def test_a_name_that_leads_nowhere_is_told_when_the_server_starts(tmp_path: Path) -> None:
+    write_agent(tmp_path, "triage", "x", agents=["nobody", "billing"])
+    write_agent(tmp_path, "billing", "x")
+    assert (
+        "the agent 'triage': there is no agent 'nobody', which it names"
+        in AgentFiles(str(tmp_path), Toolbox()).report()
+    )

@@ -179,6 +179,9 @@ class AgentFiles:
             if known.problem or errors:
                 lines.append(f"the agent '{name}' cannot be used: {'; '.join(errors) or known.problem}")
             lines += [f"the agent '{name}': {line}" for line, is_error in found if not is_error]
+            named = () if known.prompty is None else known.prompty.agents
+            missing = [one for one in named if not Path(self.path(one)).is_file()]
+            lines += [f"the agent '{name}': there is no agent '{one}', which it names" for one in missing]
             title = known.prompty.name if known.prompty is not None else ""
             if title and titles[title] != name:
                 lines.append(

@@ -141,7 +141,7 @@ async def log_in(server: McpServer, person: Person, port: int = 0) -> int:
                     "client_id": server.client_id,
                     "client_secret": server.client_secret,
                     "redirect_uris": [address],
-                    "token_endpoint_auth_method": "client_secret_post" if server.client_secret else "none",
+                    "token_endpoint_auth_method": "client_secret_basic" if server.client_secret else "none",
                 }
             tools = await _first_call(server, auth)
         finally:
