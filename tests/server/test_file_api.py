@@ -241,3 +241,21 @@ async def test_a_large_file_comes_back_whole(served: Door) -> None:
     large = bytes(range(256)) * 3900
     made = await served.client("test").files.create(file=("a.bin", large), purpose="user_data")
     assert (await served.client("test").files.content(made.id)).content == large
+
+
+async def test_a_link_leads_to_a_file_without_a_key_until_it_is_over(served: Door) -> None:
+    url = served.url.removesuffix("/v1")
+    async with soon(), Mistral(api_key="test", server_url=url, timeout_ms=10_000) as client:
+        sent: Any = {"file_name": "a.txt", "content": b"hello"}
+        file = await client.files.upload_async(file=sent)
+        link = (await client.files.get_signed_url_async(file_id=file.id, expiry=1)).url
+    async with served.http.get(link) as answer:
+        assert (answer.status, await answer.read()) == (200, b"hello")
+    for other in (link[:-2], link + "AA", link.rpartition("/")[0] + "/x"):
+        async with served.http.get(other) as answer:
+            assert answer.status == 404
+    headers = {"authorization": "Bearer test"}
+    async with served.http.get(f"{served.url}/files/{file.id}/url?expiry=0", headers=headers) as answer:
+        assert answer.status == 400
+    async with served.http.get(f"{served.url}/files/{file.id}/url") as answer:  # somebody else
+        assert answer.status == 404

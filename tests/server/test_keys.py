@@ -128,10 +128,10 @@ async def guarded(door: Door) -> AsyncIterator[Guarded]:
         yield Guarded(served, catalog, model, keys, ids)
 
 
-def test_only_a_look_at_its_health_and_at_pictures_of_pages_needs_no_key() -> None:
+def test_only_links_and_a_look_at_its_health_and_at_pictures_of_pages_need_no_key() -> None:
     public = [named(row) for row in ROUTES.rows if row.scope == "public"]
 
-    assert public == ["GET /local-assets/{name}", "GET /health", "GET /"]
+    assert public == ["GET /v1/file-links/{token}", "GET /local-assets/{name}", "GET /health", "GET /"]
 
 
 @pytest.mark.parametrize("kind", ["no key", "bad key", "revoked key", "no bearer"])

@@ -84,8 +84,10 @@ async def test_a_slash_at_the_end_of_an_address_changes_nothing(door: Door, path
             assert (slashed.status, await slashed.read()) == (200, await plain.read())
 
 
-def test_nothing_but_the_servers_own_health_and_pictures_of_pages_is_open_to_everybody() -> None:
-    assert [row.path for row in ROUTES.rows if row.scope == "public"] == ["/local-assets/{name}", "/health", "/"]
+def test_nothing_but_links_pictures_of_pages_and_the_servers_own_health_is_open_to_everybody() -> None:
+    assert [row.path for row in ROUTES.rows if row.scope == "public"] == [
+        "/v1/file-links/{token}", "/local-assets/{name}", "/health", "/",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("has_files", [True, False])

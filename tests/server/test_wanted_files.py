@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 from mistralai.client import Mistral
-from tests.interaction.doors import Door, Json, soon
+from tests.interaction.doors import TIMEOUT, Door, Json, soon
 from tests.server.coding import post, serving, stream
 from tests.server.coding import root as root
 
@@ -126,3 +127,32 @@ async def test_mistrals_client_finds_a_file_in_the_answer(door: Door, root: Path
             )  # fmt: skip
             download = await client.files.download_async(file_id=first.file_id)
             assert await download.aread() == b"x"
+
+
+async def test_anthropics_client_uploads_a_file_and_downloads_what_was_made_of_it(door: Door, root: Path) -> None:
+    model = ScriptedModel(
+        calls("mistralrs_shell", commands=["tr a-z A-Z < notes.txt > loud.txt"]),
+        python("open('more.txt', 'w').write(open('loud.txt').read() * 2)"),
+        says("done"),
+    )
+    url = door.url.removesuffix("/v1")
+    async with (
+        serving(door, model, root),
+        anthropic.AsyncAnthropic(base_url=url, api_key="test", max_retries=0, timeout=TIMEOUT) as client,
+    ):
+        sent = await client.beta.files.upload(file=("notes.txt", b"words"))
+        content: Any = [{"type": "container_upload", "file_id": sent.id}, {"type": "text", "text": "Louder."}]
+        tools: Any = [{"type": "code_execution_20250825", "name": "code_execution"}]
+        answer: Any = await client.messages.create(
+            model="default", max_tokens=99, messages=[{"role": "user", "content": content}], tools=tools
+        )
+        made = [
+            output.file_id
+            for block in answer.content
+            if block.type.endswith("tool_result")
+            for output in block.content.content
+        ]
+        read = [await (await client.beta.files.download(id)).read() for id in made]
+        assert read == [b"WORDS", b"WORDSWORDS"]
+        listed = [file.filename async for file in client.beta.files.list()]
+        assert listed == ["notes.txt", "loud.txt", "more.txt"]

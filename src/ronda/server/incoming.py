@@ -61,6 +61,11 @@ class Incoming:
         return path.partition(b"?")[0] + (b"?" + query if query else b"")
 
     @property
+    def base(self) -> str:
+        """Where the client has found the server."""
+        return f"{self._scope.get('scheme', 'http')}://{self.header(b'host') or 'localhost'}"
+
+    @property
     def query(self) -> dict[str, list[str]]:
         """The parameters behind the `?` of its address."""
         text = self._scope.get("query_string", b"").decode("latin-1")

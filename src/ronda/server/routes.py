@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import approval_api, containers, files, listing, run_api, session_api, skills, transcripts
+from ronda.server import approval_api, containers, file_links, files, listing, run_api, session_api, skills, transcripts
 from ronda.server.answers import AnswerDoor
 from ronda.server.app_stream.route import app_error, beside, generate_code
 from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
@@ -97,6 +97,8 @@ ROUTES: Final = Routes(
         Route("GET", _FILE, FILES, files.get, "read"),
         Route("DELETE", _FILE, FILES, files.delete, "write"),
         Route("GET", f"{_FILE}/content", FILES, files.content, "read"),
+        Route("GET", f"{_FILE}/url", FILES, file_links.create, "read"),
+        Route("GET", "/v1/file-links/{token}", FILES, file_links.content, "public"),
         Route("POST", "/v1/containers", FILES, containers.create, "write"),
         Route("GET", "/v1/containers", FILES, containers.list_containers, "read"),
         Route("GET", _CONTAINER, FILES, containers.get, "read"),
