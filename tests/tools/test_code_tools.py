@@ -243,6 +243,21 @@ async def test_a_python_that_does_not_listen_is_ended_in_time(sessions: Sessions
     assert result(await sessions.python("1"))["result"] == "1"
 
 
+async def test_a_command_that_says_no_exit_code_ends_the_call(sessions: Sessions) -> None:
+    async with soon():
+        output = await sessions.shell("printf '\\000\\000\\000\\003abc' >&3; sleep 100000", "echo two")
+
+    assert result(output)["status"] == "error"
+    assert len((output.details or {})["outputs"]) == 1
+    assert result(await sessions.shell("echo again"))["stdout"] == "again\n"
+
+
+async def test_text_that_is_none_is_told_all_the_same(sessions: Sessions) -> None:
+    output = await sessions.python("raise ValueError('\\udcff')")
+
+    assert result(output)["exception"].endswith("ValueError: \\udcff")
+
+
 async def test_nobody_can_ask_for_output_without_end(sessions: Sessions) -> None:
     output = await sessions.shell("yes | head -c 3000000", max_output_length=10**15)
 

@@ -144,7 +144,8 @@ class _Call:
             process.kill("timeout")
             await process.wait()
             outputs.append(await self._output({"type": "timeout"}))
-        except ToolFailed:  # the shell is gone: `exit`, or it was ended
+        except ToolFailed:  # the shell is gone: `exit`, or it was ended; or it has said something that is no exit code
+            process.kill()
             ended = await process.wait()
             if ended.why != "exited":
                 self._captures["stderr"].add(f"\n{tell(ended)}\n".encode())

@@ -97,8 +97,8 @@ def _execute(code: str, name: str, module: types.ModuleType, pictures: Any) -> d
             pillow = sys.modules.get("PIL.Image")
             if pillow is not None and isinstance(value, pillow.Image):
                 pictures.add(value)
-            answer["result"] = repr(value)[:_LONGEST_TEXT]
-            answer["result_type"] = type(value).__name__
+            answer["result"] = _plain(repr(value))[:_LONGEST_TEXT]
+            answer["result_type"] = _plain(type(value).__name__)
     except SystemExit as error:
         answer["exception"] = "SystemExit: Code called sys.exit(" + repr(error.code) + ")."
     except KeyboardInterrupt:
@@ -129,12 +129,17 @@ def _run(code: str, name: str, module: types.ModuleType) -> Any:
     return eval(compile(ast.Expression(last.value), name, "eval"), module.__dict__)
 
 
+def _plain(text: str) -> str:
+    """Without what no JSON can hold: parts of odd file names."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _tell(error: BaseException) -> str:
     """The traceback without the frames of this file."""
     told = traceback.TracebackException(type(error), error, error.__traceback__)
     at = next((at for at, frame in enumerate(told.stack) if frame.filename.startswith("<call ")), len(told.stack))
     told.stack = traceback.StackSummary.from_list(list(told.stack)[at:])
-    text = "".join(told.format())
+    text = _plain("".join(told.format()))
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT // 2] + "\n…\n" + text[-_LONGEST_TEXT // 2 :]
     return text.rstrip("\n")
