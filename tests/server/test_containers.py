@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ async def test_a_container_is_made_listed_and_deleted(door: Door, root: Path) ->
         assert made[3].expires_after is not None
         assert made[3].expires_after.minutes == 20
         found = await containers.retrieve(made[0].id)
-        assert (found.name, found.status, found.last_active_at) == ("a", "running", found.created_at)
+        assert (found.name, found.status, found.last_active_at) == ("a", "active", found.created_at)
         assert [one.name async for one in containers.list(limit=2, order="asc")] == ["a", "b", "c", "d"]
         assert [one.name async for one in containers.list(limit=3)] == ["d", "c", "b", "a"]
         assert [one.id async for one in containers.list(name="b")] == [made[1].id]
@@ -156,3 +157,31 @@ async def test_a_container_that_cannot_be_made_is_refused(door: Door, body: dict
     async with door.serving(ScriptedModel()):
         status, answer = await post(door, "containers", body)
     assert (status, answer["error"]["param"]) == (400, param)
+
+
+async def test_a_container_that_nobody_used_for_its_minutes_is_gone_with_its_files(door: Door, root: Path) -> None:
+    async with serving(door, ScriptedModel(), root) as server:
+        client = door.client("test")
+        expires: Any = {"anchor": "last_active_at", "minutes": 20}
+        container = await client.containers.create(name="a", expires_after=expires)
+        file = await client.containers.files.create(container.id, file=("a.txt", b"a"))
+        server.containers._clock = lambda: time.time() + 19 * 60
+        assert (await client.containers.retrieve(container.id)).name == "a"
+        server.containers._clock = lambda: time.time() + 20 * 60
+        assert [one async for one in client.containers.list(name="a")] == []
+        with pytest.raises(openai.NotFoundError):
+            await client.containers.retrieve(container.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.files.retrieve(file.id)
+
+
+async def test_a_session_that_is_deleted_takes_its_files_with_it(door: Door, root: Path) -> None:
+    model = ScriptedModel(calls("mistralrs_execute_python", code="open('a.txt', 'w').write('a')"), says("done"))
+    async with serving(door, model, root):
+        asked = {"messages": [{"role": "user", "content": "go"}], "enable_code_execution": True, "session_id": "s"}
+        _, answer = await post(door, "chat/completions", asked)
+        [file] = answer["files"]
+        async with door.http.delete(f"{door.url}/sessions/s") as gone:
+            assert gone.status == 200
+        async with door.http.get(f"{door.url}/files/{file['id']}") as found:
+            assert found.status == 404

@@ -78,10 +78,9 @@ def container_object(container: StoredContainer) -> dict[str, Any]:
         "object": "container",
         "created_at": int(container.created),
         "name": container.name,
-        "status": "running",
+        "status": "active",
         "expires_after": None if minutes is None else {"anchor": "last_active_at", "minutes": minutes},
         "last_active_at": int(container.active),
-        "network_policy": {"type": "disabled"},
     }
 
 
