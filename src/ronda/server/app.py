@@ -54,7 +54,6 @@ from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import Bounds
-from ronda.tools.files.documents import Documents
 from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from ronda.server.named_servers import NamedServers
     from ronda.server.replicas import Replicas
     from ronda.server.web_search import WebSearch
+    from ronda.tools.files.documents import Documents
     from ronda.tools.mcp.config import McpServer
     from ronda.tools.mcp.servers import ServersPerLoop
     from ronda.tools.search.settings import SearchCallback
@@ -105,7 +105,6 @@ class Server:
             self._skill_files = FileStore(self.catalog.files, FolderBlobs(config.skills_dir), self.files.limits)
         self.skills = SkillStore(self.catalog.skills, self._skill_files)
         self.code = None if open_code is None else open_code(self.files)
-        self.documents = Documents(config.sandbox, config.code_exec_python or sys.executable, os.environ)
         self.containers = ContainerHost(self.catalog.containers, self.files, self.code)
         self.auth: Auth = auth or KeyAuth(self.catalog.keys)
         loaded = load_tools(config.tools)
@@ -184,6 +183,13 @@ class Server:
     def clock(self) -> float:
         """The time by which leases of the queue end: that of all who share it."""
         return self.runs.clock()
+
+    @cached_property
+    def documents(self) -> Documents:
+        """Extracts the text of documents, in a sandbox: opened for the first that somebody sends."""
+        from ronda.tools.files.documents import Documents
+
+        return Documents(self.config.sandbox, self.config.code_exec_python or sys.executable, os.environ)
 
     def other_needs(self, needs: Sequence[Need]) -> Sequence[Need]:
         """Those that are no MCP servers which a request may name here."""
