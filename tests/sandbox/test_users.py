@@ -37,6 +37,21 @@ def test_root_gives_each_sandbox_a_uid_of_its_own(tmp_path: Path) -> None:
 
 
 @is_root
+def test_two_processes_that_work_for_one_session_share_its_uid(tmp_path: Path) -> None:
+    """Or the second would take the folder away from the first."""
+    uids = range(60706, 60709)
+    first = claim_user(folder=tmp_path / "claims", uids=uids, workspace="/a")
+    second = claim_user(60706, folder=tmp_path / "claims", uids=uids, workspace="/a")
+    other = claim_user(60706, folder=tmp_path / "claims", uids=uids, workspace="/b")
+    first.release()
+    third = claim_user(60706, folder=tmp_path / "claims", uids=uids, workspace="/c")
+    second.note("/moved")
+    fourth = claim_user(60706, folder=tmp_path / "claims", uids=uids, workspace="/moved")
+
+    assert [one.user.uid for one in (first, second, other, third, fourth)] == [60706, 60706, 60707, 60708, 60706]
+
+
+@is_root
 def test_a_folder_of_claims_that_is_not_roots_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 60999, 60999)
 

@@ -156,3 +156,14 @@ async def test_sessions_at_work_are_left_alone_however_many_there_are(make: Make
         results = await asyncio.gather(*[python(workbench, name, code) for name in ("one", "two", "three")])
 
     assert results == ["7", "7", "7"]
+
+
+async def test_a_session_works_on_in_two_processes_by_turns(make: MakeWorkbench) -> None:
+    """Two servers on one data folder, each with a Python of its own for the session: neither takes the files away."""
+    one, two = make(pool=1), make()
+    async with soon():
+        await one.fill_pool()
+    await python(one, "s", "open('a.txt', 'w').write('one')")
+    await python(two, "s", "open('b.txt', 'w').write(open('a.txt').read() + ' two')")
+
+    assert await python(one, "s", "open('c.txt', 'w'); open('b.txt').read()") == "'one two'"

@@ -94,7 +94,7 @@ async def open_sandbox(
 def _claim(folder: str, choice: Choice) -> Claim:
     if not choice.own_uid:
         return Claim(server_user(), None)
-    return claim_user(os.stat(folder).st_uid)
+    return claim_user(os.stat(folder).st_uid, workspace=folder)
 
 
 def _prepare(folder: str, policy: Policy, user: User) -> None:
@@ -211,6 +211,7 @@ class Sandbox:
             if self.workdir == self.workspace:
                 self.workdir = moved
             self.workspace = moved
+            self._claim.note(moved)
             self.environment = self._new_environment()
         for process in self._running:
             process.watch(self.watched(process))

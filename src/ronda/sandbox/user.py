@@ -19,6 +19,7 @@ from ronda.sandbox.folders import walk
 
 UIDS = range(60706, 61184)  # "unused" in systemd's table of uids; a container's map of 65536 has them
 CLAIMS = Path("/run/ronda-sandbox")
+_LONGEST_PATH = 4096
 
 
 class User(Struct, frozen=True):
@@ -40,14 +41,24 @@ class Claim:
         self.user = user
         self._lock = lock
 
+    def note(self, workspace: str) -> None:
+        """For which folder it is."""
+        if self._lock is not None:
+            _note(self._lock, workspace)
+
     def release(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
 
 
-def claim_user(preferred: int | None = None, folder: Path = CLAIMS, uids: Iterable[int] = UIDS) -> Claim:
-    """The uid for a new sandbox. Who is not root keeps the one it has; root takes a free one, `preferred` if that is free."""
+def claim_user(
+    preferred: int | None = None, folder: Path = CLAIMS, uids: Iterable[int] = UIDS, *, workspace: str = ""
+) -> Claim:
+    """The uid for a new sandbox. Who is not root keeps the one it has; root takes a free one, `preferred` if that is free.
+
+    Sandboxes of one `workspace` share theirs: another process of this server may have one for the same session.
+    """
     if os.getuid() != 0:
         return Claim(server_user(), None)
     _check_map()
@@ -61,13 +72,30 @@ def claim_user(preferred: int | None = None, folder: Path = CLAIMS, uids: Iterab
         candidates.insert(0, preferred)
     for uid in candidates:
         lock = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            continue
-        return Claim(User(uid, uid, own=True), lock)
+        if _take(lock, workspace if uid == preferred else ""):
+            _note(lock, workspace)
+            return Claim(User(uid, uid, own=True), lock)
+        os.close(lock)
     raise BadConfig(f"all {len(candidates)} uids for sandboxes are in use; close some sessions")
+
+
+def _take(lock: int, workspace: str) -> bool:
+    """Whoever is alone takes it, and leaves it to be shared with those of the same workspace."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not workspace or os.pread(lock, _LONGEST_PATH, 0) != os.fsencode(workspace):
+            return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:  # somebody else took it in between
+        return False
+    return True
+
+
+def _note(lock: int, workspace: str) -> None:
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, os.fsencode(workspace), 0)
 
 
 def _check_map() -> None:
