@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ronda.errors import RondaError
-from ronda.sandbox.box import open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.policy import NoNetwork, Policy
 from ronda.sandbox.user import User
@@ -89,6 +88,8 @@ class Documents:
             self._size -= len(oldest.text)
 
     async def _run(self, kind: str, data: bytes) -> Extracted:
+        from ronda.sandbox.box import open_sandbox  # for servers alone that are sent documents
+
         # Named as a sandbox's own, so that the next server removes what one that was killed leaves.
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=f"ronda-sandbox-{os.getpid()}-")
         try:
