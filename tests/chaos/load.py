@@ -7,6 +7,7 @@ call was counted once, or its result says that the outcome is unknown: never twi
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import random
@@ -179,7 +180,7 @@ class Process:
         except urllib.error.HTTPError as error:
             with error:
                 return {"status": error.code, "problem": error.read().decode()}
-        except (OSError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):
             return None
 
 

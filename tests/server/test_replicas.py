@@ -112,15 +112,19 @@ def test_previews_arrive_while_the_model_speaks(tmp_path: Path, postgres: str) -
     assert (status, rest[-1]["reason"]) == (200, "cancelled")
 
 
-def test_each_ends_what_another_drives(tmp_path: Path, postgres: str) -> None:
+def test_each_steers_and_ends_what_another_drives(tmp_path: Path, postgres: str) -> None:
     folder = Folder(tmp_path, call("wait"), "over")
     with replicas(folder, postgres) as (one, other):
         id = one.begin()
         folder.until("waiting")
+        run = id.replace("resp_", "run_")
+        steered, _ = other.ask("POST", f"/runs/{run}/steer", {"text": "be brief"})
         status, response = other.ask("POST", f"/responses/{id}/cancel")
         seen = one.ask("GET", f"/responses/{id}")[1]["status"]
+        again, problem = other.ask("POST", f"/runs/{run}/steer", {"text": "be brief"})
 
-    assert (status, response["status"], seen) == (200, "cancelled", "cancelled")
+    assert (steered, status, response["status"], seen) == (200, 200, "cancelled", "cancelled")
+    assert (again, problem["error"]["code"]) == (409, "run_is_over")
 
 
 def test_each_answers_what_another_drives(tmp_path: Path, postgres: str) -> None:
@@ -136,18 +140,6 @@ def test_each_answers_what_another_drives(tmp_path: Path, postgres: str) -> None
         over = one.serving.ended(run.replace("run_", "resp_"))
 
     assert (wrong, status, over["status"]) == (404, 200, "completed")
-
-
-def test_each_steers_what_another_drives(tmp_path: Path, postgres: str) -> None:
-    folder = Folder(tmp_path, call("wait"), "over")
-    with replicas(folder, postgres) as (one, other):
-        run = one.begin().replace("resp_", "run_")
-        folder.until("waiting")
-        status, _ = other.ask("POST", f"/runs/{run}/steer", {"text": "be brief"})
-        (folder.path / "go on").touch()
-        steered = [*until(other.serving.events(run), type="steered")][-1]
-
-    assert (status, steered["turn"]["parts"]) == (200, [{"type": "text", "text": "be brief"}])
 
 
 def test_a_worker_drives_what_servers_queue(tmp_path: Path, postgres: str) -> None:

@@ -88,7 +88,13 @@ class Runs:
         self.live = self.host.live
         self.logs = self.host.logs
         self.sessions = SessionHost(
-            sessions, claims, find_run=self.find, cancel=self.cancel, bounds=bounds, max_queue=max_queue
+            sessions,
+            claims,
+            find_run=self.find,
+            cancel=self.cancel,
+            bounds=bounds,
+            max_queue=max_queue,
+            clock=lambda: self.clock(),
         )
 
     @property
