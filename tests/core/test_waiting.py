@@ -184,6 +184,7 @@ def test_a_run_with_questions_cut_after_any_event_and_resumed_ends_the_same(
 
 @given(scripts, people, st.integers(0, 2), st.booleans())
 @example([Line(calls=(Call("asks"), Call("asks"), Call("theirs"))), Line("done")], Person(("always",), False), 0, True)
+@example([Line(calls=(Call("asks"), Call("asks"), Call("theirs"))), Line("done")], Person(("never",), False), 0, True)
 def test_no_call_runs_that_was_not_approved_and_none_that_is_forbidden(
     said: list[Line], person: Person, waits: int, parallel: bool
 ) -> None:
@@ -191,24 +192,27 @@ def test_no_call_runs_that_was_not_approved_and_none_that_is_forbidden(
     asked: dict[str, Asked] = {}
     approved: set[str] = set()
     always: set[str] = set()
+    remembered: set[str] = set()  # as a yes or as a no
     for event in events:
         match event:
             case ModelFinished():
                 asked, approved = {}, set()
             case Asked():
-                assert event.tool not in always
+                assert event.tool not in remembered
                 asked[event.id] = event
-            case Answered(decision="approve"):
-                approved.add(asked[event.id].call_id)
+            case Answered(decision=decision):
                 if event.remember:
-                    always.add(asked[event.id].tool)
+                    remembered.add(asked[event.id].tool)
+                if decision == "approve":
+                    approved.add(asked[event.id].call_id)
+                    always |= remembered & {asked[event.id].tool}
             case ToolStarted(name="asks" | "asks_once" | "alone" as name, call_id=id):
                 assert id in approved or name in always
             case ToolStarted(name=name):
                 assert name == "again"
             case RunFinished(reason="tool_calls"):
                 open = [one for one in asked.values() if one.call_id not in _answered(events)]
-                assert not [one for one in open if one.tool not in always]  # what is remembered answers these, too
+                assert not [one for one in open if one.tool not in remembered]  # which answers these, too
             case _:
                 pass
 

@@ -148,17 +148,19 @@ async def test_everything_it_says_is_told_and_shown_while_it_runs(sessions: Sess
 
 
 async def test_an_exception_has_the_traceback_of_the_code_alone(sessions: Sessions) -> None:
-    output = await sessions.python("def f(x):\n    return 1 / x\n\nf(0)\n")
+    told = result(await sessions.python("def f(x):\n    return 1 / x\n\nf(0)\n"))
 
-    assert result(output) == {
-        "status": "error",
-        "exception": (
-            "Traceback (most recent call last):\n"
-            '  File "<call 1>", line 4, in <module>\n    f(0)\n'
-            '  File "<call 1>", line 2, in f\n    return 1 / x\n'
-            "           ~~^~~\nZeroDivisionError: division by zero"
-        ),
-    }
+    # Which of the lines have marks below them depends on the version of Python.
+    lines = [line for line in told.pop("exception").splitlines() if set(line) - set(" ~^")]
+    assert told == {"status": "error"}
+    assert lines == [
+        "Traceback (most recent call last):",
+        '  File "<call 1>", line 4, in <module>',
+        "    f(0)",
+        '  File "<call 1>", line 2, in f',
+        "    return 1 / x",
+        "ZeroDivisionError: division by zero",
+    ]
 
 
 @pytest.mark.parametrize(

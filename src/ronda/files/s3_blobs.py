@@ -164,6 +164,8 @@ class _NewObject:
 class _Object(RawIOBase):
     """An object that is read from one answer of the service, as far as it is read; a seek asks anew."""
 
+    _answer: Any = None  # of one that could not be asked for
+
     def __init__(self, blobs: S3Blobs, key: str) -> None:
         self._blobs = blobs
         self._key = key
@@ -196,7 +198,7 @@ class _Object(RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        if not self.closed:
+        if not self.closed and self._answer is not None:
             self._answer.close()
         super().close()
 
