@@ -211,6 +211,8 @@ async def test_others_are_not(door: Door, name: str) -> None:
         how = "cannot be used here" if name in NEEDED else "is not supported with this model"
         expected = f"'{name}' {how}: {why.removeprefix('refused: ')}"
         assert (raw.status, raw.json["error"]["message"], model.heard) == (400, expected, [])
+    elif name == "container":  # it is this server's to know: there is none of that name
+        assert (raw.status, model.heard) == (404, [])
     else:
         assert raw.status == 200
         assert model.requests[0].options.extra == {}
