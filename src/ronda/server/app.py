@@ -27,7 +27,7 @@ from ronda.files.blobs import Blobs, FolderBlobs, MemoryBlobs
 from ronda.files.file_store import FileLimits, FileStore
 from ronda.files.skill_store import SkillStore
 from ronda.host.log import Logs
-from ronda.journal import Journal
+from ronda.journal import Journal, JournalConflict
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan
 from ronda.server.agent_files import AgentFiles
@@ -268,6 +268,8 @@ class Server:
         if isinstance(error, StoreError):  # a disk that is full is no riddle
             log.error("run %s broke down: %s", run.id, error)
             error.is_logged = True
+        elif isinstance(error, JournalConflict):  # this process was frozen, or cut off from the database
+            log.warning("run %s is driven by another process by now: %s", run.id, error)
         else:
             log.error("run %s broke down", run.id, exc_info=error)
 
