@@ -226,7 +226,7 @@ class PostgresJournal(HeldRuns):
             await self._commits.close()
             await asyncio.to_thread(self._presence.leave)
         for held in last:
-            if held.error is not None:
+            if held.error is not None and not held.is_reported:
                 raise held.error
 
 
