@@ -597,3 +597,23 @@ async def test_the_callers_call_beside_one_that_waits_is_handed_out_when_that_is
         [("mine", {"q": "x"})],
         "tool_calls",
     )
+
+
+async def test_an_agent_that_hands_over_after_it_waited_leaves_the_next_one_to_another_append(
+    door: Door, stream: bool
+) -> None:
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), asks("handoff_to_b"), says("I am b."))
+    async with door.serving(model, files.tool, approval_timeout=A_MOMENT) as served:
+        _, second = await post(served, "/agents", {"model": "default", "name": "b"})
+        _, first = await post(served, "/agents", {"model": "default", "name": "a", "handoffs": [second["id"]]})
+        status, data, _ = await send(served, "conversations", {"agent_id": first["id"], "inputs": "go"})
+        asked = paused("conversations", data, False)
+        path, body = deciding(asked, stream)
+        _, data, _ = await send(served, path, body)
+        _, answer = await post(served, f"/{path}", {"inputs": []})
+
+    assert (status, files.deleted) == (200, ["/a"])
+    assert b"agent.handoff" in data
+    assert not stream or b"conversation.response.done" in data
+    assert answer["outputs"][-1]["content"] == "I am b."

@@ -206,6 +206,7 @@ class Showing:
     approval_ids: Mapping[str, str] = NO_IDS  # of this turn's calls that people were asked about
     used_before: Usage = NO_USAGE  # by what was told in another answer …
     _is_resumed = False  # … to which the turn under way belongs
+    is_continued = False  # there is such an answer
 
     def __init__(
         self,
@@ -439,7 +440,7 @@ class Showing:
         self.tools.forget()
         self.warnings = ()
         self._asked = frozenset()
-        self._is_resumed = True
+        self._is_resumed = self.is_continued = True
 
     def _ask(self, question: Asked) -> QuestionAsked:
         id = question.call_id

@@ -245,8 +245,8 @@ class ConversationAnswer:
         self._grow([Piece(place, call.id, call.name, call.arguments, True) for place, call in enumerate(ended.late)])
         if (handoff := handoff_of(self._run)) is not None:
             self._hand_over(handoff, end.at)
-        if goes_on(self._run) or not self._is_watched:
-            return
+        if (goes_on(self._run) and not self._showing.is_continued) or not self._is_watched:
+            return  # of an answer that was continued nobody drives the next agent: another append goes on with it
         if ended.failure is not None:
             self._out.append(_error(ended.failure, **({"created_at": at} if end.at else {})))
         else:

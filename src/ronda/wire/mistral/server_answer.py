@@ -279,7 +279,8 @@ class CompletionAnswer:
             for id, result in answers_to_handoffs(choice.run).items():
                 choice.showing.tools.record(result)
                 out += [self._progress(choice, id), self._progress(choice, id, result)]
-            return
+            if not choice.showing.is_continued:  # else nobody drives the next agent
+                return
         for place, call in enumerate(ended.late):
             out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True)))
         self._close(choice, finish_reason(choice.run.ended), out, ended.failure)
