@@ -59,7 +59,7 @@ class PythonTool:
             Raw(msgspec.json.encode(_PYTHON_PARAMETERS)),
             strict=True,
             exclusive=EXCLUSIVE,
-            labels=("code", PRIVATE),
+            labels=workbench.labels,
             tool_type="code_execution",
         )
 

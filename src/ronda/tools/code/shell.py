@@ -71,7 +71,7 @@ class ShellTool:
             Raw(msgspec.json.encode(_SHELL_PARAMETERS)),
             strict=True,
             exclusive=EXCLUSIVE,
-            labels=("code", PRIVATE),
+            labels=workbench.labels,
             tool_type="shell",
         )
 

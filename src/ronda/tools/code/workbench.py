@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ronda.core.taint import EGRESS, PRIVATE
 from ronda.drive import ToolContext
 from ronda.files.file_store import FileStore
 from ronda.sandbox.box import Sandbox, open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
-from ronda.sandbox.policy import Policy
+from ronda.sandbox.policy import Loopback, NoNetwork, Policy
 from ronda.tools.code.outputs import Collector
 from ronda.tools.code.pool import Pool
 from ronda.tools.code.session import Session
@@ -57,6 +58,9 @@ class Workbench:
         beside: str | None = None,  # the name of a folder next to each session's own that its code may read
     ) -> None:
         self._policy = policy
+        # What it gives is not for everybody; and where there is a network, it can send that out.
+        reaches_others = not isinstance(policy.network, NoNetwork | Loopback)
+        self.labels: tuple[str, ...] = ("code", PRIVATE, EGRESS) if reaches_others else ("code", PRIVATE)
         self._find_folder = find_folder
         self._outside = outside
         self._python = python

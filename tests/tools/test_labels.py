@@ -1,0 +1,48 @@
+"""What tools say of themselves about data: whether it is private, whether strangers wrote it, whether they send it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ronda import Agent, tool
+from ronda.core.plan import ToolSpec
+from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork, Policy
+from ronda.server.config import ServerConfig
+from ronda.server.dispatch import Dispatch
+from ronda.testing import ScriptedModel
+from ronda.tools.code.python import PythonTool
+from ronda.tools.code.shell import ShellTool
+from ronda.tools.code.workbench import Workbench
+from ronda.tools.mcp.read import read_config
+
+
+@pytest.mark.parametrize(
+    ("network", "sends"),
+    [(NoNetwork(), False), (Loopback(), False), (AllowedHosts(("a.example",)), True), (FullNetwork(), True)],
+)
+def test_code_reads_what_is_private_and_sends_it_out_where_it_has_a_network(network: Network, sends: bool) -> None:
+    workbench = Workbench(Policy(network=network), lambda context: Path("nowhere"), outside={})
+    for made in (PythonTool(workbench), ShellTool(workbench)):
+        assert set(made.spec.labels) == {"code", "private", *(["egress"] if sends else [])}
+
+
+def test_calls_that_are_sent_to_an_address_leave() -> None:
+    made = Dispatch.of(ServerConfig(model="m", tool_dispatch_url="http://127.0.0.1:1")).tool(ToolSpec("any"))
+    assert made is not None
+    assert made.spec.labels == ("egress",)
+
+
+def test_the_configuration_labels_the_tools_of_a_server() -> None:
+    [server] = read_config(b'{"mcpServers": {"mail": {"command": "mail", "labels": ["private", "egress"]}}}', {}, "x")
+    assert server.labels == ("private", "egress")
+
+
+def test_an_agent_that_is_a_tool_does_what_its_tools_do() -> None:
+    @tool(labels=["untrusted", "other"])
+    def fetch() -> str:
+        """Fetch."""
+        return ""
+
+    assert Agent(ScriptedModel(), tools=[fetch], name="a").as_tool().spec.labels == ("untrusted",)
