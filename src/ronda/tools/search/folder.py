@@ -130,6 +130,7 @@ class FolderBackend:
 
 
 def _open(index: Path | None) -> sqlite3.Connection:
+    database: sqlite3.Connection | None = None
     try:
         database = sqlite3.connect(index or ":memory:", check_same_thread=False)
         with closing(database.execute("PRAGMA user_version")) as rows:
@@ -137,6 +138,8 @@ def _open(index: Path | None) -> sqlite3.Connection:
         if version != _VERSION:
             database.executescript(f"{_TABLES}PRAGMA user_version = {_VERSION};")
     except sqlite3.Error as error:
+        if database is not None:
+            database.close()
         raise BadConfig(f"the index of the folder, {str(index)!r}, cannot be used: {error}") from error
     return database
 
