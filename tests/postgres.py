@@ -10,6 +10,7 @@ import fcntl
 import importlib.util
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -149,10 +150,22 @@ def shared_server(folder: Path) -> Iterator[str]:
     finally:
         with locked() as state:
             state["users"].remove(os.getpid())
-            if not state["users"]:
+            is_last = not state["users"]
+            if is_last:
                 state["url"] = ""
-                with suppress(ProcessLookupError):
-                    os.kill(state["pid"], signal.SIGQUIT)
+                _end(state["pid"])
+        if is_last:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        try:
+            os.kill(pid, signal.SIGQUIT)
+            select.select([process], [], [], TIMEOUT)
+        finally:
+            os.close(process)
 
 
 def _is_alive(pid: int) -> bool:
