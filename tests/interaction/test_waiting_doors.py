@@ -111,7 +111,10 @@ async def test_a_response_that_waits_is_complete_with_what_is_asked_and_later_wi
 async def test_a_connection_is_told_of_a_run_that_waits_and_goes_on(door: Door) -> None:
     model = ScriptedModel(asks("delete", path="/a"), says("Hello."), says("It is gone."))
     files = Deleting()
-    async with door.serving(model, files.tool, approval_timeout=A_MOMENT) as served, connected(served) as socket:
+    async with (
+        door.serving(model, files.tool, approval_timeout=A_MOMENT) as served,
+        connected(served, hosted=True) as socket,
+    ):
         await socket.say(input="go")
         events = await socket.rest()
         second = await socket.turn(input="hi")

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.conformance.openresponses_schema import WHERE, OpenResponses, check_stream, open_responses
+from tests.conformance.openresponses_schema import WHERE, NoSchemas, OpenResponses, check_stream, open_responses
 from tests.interaction.doors import Json, Raw, Served, soon
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -96,8 +96,9 @@ def output(call_id: str, said: str) -> Json:
 class Socket:
     """A client that checks everything it hears against the schema."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, known: OpenResponses) -> None:
         self.raw = socket
+        self._known = known
 
     async def say(self, **event: Any) -> None:
         await self.raw.send_str(json.dumps({"type": "response.create", **event}))
@@ -105,12 +106,12 @@ class Socket:
     async def turn(self, **event: Any) -> Json:
         """Ask, and hear everything up to the end: the last event, whatever it is."""
         request = {"type": "response.create", "model": "default", **event}
-        schemas().check(request, "WebSocketResponseCreateEvent")
+        self._known.check(request, "WebSocketResponseCreateEvent")
         await self.say(**request)
         return (await self.rest())[-1]
 
     async def rest(self) -> list[Json]:
-        known = schemas()
+        known = self._known
         heard: list[Json] = []
         async with soon():
             while True:
@@ -127,10 +128,11 @@ class Socket:
 
 
 @contextlib.asynccontextmanager
-async def connected(served: Served, key: str = "test") -> AsyncIterator[Socket]:
+async def connected(served: Served, key: str = "test", *, hosted: bool = False) -> AsyncIterator[Socket]:
+    """`hosted`: items of OpenAI's own tools are heard, which the public document does not have."""
     url = served.url.replace("http", "ws") + "/responses"
     async with soon(), served.http.ws_connect(url, headers={"authorization": f"Bearer {key}"}) as socket:
-        yield Socket(socket)
+        yield Socket(socket, NoSchemas() if hosted else schemas())
 
 
 def code(event: Json) -> str:
