@@ -66,11 +66,11 @@ async def open_sandbox(
     layers: Layers | None = None,
     scratch: str | os.PathLike[str] | None = None,
     new_proxy: Callable[[AllowedHosts], Proxy] = Proxy,
-    beside: str | None = None,
+    side_folder: str | None = None,
 ) -> Sandbox:
     """A sandbox whose code works in `workspace`, a folder that exists. BadConfig, with the way out, where it cannot be isolated.
 
-    `beside` is the name of a folder next to the workspace that code may read, and nothing more.
+    `side_folder` is the name of a folder next to the workspace that code may read, and nothing more.
     `outside` is the environment from which a named few variables are passed on; `scratch` is where temporary folders are made.
     """
     found = await probe_layers() if layers is None else layers
@@ -83,7 +83,7 @@ async def open_sandbox(
         interpreter = await find_interpreter(python, claim.user)
         if choice.layer != "bubblewrap":
             temporary = await asyncio.to_thread(_make_temporary, scratch, claim.user)
-        return Sandbox(policy, folder, choice, found, claim, interpreter, temporary, outside, new_proxy, beside)
+        return Sandbox(policy, folder, choice, found, claim, interpreter, temporary, outside, new_proxy, side_folder)
     except BaseException:
         claim.release()
         if temporary is not None:
@@ -158,7 +158,7 @@ class Sandbox:
         temporary: str | None,
         outside: Mapping[str, str],
         new_proxy: Callable[[AllowedHosts], Proxy],
-        beside: str | None = None,
+        side_folder: str | None = None,
     ) -> None:
         self.policy = policy
         self.workspace = workspace  # as the server sees it
@@ -166,7 +166,7 @@ class Sandbox:
         self.interpreter = interpreter
         self.user = claim.user
         self.workdir = WORKSPACE if choice.layer == "bubblewrap" else workspace  # as its programs see it
-        self._beside = beside
+        self._side_folder = side_folder
         self._choice = choice
         self._layers = layers
         self._claim = claim
@@ -190,14 +190,14 @@ class Sandbox:
         return environment
 
     @property
-    def _beside_folder(self) -> str | None:
+    def _side_folder_here(self) -> str | None:
         """As the server sees it."""
-        return None if self._beside is None else os.path.join(os.path.dirname(self.workspace), self._beside)
+        return None if self._side_folder is None else os.path.join(os.path.dirname(self.workspace), self._side_folder)
 
     @property
-    def beside(self) -> str | None:
+    def side_folder(self) -> str | None:
         """The folder next to the workspace, as its programs see it."""
-        return f"/{self._beside}" if self._beside and self.layer == "bubblewrap" else self._beside_folder
+        return f"/{self._side_folder}" if self._side_folder and self.layer == "bubblewrap" else self._side_folder_here
 
     def move(self, rename: Callable[[str], str | None]) -> bool:
         """Has the workspace renamed, which the programs that run in it follow. `rename` tells where it is now; None: as before.
@@ -336,9 +336,9 @@ class Sandbox:
         first = [*python, _source("inside.py"), json.dumps(plan)]
         bwrap = self._layers.bwrap
         assert bwrap is not None, "chosen because it is there"
-        beside = [] if self._beside_folder is None else ["--ro-bind", self._beside_folder, self.beside or ""]
+        side = [] if self._side_folder_here is None else ["--ro-bind", self._side_folder_here, self.side_folder or ""]
         return bubblewrap_command(
-            bwrap, self.policy, self._view, self.workspace, descriptors, [*first, *argv], mounts=beside
+            bwrap, self.policy, self._view, self.workspace, descriptors, [*first, *argv], mounts=side
         )
 
     def filter(self) -> bytes:
@@ -353,8 +353,8 @@ class Sandbox:
         fenced = self.layer == "landlock"
         writable = [self.workspace, *([self._temporary] if self._temporary else [])]
         view = self._view
-        if (beside := self._beside_folder) is not None:
-            view = replace(view, read=(*view.read, beside))
+        if (side := self._side_folder_here) is not None:
+            view = replace(view, read=(*view.read, side))
         fence = landlock_plan(self._choice.abi, view, writable, self.policy.network) if fenced else None
         plan = {
             "argv": list(argv),

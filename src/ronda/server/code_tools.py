@@ -62,7 +62,7 @@ class CodeTools:
                 shared=None if shared is None else Path(shared),
                 spares=workspaces,
                 pool=pool,
-                beside=SKILLS,
+                side_folder=SKILLS,
             )
 
         # Both are at work in the session's folder, unless Python has one for all sessions.

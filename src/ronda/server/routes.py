@@ -9,7 +9,7 @@ from typing import Final
 
 from ronda.server import approval_api, containers, file_links, files, listing, run_api, session_api, skills, transcripts
 from ronda.server.answers import AnswerDoor
-from ronda.server.app_stream.route import app_error, beside, generate_code
+from ronda.server.app_stream.route import app_error, generate_code, http_route
 from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.mcp_door.route import mcp
 from ronda.server.messages import MESSAGE_ANSWERS, count_tokens, messages, messages_error
@@ -139,14 +139,14 @@ ROUTES: Final = Routes(
         Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),
         Route(WEBSOCKET, "/generate-code", APP, generate_code, "run"),
-        Route("GET", "/api/capabilities", APP, beside("capabilities"), "read"),
-        Route("POST", "/api/screenshot", APP, beside("screenshot"), "run"),
-        Route("POST", "/api/export", APP, beside("export"), "run"),
-        Route("GET", "/api/design-systems", APP, beside("list_design_systems"), "read"),
-        Route("POST", "/api/design-systems", APP, beside("create_design_system"), "write"),
-        Route("PATCH", _DESIGN_SYSTEM, APP, beside("change_design_system"), "write"),
-        Route("DELETE", _DESIGN_SYSTEM, APP, beside("delete_design_system"), "write"),
-        Route("GET", "/local-assets/{name}", APP, beside("local_asset"), "public"),  # pages name them in <img>
+        Route("GET", "/api/capabilities", APP, http_route("capabilities"), "read"),
+        Route("POST", "/api/screenshot", APP, http_route("screenshot"), "run"),
+        Route("POST", "/api/export", APP, http_route("export"), "run"),
+        Route("GET", "/api/design-systems", APP, http_route("list_design_systems"), "read"),
+        Route("POST", "/api/design-systems", APP, http_route("create_design_system"), "write"),
+        Route("PATCH", _DESIGN_SYSTEM, APP, http_route("change_design_system"), "write"),
+        Route("DELETE", _DESIGN_SYSTEM, APP, http_route("delete_design_system"), "write"),
+        Route("GET", "/local-assets/{name}", APP, http_route("local_asset"), "public"),  # pages name them in <img>
         Route("GET", "/health", OWN, listing.health, "public"),
         Route("GET", "/", OWN, listing.health, "public"),
     ],

@@ -48,8 +48,8 @@ class Supplier:
                     await _put_missing(sandbox, inputs)
                 else:
                     await self._workspaces.put(context.owner, context.session, inputs, sandbox.user)
-            if self._supplies.skills and sandbox.beside is not None:
-                await self._mount(context.owner, Path(sandbox.workspace), sandbox.beside)
+            if self._supplies.skills and sandbox.side_folder is not None:
+                await self._mount(context.owner, Path(sandbox.workspace), sandbox.side_folder)
 
     async def _mount(self, owner: str, workspace: Path, target: str) -> None:
         wanted = [f"{skill.directory}/{skill.content}" for skill in self._supplies.skills]

@@ -121,14 +121,14 @@ class SqlSessions:
                 db.execute("UPDATE session SET head = ?, ends = ? WHERE id = ?", (number, node.ends, session))
             return number, is_head
 
-        return await self._tables.write(add, _alone(owner, name))
+        return await self._tables.write(add, _lock_name(owner, name))
 
     async def replace(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> None:
         def put(db: Sql) -> None:
             db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name))
             _put(db, owner, name, node, labels, now)
 
-        await self._tables.write(put, _alone(owner, name))
+        await self._tables.write(put, _lock_name(owner, name))
 
     async def create(self, owner: str, name: str, node: NewNode, labels: Raw, now: float) -> bool:
         def put(db: Sql) -> bool:
@@ -137,7 +137,7 @@ class SqlSessions:
             _put(db, owner, name, node, labels, now)
             return True
 
-        return await self._tables.write(put, _alone(owner, name))
+        return await self._tables.write(put, _lock_name(owner, name))
 
     async def change(self, owner: str, name: str, now: float, *, head: int | None, labels: Raw | None) -> bool:
         def change(db: Sql) -> bool:
@@ -154,7 +154,7 @@ class SqlSessions:
             db.execute("UPDATE session SET updated = ? WHERE id = ?", (now, session))
             return True
 
-        return await self._tables.write(change, _alone(owner, name))
+        return await self._tables.write(change, _lock_name(owner, name))
 
     async def delete(self, owner: str, name: str) -> bool:
         if not self._tables.is_there:
@@ -163,7 +163,7 @@ class SqlSessions:
         def delete(db: Sql) -> bool:
             return db.execute("DELETE FROM session WHERE owner = ? AND name = ?", (owner, name)).rowcount > 0
 
-        return await self._tables.write(delete, _alone(owner, name))
+        return await self._tables.write(delete, _lock_name(owner, name))
 
     async def prune(self, bounds: Bounds, now: float) -> int:
         forgotten = 0
@@ -187,7 +187,7 @@ class SqlSessions:
             )
             return LeaseAnswer(True, other, _find(db, owner, name))
 
-        return await self._tables.write(take, _alone(owner, name))
+        return await self._tables.write(take, _lock_name(owner, name))
 
     async def renew(self, holder: str, until: float) -> list[tuple[str, str]]:
         def renew(db: Sql) -> list[tuple[str, str]]:
@@ -207,7 +207,7 @@ class SqlSessions:
         await self._tables.write(lambda db: _release(db, owner, name, lease))
 
 
-def _alone(owner: str, name: str) -> str:
+def _lock_name(owner: str, name: str) -> str:
     return f"session {len(owner)}:{owner}{name}"
 
 

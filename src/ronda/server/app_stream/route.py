@@ -22,13 +22,13 @@ def app_error(failure: Failure) -> bytes:
     return encode({"detail": failure.details or detail or failure.message})
 
 
-def beside(name: str) -> Handler:
-    """Who answers under this name in `beside`."""
+def http_route(name: str) -> Handler:
+    """Who answers under this name in `http_routes`."""
 
     async def handle(server: Server, request: Incoming) -> ASGIApp:
-        from ronda.server.app_stream import beside
+        from ronda.server.app_stream import http_routes
 
-        handler: Handler = getattr(beside, name)
+        handler: Handler = getattr(http_routes, name)
         return await handler(server, request)
 
     return handle

@@ -55,7 +55,7 @@ class Workbench:
         spares: Spares | None = None,
         pool: int = 0,  # Pythons that are started before there is a session for them
         most_sessions: int = _MOST_SESSIONS,
-        beside: str | None = None,  # the name of a folder next to each session's own that its code may read
+        side_folder: str | None = None,  # the name of a folder next to each session's own that its code may read
     ) -> None:
         self._policy = policy
         # What it gives is not for everybody; and where there is a network, it can send that out.
@@ -72,7 +72,7 @@ class Workbench:
         self._spares = spares
         self._pool = Pool(pool, self._open_spare)
         self._most_sessions = most_sessions
-        self._beside = beside
+        self._side_folder = side_folder
         self._sessions: dict[tuple[str, str], asyncio.Task[Session]] = {}
 
     @property
@@ -119,7 +119,7 @@ class Workbench:
             outside=self._outside,
             python=self._python,
             layers=self._layers,
-            beside=self._beside if self._shared is None else None,
+            side_folder=self._side_folder if self._shared is None else None,
         )
 
     async def _open_shared(self, folder: Path) -> Sandbox:
