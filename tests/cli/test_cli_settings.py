@@ -43,6 +43,17 @@ def test_a_folder_to_search_is_meant_from_the_file(tmp_path: Path) -> None:
     assert config.fetch_allow == ("10.1.0.0/16",)
 
 
+def test_a_list_of_agents_are_tools_of_the_served_model(tmp_path: Path) -> None:
+    file = tmp_path / "ronda.toml"
+    file.write_text('agents = ["triage"]\n[agent_tools]\ntriage = ["billing"]\n')
+
+    config = read_config(parse(["serve", "--config", str(file), "--agents", str(tmp_path)]))
+
+    assert (config.agents, config.agent_tools) == (str(tmp_path), {"default": ("triage",), "triage": ("billing",)})
+    with pytest.raises(BadConfig, match="--agents says in which folder they are"):
+        read_config(parse(["serve", "--config", str(file)]))
+
+
 def test_an_agent_has_all_that_there_is() -> None:
     config = read_config(parse(["serve", "--agent"]))
 

@@ -29,6 +29,10 @@ def read_config(arguments: argparse.Namespace) -> ServerConfig:
     settings: dict[str, Any] = {}
     if arguments.config is not None:
         settings = _read_toml(arguments.config)
+        if isinstance(names := settings.get("agents"), list):  # no folder: agents that the served model has as tools
+            tools = settings.get("agent_tools", {})
+            settings["agent_tools"] = {"default": names, **tools} if isinstance(tools, dict) else tools
+            del settings["agents"]
     table, flags = settings.pop("sandbox", {}), {}
     for name in ("mode", "profile", "network", "max_memory_mb", "max_cpu_secs", "max_procs"):
         flags[name] = getattr(arguments, f"sandbox_{name}", None)
