@@ -74,6 +74,8 @@ class PostgresServer:
             for parent in (folder, *folder.parents):  # pytest's temporary folders are for their owner alone
                 if not parent.stat().st_mode & 0o001:
                     parent.chmod(parent.stat().st_mode | 0o011)
+            if not _may_enter(bin):
+                self._bin = _copied(bin, folder / "programs")
         self.port = _free_port()
         if not (folder / "data").exists():
             self._run(
@@ -114,6 +116,21 @@ class PostgresServer:
     @property
     def url(self) -> str:
         return f"postgresql://ronda@127.0.0.1:{self.port}/postgres"
+
+
+def _copied(bin: Path, folder: Path) -> Path:
+    """The wheel's programs, which look for their libraries in the folder beside its package."""
+    package = bin.parents[1]
+    if not folder.exists():
+        for place in (package, package.with_name(f"{package.name}.libs")):
+            if place.exists():
+                shutil.copytree(place, folder / place.name, symlinks=True)
+    return folder / bin.relative_to(package.parent)
+
+
+def _may_enter(place: Path) -> bool:
+    """Whether others than its owner may: what is below a closed home (/root) is not for them."""
+    return all(one.stat().st_mode & 0o001 for one in (place, *place.parents))
 
 
 def _free_port() -> int:
