@@ -46,7 +46,8 @@ def test_any_bytes_are_a_picture_or_none(magic: bytes, rest: bytes) -> None:
 
 @given(st.text(max_size=60) | st.text(max_size=40).map("data:image/png;base64,".__add__))
 def test_any_text_is_a_picture_or_none(text: str) -> None:
-    read_data_url(text)
+    found = read_data_url(text)
+    assert found is None or (found.width > 0 and found.height > 0)
 
 
 @given(st.dictionaries(st.sampled_from(["old_text", "new_text", "count", "edits"]), JSON), st.text(max_size=40))
