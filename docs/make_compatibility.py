@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ronda.server import approval_api, run_api, session_api
-from ronda.server.responses import stored, websocket
+from ronda.server.api import approvals, runs, sessions
+from ronda.server.doors.responses import stored, websocket
 from ronda.server.routes import ROUTES
 from ronda.wire.anthropic import blocks, declarations, fields
 from ronda.wire.app_stream import parameters
@@ -62,7 +62,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "Entries of `inputs`, by type": entries.FIELDS,
     },
     "App stream": {"The first message of the WebSocket at /generate-code": parameters.FIELDS},
-    "Ronda": {**approval_api.FIELDS, **run_api.FIELDS, **session_api.FIELDS},
+    "Ronda": {**approvals.FIELDS, **runs.FIELDS, **sessions.FIELDS},
 }
 
 

@@ -13,7 +13,7 @@ from ronda.core.parts import ToolTurn
 from ronda.errors import BadConfig
 from ronda.sandbox.layers import choose_layer, find_layers
 from ronda.sandbox.policy import Loopback, NoNetwork, Policy
-from ronda.server.code_settings import CodeExecutionConfig, ShellConfig
+from ronda.server.resources.code_settings import CodeExecutionConfig, ShellConfig
 from ronda.testing import ScriptedModel, calls, says
 
 

@@ -153,19 +153,23 @@ def test_invoke_agent_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(steps) + 1 <= 11 * 3 / 4
 
 
-def test_the_layout_names_every_folder_and_only_files_that_are_there() -> None:
-    folders, missing = set[str](), list[str]()
-    layout = PAGE.read_text().partition("\n## Layout\n")[2].partition("\n## ")[0]
-    layout = re.sub(r"\([^()]*\)", "", layout)  # what a file is for
-    for row in re.findall(r"^\| `(.+)$", layout, re.MULTILINE):  # of the table of folders
-        place, _, files = [re.findall(r"`?([\w/.]+)`", cell) for cell in row.split("|")[:3]]
-        folders |= {one.rstrip("/") for one in place}
-        inside = place[0] if place[0].endswith("/") else ""
-        missing += [inside + file for file in files if not (SOURCE / inside / file).exists()]
-    for row in re.findall(r"^\| [^`|]+\| (`.+)$", layout, re.MULTILINE):  # of the one of server/
-        for name in re.findall(r"`([a-z_]+)/?`", row):
-            if not any((SOURCE / "server" / one).exists() for one in (name, f"{name}.py")):
-                missing.append(f"server/{name}")
+def layout(head: str) -> list[tuple[list[str], list[str], list[str]]]:
+    """The rows of the table under a head: what each cell names."""
+    page = PAGE.read_text().partition("\n## Layout\n")[2].partition("\n## ")[0]
+    table = re.sub(r"\([^()]*\)", "", page.partition(head)[2].partition("\n\n")[0])  # without what a file is for
+    cells = [row.split("|")[1:4] for row in re.findall(r"^\| `.+$", table, re.MULTILINE)]
+    assert cells, head
+    return [tuple(re.findall(r"`([\w/.]+)`", cell) for cell in row) for row in cells]  # type: ignore[misc]
 
-    assert folders >= {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    assert missing == []
+
+@pytest.mark.parametrize(("head", "folder"), [("| folder of `src/ronda` |", ""), ("| in `server/` |", "server")])
+def test_the_layout_names_every_folder_and_only_files_that_are_there(head: str, folder: str) -> None:
+    root = SOURCE / folder
+    rows = layout(head)
+    places = {place for named, _, _ in rows for place in named}
+    folders = {f"{path.name}/" for path in root.iterdir() if (path / "__init__.py").exists()}
+
+    assert places >= folders
+    assert [place for place in places if not (root / place).exists()] == []
+    inside = [(root / named[0] if named[0].endswith("/") else root, files) for named, _, files in rows]
+    assert [f"{where}/{file}" for where, files in inside for file in files if not (where / file).exists()] == []

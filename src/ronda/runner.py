@@ -37,12 +37,12 @@ from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
 from ronda.runner_files import File, FileOrigin, InputFile, RequestedFile, ShellSkillMount, requested, with_inputs
 from ronda.server.app import Server
-from ronda.server.approval_callback import AgentToolApproval, deciding, find_approve
-from ronda.server.chat import chat_completions
 from ronda.server.check_config import check_config
-from ronda.server.code_settings import CodeExecutionConfig, ShellConfig, code_settings
 from ronda.server.config import ServerConfig
-from ronda.server.incoming import Incoming
+from ronda.server.detached.approval_callback import AgentToolApproval, deciding, find_approve
+from ronda.server.doors.chat import chat_completions
+from ronda.server.http.incoming import Incoming
+from ronda.server.resources.code_settings import CodeExecutionConfig, ShellConfig, code_settings
 from ronda.tools.function import as_tool
 from ronda.wire.openai_chat.client_request import write_choice
 from ronda.wire.sse import SseReader
@@ -275,7 +275,7 @@ class Runner:
         check_config(config)
         open_code = None
         if code_execution_config is not None or shell_config is not None:
-            from ronda.server.code_tools import code_opener  # for those alone who run code
+            from ronda.server.resources.code_tools import code_opener  # for those alone who run code
 
             open_code = code_opener(config, None)
         # Its processes belong to the loop that has started them.

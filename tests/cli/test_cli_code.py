@@ -13,8 +13,8 @@ from ronda.cli.settings import read_config
 from ronda.core.plan import PermissionRule
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import AllowedHosts, Loopback, NoNetwork, Policy
-from ronda.server.code_tools import _check_shared, workspaces_root
 from ronda.server.config import ServerConfig
+from ronda.server.resources.code_tools import _check_shared, workspaces_root
 
 
 @pytest.fixture(autouse=True)

@@ -176,7 +176,7 @@ def test_a_server_without_mcp_imports_nothing_of_it() -> None:
 def test_the_tools_of_a_server_are_not_imported_before_it_is_called() -> None:
     """What only reads the configuration does not load the SDK, which takes half a second."""
     code = (
-        "import sys, ronda.server.mcp_settings, ronda.tools.mcp.servers, ronda.tools.mcp.read\n"
+        "import sys, ronda.server.resources.mcp_settings, ronda.tools.mcp.servers, ronda.tools.mcp.read\n"
         f"ronda.tools.mcp.servers.McpServers(ronda.tools.mcp.read.read_tables({{'a': {{'command': '{PROGRAM}'}}}}, {{}}))\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'pydantic', 'httpx2')])"
     )

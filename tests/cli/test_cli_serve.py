@@ -66,7 +66,7 @@ def test_a_server_imports_nothing_that_nobody_uses(start: Started, monkeypatch: 
         _, err = served.end()
 
     told = "\n".join(served.startup) + err
-    assert "ronda.server.chat" in told
+    assert "ronda.server.doors.chat" in told
     assert [found[1] for found in UNUSED.finditer(told)] == []
 
 

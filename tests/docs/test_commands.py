@@ -11,7 +11,7 @@ import pytest
 
 from ronda.cli.main import parse
 from ronda.cli.settings import read_config
-from ronda.server.mcp_settings import read_servers
+from ronda.server.resources.mcp_settings import read_servers
 from ronda.tools.search.settings import read_settings
 
 ROOT = Path(__file__).parent.parent.parent

@@ -37,10 +37,10 @@ from ronda.drive import Capabilities, Provider, Tool
 from ronda.journal import Journal
 from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
-from ronda.server.auth import Auth
 from ronda.server.config import MAX_BODY, ServerConfig
-from ronda.server.heads import BoundedHeads
-from ronda.server.sockets import BoundedSockets
+from ronda.server.http.auth import Auth
+from ronda.server.http.heads import BoundedHeads
+from ronda.server.http.sockets import BoundedSockets
 from ronda.store.catalog import Catalog
 from ronda.testing import ScriptedModel
 from ronda.tools.mcp.config import McpServer

@@ -12,7 +12,7 @@ from tests.interaction.every_door import NAMES, PATHS, body_for
 from tests.server.test_leaving import Gate
 
 from ronda.core.events import RunStarted, TextDelta
-from ronda.server.exchange import Exchange
+from ronda.server.exchange.answer import Exchange
 from ronda.testing import ScriptedModel, calls, says
 
 AT_EACH_DOOR = pytest.mark.parametrize("name", NAMES)

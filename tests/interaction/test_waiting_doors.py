@@ -18,7 +18,7 @@ from tests.server.runs_door import Deleting, Follower, asked_of, get, post
 
 from ronda.core.events import Answered, Asked, Event, RunFinished, RunStarted
 from ronda.journal.sqlite import SqliteJournal
-from ronda.server.recovery import recover_runs
+from ronda.server.detached.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
 

@@ -19,8 +19,8 @@ from ronda.files.workspaces import Workspaces
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import Policy
 from ronda.server.app import Server, create_app
-from ronda.server.code_tools import CodeTools
 from ronda.server.config import ServerConfig
+from ronda.server.resources.code_tools import CodeTools
 from ronda.testing import ScriptedModel
 
 

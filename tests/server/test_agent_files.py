@@ -13,8 +13,8 @@ from tests.server.responses_door import post
 from ronda import tool
 from ronda.core.events import RunStarted
 from ronda.core.parts import SystemTurn, Turn, user
-from ronda.server.agent_files import AgentFiles
-from ronda.server.toolbox import Toolbox
+from ronda.server.resources.agent_files import AgentFiles
+from ronda.server.resources.toolbox import Toolbox
 from ronda.testing import ScriptedModel, says
 
 PLAIN = """---

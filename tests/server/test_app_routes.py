@@ -11,7 +11,7 @@ import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.server.app_door import PIXEL, PageModel, call, create, generate
 
-from ronda.server.app_stream.design_systems import MAX_CONTENT, MAX_COUNT, DesignSystems
+from ronda.server.doors.app_stream.design_systems import MAX_CONTENT, MAX_COUNT, DesignSystems
 
 
 async def ask(served: Served, method: str, path: str, body: Any = None, key: str = "test") -> tuple[int, Any]:

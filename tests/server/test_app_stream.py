@@ -29,8 +29,8 @@ from ronda.core.parts import Image, Reasoning, Text, ToolCall, UserTurn
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
-from ronda.server.app_stream.models import AppModels
 from ronda.server.config import AppConfig, ServerConfig
+from ronda.server.doors.app_stream.models import AppModels
 from ronda.wire.app_stream.parameters import read_parameters
 
 # ---- pages -----------------------------------------------------------------------------------------------------------

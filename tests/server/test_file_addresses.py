@@ -14,7 +14,7 @@ from tests.interaction.doors import Door, Json, Upstream, answers, completes
 from tests.server.test_capabilities import body, post
 from tests.tools.api_server import Api, serve
 
-from ronda.server.file_addresses import MAX_FILES
+from ronda.server.resources.file_addresses import MAX_FILES
 
 PDF = b"%PDF-1.4 nearly"
 

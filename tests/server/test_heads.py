@@ -23,8 +23,8 @@ from ronda.journal.memory import MemoryJournal
 from ronda.providers.script import Line, ScriptedModel, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
-from ronda.server.heads import MAX_HEAD, BoundedHeads
-from ronda.server.sockets import BoundedSockets
+from ronda.server.http.heads import MAX_HEAD, BoundedHeads
+from ronda.server.http.sockets import BoundedSockets
 
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 SOCKET = (

@@ -31,7 +31,7 @@ from ronda.errors import ExecuteError
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers import Where, open_provider
 from ronda.providers.script import ScriptedModel, says
-from ronda.server.bodies import MAX_VALUES
+from ronda.server.http.bodies import MAX_VALUES
 
 MOST = 0.050  # seconds, where the yardstick takes YARDSTICK of them
 # Beside other programs, which share the processor's caches and its memory, the same work takes up to three times as long. So

@@ -18,9 +18,9 @@ from tests.interaction.doors import Door, Json, Remembering, Served, soon
 from tests.server.messages_door import asking
 
 from ronda.files.file_store import FileFacts
-from ronda.server.auth import FRESH_FOR, KeyAuth, Unauthorized
+from ronda.server.http.auth import FRESH_FOR, KeyAuth, Unauthorized
+from ronda.server.http.routing import WEBSOCKET, Route
 from ronda.server.routes import APP, MESSAGES, MISTRAL, ROUTES
-from ronda.server.routing import WEBSOCKET, Route
 from ronda.store import StoreError
 from ronda.store.keys import KeyRow, hash_key, new_key
 from ronda.store.memory import MemoryCatalog

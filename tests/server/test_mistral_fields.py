@@ -14,7 +14,7 @@ from mistralai.client.agents import Agents
 from tests.interaction.doors import Door, Json, Upstream, answers, call, completes, delta, streams
 from tests.server.mistral_doors import function, serving
 
-from ronda.server.mistral.upstream import REASONING_PROMPT
+from ronda.server.doors.mistral.upstream import REASONING_PROMPT
 
 HI: list[Any] = [{"role": "user", "content": "hi"}]
 WEATHER = function("weather", city="string")

@@ -27,7 +27,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import BadConfig
 from ronda.server import create_app
-from ronda.server.incoming import Headers
+from ronda.server.http.incoming import Headers
 from ronda.testing import Call, ScriptedModel, calls, says
 
 HI: Any = [{"role": "user", "content": "hi"}]

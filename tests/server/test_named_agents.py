@@ -17,8 +17,8 @@ from ronda.agent.long_answer import MAX_ANSWER, SHOWN
 from ronda.core.events import RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import user
 from ronda.errors import BadConfig
-from ronda.server.agent_files import AgentFiles
-from ronda.server.toolbox import Toolbox
+from ronda.server.resources.agent_files import AgentFiles
+from ronda.server.resources.toolbox import Toolbox
 from ronda.testing import ScriptedModel, calls, says
 
 KEY = {"authorization": "Bearer test"}

@@ -34,7 +34,7 @@ from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
-from ronda.server.heads import BoundedHeads
+from ronda.server.http.heads import BoundedHeads
 
 HI: Json = {"role": "user", "content": "hi"}
 BODIES: dict[str, Json] = {
@@ -212,7 +212,7 @@ SCRIPTS: dict[str, tuple[Line, ...]] = {
 @pytest.fixture(params=[0.0, 60.0], ids=["watched", "unwatched"])
 def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the request takes so long that somebody looks out for its client going away."""
-    monkeypatch.setattr("ronda.server.follow._WATCH_AFTER", request.param)
+    monkeypatch.setattr("ronda.server.exchange.follow._WATCH_AFTER", request.param)
 
 
 @pytest.mark.parametrize("lines", SCRIPTS.values(), ids=SCRIPTS.keys())
@@ -315,7 +315,9 @@ def test_responses_over_a_websocket_leave_no_cycles() -> None:
     once, often = [left_by(script(*SCRIPTS["one tool"] * times), over_a_websocket(times)) for times in (1, 4)]
 
     assert once == often
-    assert {name for name in once if name.startswith("ronda")} <= {"ronda.server.heads.BoundedHeads"}  # uvicorn's too
+    assert {name for name in once if name.startswith("ronda")} <= {
+        "ronda.server.http.heads.BoundedHeads"
+    }  # uvicorn's too
 
 
 # ---- a model behind a socket -------------------------------------------------------------------------------------------

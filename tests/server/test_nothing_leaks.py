@@ -12,7 +12,7 @@ from tests.server.responses_door import post
 
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers import Where, open_provider
-from ronda.server.failure import without_paths
+from ronda.server.http.failure import without_paths
 from ronda.testing import ScriptedModel, says
 
 KEY = "sk-proj-1234567890abcdef"

@@ -16,7 +16,7 @@ from ronda import tool
 from ronda.core.events import Asked, Event, RunFinished, RunStarted, ToolFinished, ToolStarted
 from ronda.errors import RondaError
 from ronda.journal import Unfinished
-from ronda.server.recovery import recover_runs
+from ronda.server.detached.recovery import recover_runs
 from ronda.testing import ScriptedModel, says
 
 FILE = """---

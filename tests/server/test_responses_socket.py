@@ -18,7 +18,7 @@ from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.providers.script import Call, Line, ScriptedModel, fails, says
-from ronda.server.responses.websocket import WAITING, Connection
+from ronda.server.doors.responses.websocket import WAITING, Connection
 
 PICK = function("pick", color="string")
 

@@ -12,9 +12,9 @@ from tests.interaction.doors import Door
 from yarl import URL
 
 from ronda.server.app import App, Server
-from ronda.server.incoming import Incoming, Json
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.routing import WEBSOCKET, Route, Routes
 from ronda.server.routes import APP, RESPONSES, ROUTES
-from ronda.server.routing import WEBSOCKET, Route, Routes
 from ronda.testing import ScriptedModel
 from ronda.wire.failures import Failure
 

@@ -14,7 +14,7 @@ from ronda import run_agent_async, tool
 from ronda.core.parts import user
 from ronda.errors import BadRequest
 from ronda.prompty.connections import register_connection
-from ronda.server.opening import Job, open_runs
+from ronda.server.exchange.opening import Job, open_runs
 from ronda.testing import ScriptedModel, calls, says
 from ronda.trace import span
 from ronda.wire.door_request import DoorRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from uvicorn.server import ServerState
 
-from ronda.server.cycle import EVENT_STREAM, Cycle
+from ronda.server.http.cycle import EVENT_STREAM, Cycle
 
 
 class Transport:

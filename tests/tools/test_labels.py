@@ -10,7 +10,7 @@ from ronda import Agent, tool
 from ronda.core.plan import ToolSpec
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork, Policy
 from ronda.server.config import ServerConfig
-from ronda.server.dispatch import Dispatch
+from ronda.server.resources.dispatch import Dispatch
 from ronda.testing import ScriptedModel
 from ronda.tools.code.python import PythonTool
 from ronda.tools.code.shell import ShellTool

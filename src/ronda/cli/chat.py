@@ -30,7 +30,7 @@ from ronda.errors import BadConfig, BadRequest, NotFound, RondaError
 from ronda.host import session_documents
 from ronda.host.sessions import SessionHost
 from ronda.server.config import ServerConfig
-from ronda.server.tools_file import ToolsFile, load_tools
+from ronda.server.resources.tools_file import ToolsFile, load_tools
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

@@ -13,7 +13,7 @@ from ronda.cli.serve import data_folder, state_folder
 from ronda.cli.settings import read_config
 from ronda.errors import BadConfig, ToolFailed
 from ronda.server.config import ServerConfig
-from ronda.server.mcp_settings import read_servers
+from ronda.server.resources.mcp_settings import read_servers
 from ronda.tools.mcp.config import McpServer
 from ronda.tools.mcp.servers import check_package
 
@@ -41,7 +41,7 @@ def mcp(arguments: argparse.Namespace) -> int:
 async def _serve(config: ServerConfig) -> None:
     """Until whoever started it closes its side. Standard output is the client's alone."""
     from ronda.server.app import Server
-    from ronda.server.mcp_door.door import serve_pipes
+    from ronda.server.doors.mcp.door import serve_pipes
     from ronda.server.storage import open_catalog, open_journal
 
     folder = data_folder(config)

@@ -21,10 +21,10 @@ from ronda.cli.terminal import answer_alone, as_utf8
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadConfig, LimitExceeded, RunEnded, ToolMissing, UpstreamError
 from ronda.prompty.model import Prompty
-from ronda.server.mcp_settings import read_servers
+from ronda.server.resources.mcp_settings import read_servers
 
 if TYPE_CHECKING:
-    from ronda.server.tools_file import ToolsFile
+    from ronda.server.resources.tools_file import ToolsFile
     from ronda.tools.mcp.config import McpServer
 
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _load(paths: list[str]) -> ToolsFile:
-    from ronda.server.tools_file import load_tools
+    from ronda.server.resources.tools_file import load_tools
 
     loaded = load_tools(paths)
     if loaded.callbacks and not loaded.tools:

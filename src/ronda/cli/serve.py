@@ -19,7 +19,7 @@ from ronda.cli.settings import read_config
 from ronda.cli.workers import Worker, Workers, count_workers
 from ronda.errors import BadConfig
 from ronda.server.config import ServerConfig
-from ronda.server.mcp_settings import read_servers
+from ronda.server.resources.mcp_settings import read_servers
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
@@ -84,7 +84,7 @@ async def _start(
     from ronda.cli.process import Process
     from ronda.journal.sqlite import SqliteJournal
     from ronda.server.app import Server
-    from ronda.server.peers import Peers
+    from ronda.server.detached.peers import Peers
     from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
 
     folder = data_folder(config)
@@ -94,7 +94,7 @@ async def _start(
     journal = open_journal(folder, config, shared)
     open_code = None
     if config.enable_code_execution or config.enable_shell:
-        from ronda.server.code_tools import code_opener  # a sandbox is much to import
+        from ronda.server.resources.code_tools import code_opener  # a sandbox is much to import
 
         open_code = await asyncio.to_thread(code_opener, config, folder)
     mcp = read_servers(config.mcp_config, config.mcp, folder or state_folder())
@@ -137,9 +137,9 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
 
     from ronda.cli.process import CONNECTION_SECONDS
     from ronda.server.app import create_app
-    from ronda.server.heads import BoundedHeads
-    from ronda.server.mcp_door.route import McpPort
-    from ronda.server.sockets import BoundedSockets
+    from ronda.server.doors.mcp.route import McpPort
+    from ronda.server.http.heads import BoundedHeads
+    from ronda.server.http.sockets import BoundedSockets
 
     config = server.config
     app = create_app(server)
@@ -167,7 +167,7 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
 
 async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
     """Whether only those with a key are let in. Where everybody would be, that must be said, or they must be on this machine."""
-    from ronda.server.pages import is_loopback
+    from ronda.server.http.pages import is_loopback
 
     try:
         has_keys = bool(await catalog.keys.all())

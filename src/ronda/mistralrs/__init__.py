@@ -34,7 +34,7 @@ from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, W
 from ronda.mistralrs.which import Architecture, Which, WhichModel
 from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
 from ronda.runner_files import File, InputFile, RequestedFile, ShellSkillMount
-from ronda.server.approval_callback import AgentToolApproval, AgentToolKind, AgentToolSource
+from ronda.server.detached.approval_callback import AgentToolApproval, AgentToolKind, AgentToolSource
 
 __all__ = [
     "AgentPermission",

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from ronda.errors import BadConfig
 from ronda.sandbox.policy import FullNetwork, Loopback, Network, NoNetwork, Policy
-from ronda.server import code_settings
+from ronda.server.resources import code_settings
 
 Ours = TypeVar("Ours", covariant=True)
 

@@ -30,26 +30,26 @@ from ronda.host.log import Logs
 from ronda.journal import Journal, JournalConflict
 from ronda.providers import open_provider
 from ronda.providers.fan import Fan
-from ronda.server.agent_files import AgentFiles
-from ronda.server.auth import Auth, KeyAuth, Unauthorized
-from ronda.server.background import Background
+from ronda.server.api.files import keep_files_tidy
 from ronda.server.config import ServerConfig
-from ronda.server.container_host import ContainerHost
-from ronda.server.dispatch import Dispatch
-from ronda.server.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
-from ronda.server.files import keep_files_tidy
-from ronda.server.incoming import Header, Incoming, Json
-from ronda.server.mistral.agents import StoredAgents
-from ronda.server.models import Models, Target
-from ronda.server.pages import BrowserGuard, refusal, refused_socket, refused_upgrade
-from ronda.server.peers import Peers
-from ronda.server.recovery import expire_later, recover_runs
-from ronda.server.responses.create import Responses
+from ronda.server.detached.background import Background
+from ronda.server.detached.peers import Peers
+from ronda.server.detached.recovery import expire_later, recover_runs
+from ronda.server.doors.mistral.agents import StoredAgents
+from ronda.server.doors.responses.create import Responses
+from ronda.server.http.auth import Auth, KeyAuth, Unauthorized
+from ronda.server.http.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
+from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.pages import BrowserGuard, refusal, refused_socket, refused_upgrade
+from ronda.server.http.routing import WEBSOCKET, Routes
+from ronda.server.resources.agent_files import AgentFiles
+from ronda.server.resources.container_host import ContainerHost
+from ronda.server.resources.dispatch import Dispatch
+from ronda.server.resources.models import Models, Target
+from ronda.server.resources.toolbox import Toolbox
+from ronda.server.resources.tools_file import load_tools
 from ronda.server.routes import ROUTES
-from ronda.server.routing import WEBSOCKET, Routes
 from ronda.server.runs import Runs
-from ronda.server.toolbox import Toolbox
-from ronda.server.tools_file import load_tools
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
@@ -58,11 +58,11 @@ from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
-    from ronda.server.app_stream.state import AppStream
-    from ronda.server.code_tools import CodeTools
-    from ronda.server.named_servers import NamedServers
-    from ronda.server.replicas import Replicas
-    from ronda.server.web_search import WebSearch
+    from ronda.server.detached.replicas import Replicas
+    from ronda.server.doors.app_stream.state import AppStream
+    from ronda.server.resources.code_tools import CodeTools
+    from ronda.server.resources.named_servers import NamedServers
+    from ronda.server.resources.web_search import WebSearch
     from ronda.tools.files.documents import Documents
     from ronda.tools.mcp.config import McpServer
     from ronda.tools.mcp.servers import ServersPerLoop
@@ -149,7 +149,7 @@ class Server:
         # For requests that name a server: one at an address that is allowed, or one of these.
         self.named_servers: NamedServers | None = None
         if config.mcp_allow_url or mcp:
-            from ronda.server.named_servers import NamedServers
+            from ronda.server.resources.named_servers import NamedServers
             from ronda.tools.mcp.servers import check_package
 
             check_package()
@@ -176,7 +176,7 @@ class Server:
     @cached_property
     def app_stream(self) -> AppStream:
         """What /generate-code has, from the first time that somebody asks for it."""
-        from ronda.server.app_stream.state import AppStream
+        from ronda.server.doors.app_stream.state import AppStream
 
         return AppStream(self)
 
@@ -231,7 +231,7 @@ class Server:
             await shared.close_shared()
         if "app_stream" in self.__dict__:
             await self.app_stream.close()
-        if (door := sys.modules.get("ronda.server.mcp_door.door")) is not None:  # somebody has called it
+        if (door := sys.modules.get("ronda.server.doors.mcp.door")) is not None:  # somebody has called it
             await door.close_door(self)
         await self.catalog.close()
 
@@ -277,7 +277,7 @@ class Server:
 def _web_search(config: ServerConfig, callback: SearchCallback | None) -> WebSearch | None:
     if not (config.enable_search or config.agent or config.search or config.search_embedding_model or callback):
         return None  # without the time to import it
-    from ronda.server.web_search import open_web_search
+    from ronda.server.resources.web_search import open_web_search
 
     return open_web_search(config, callback)
 

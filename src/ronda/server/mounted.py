@@ -28,13 +28,13 @@ from ronda.errors import BadConfig
 from ronda.journal import Journal
 from ronda.sandbox.policy import read_policy
 from ronda.server.app import App, Server, error_writer
-from ronda.server.auth import Auth
 from ronda.server.check_config import check_config
-from ronda.server.code_tools import code_opener
 from ronda.server.config import ServerConfig
-from ronda.server.failure import error_answer
-from ronda.server.mcp_settings import read_servers
-from ronda.server.pages import is_loopback, refused_socket
+from ronda.server.http.auth import Auth
+from ronda.server.http.failure import error_answer
+from ronda.server.http.pages import is_loopback, refused_socket
+from ronda.server.resources.code_tools import code_opener
+from ronda.server.resources.mcp_settings import read_servers
 from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared
 from ronda.tools.function import as_tool
 from ronda.wire.failures import Failure

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ronda.server import approval_api, containers, file_links, files, listing, run_api, session_api, skills, transcripts
-from ronda.server.answers import AnswerDoor
-from ronda.server.app_stream.route import app_error, generate_code, http_route
-from ronda.server.chat import CHAT_ANSWERS, chat_completions, chat_error
-from ronda.server.mcp_door.route import mcp
-from ronda.server.messages import MESSAGE_ANSWERS, count_tokens, messages, messages_error
-from ronda.server.mistral import agents, conversations
-from ronda.server.mistral.completions import COMPLETION_ANSWERS, agent_completions
-from ronda.server.mistral.endpoint import mistral_error
-from ronda.server.responses import create, stored
-from ronda.server.responses.websocket import responses_socket
-from ronda.server.routing import WEBSOCKET, Dialect, Route, Routes
-from ronda.server.run_start import start_runs
+from ronda.server.api import approvals, containers, file_links, files, listing, runs, sessions, skills, transcripts
+from ronda.server.api.run_start import start_runs
+from ronda.server.detached.answers import AnswerDoor
+from ronda.server.doors.app_stream.route import app_error, generate_code, http_route
+from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
+from ronda.server.doors.mcp.route import mcp
+from ronda.server.doors.messages import MESSAGE_ANSWERS, count_tokens, messages, messages_error
+from ronda.server.doors.mistral import agents, conversations
+from ronda.server.doors.mistral.completions import COMPLETION_ANSWERS, agent_completions
+from ronda.server.doors.mistral.endpoint import mistral_error
+from ronda.server.doors.responses import create, stored
+from ronda.server.doors.responses.websocket import responses_socket
+from ronda.server.http.routing import WEBSOCKET, Dialect, Route, Routes
 
 CHAT: Final = Dialect("OpenAI Chat Completions", chat_error)
 RESPONSES: Final = Dialect("OpenAI Responses", create.responses_error)
@@ -120,21 +120,21 @@ ROUTES: Final = Routes(
         Route("DELETE", _SKILL_VERSION, SKILLS, skills.delete_version, "write"),
         Route("GET", f"{_SKILL_VERSION}/content", SKILLS, skills.version_content, "read"),
         Route("POST", "/v1/runs", OWN, start_runs, "run"),
-        Route("GET", "/v1/agent/approvals", OWN, approval_api.list_approvals, "read"),
-        Route("POST", "/v1/agent/approvals/{id}", OWN, approval_api.decide, "write"),
-        Route("GET", "/v1/runs", OWN, run_api.list_runs, "read"),
-        Route("GET", _RUN, OWN, run_api.get_run, "read", of_run=""),
-        Route("GET", f"{_RUN}/events", OWN, run_api.follow_run, "read", of_run=""),
-        Route("GET", f"{_RUN}/cassette", OWN, run_api.get_cassette, "read"),
-        Route("POST", f"{_RUN}/cancel", OWN, run_api.cancel_run, "write", of_run=""),
-        Route("POST", f"{_RUN}/steer", OWN, run_api.steer_run, "write", of_run=""),
-        Route("POST", f"{_RUN}/answer", OWN, run_api.answer_run, "write", of_run=""),
-        Route("GET", "/v1/sessions", OWN, session_api.list_sessions, "read"),
-        Route("POST", f"{_SESSION}/fork", OWN, session_api.fork_session, "write"),
-        Route("GET", _SESSION, OWN, session_api.get_session, "read"),
-        Route("PUT", _SESSION, OWN, session_api.put_session, "write"),
-        Route("PATCH", _SESSION, OWN, session_api.patch_session, "write"),
-        Route("DELETE", _SESSION, OWN, session_api.delete_session, "write"),
+        Route("GET", "/v1/agent/approvals", OWN, approvals.list_approvals, "read"),
+        Route("POST", "/v1/agent/approvals/{id}", OWN, approvals.decide, "write"),
+        Route("GET", "/v1/runs", OWN, runs.list_runs, "read"),
+        Route("GET", _RUN, OWN, runs.get_run, "read", of_run=""),
+        Route("GET", f"{_RUN}/events", OWN, runs.follow_run, "read", of_run=""),
+        Route("GET", f"{_RUN}/cassette", OWN, runs.get_cassette, "read"),
+        Route("POST", f"{_RUN}/cancel", OWN, runs.cancel_run, "write", of_run=""),
+        Route("POST", f"{_RUN}/steer", OWN, runs.steer_run, "write", of_run=""),
+        Route("POST", f"{_RUN}/answer", OWN, runs.answer_run, "write", of_run=""),
+        Route("GET", "/v1/sessions", OWN, sessions.list_sessions, "read"),
+        Route("POST", f"{_SESSION}/fork", OWN, sessions.fork_session, "write"),
+        Route("GET", _SESSION, OWN, sessions.get_session, "read"),
+        Route("PUT", _SESSION, OWN, sessions.put_session, "write"),
+        Route("PATCH", _SESSION, OWN, sessions.patch_session, "write"),
+        Route("DELETE", _SESSION, OWN, sessions.delete_session, "write"),
         *[Route(method, "/mcp", OWN, mcp, "run") for method in ("POST", "GET", "DELETE")],
         Route("GET", "/v1/mcp", OWN, listing.list_mcp_servers, "read"),
         Route("POST", "/v1/transcripts/check", OWN, transcripts.check_transcript, "read"),

@@ -27,9 +27,9 @@ from ronda.host.sessions import SessionHost
 from ronda.host.tail import Tail
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
-from ronda.server.approvals import RemoteApprover
-from ronda.server.rejoin import Rejoined, rejoin
-from ronda.server.remembered import RememberedApprovals
+from ronda.server.detached.approvals import RemoteApprover
+from ronda.server.detached.remembered import RememberedApprovals
+from ronda.server.exchange.rejoin import Rejoined, rejoin
 from ronda.store.claims import Claims
 from ronda.store.memory_queue import MemoryQueue
 from ronda.store.queue import Queue

@@ -1,0 +1,1 @@
+"""Addresses beside the doors: runs, approvals, sessions, files, skills, containers, models."""

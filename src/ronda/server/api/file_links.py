@@ -1,0 +1,68 @@
+"""Links to files that need no key: Mistral's clients ask for one, for so many hours, and hand it on.
+
+A link says whose file it is and until when, under a signature with a secret of the store: nothing is kept for it, and any process
+that shares the store takes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+from starlette.types import ASGIApp
+
+from ronda.errors import BadRequest, NotFound
+from ronda.files.kinds import OCTETS
+from ronda.server.api.files import FileContent, content_type_of
+from ronda.server.http.incoming import Incoming, Json
+from ronda.wire.json import encode
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_SECRET: Final = "file links"
+_MOST_HOURS: Final = 24 * 7
+
+
+class _Link(Struct, frozen=True, array_like=True):
+    owner: str
+    id: str
+    until: int
+
+
+async def create(server: Server, request: Incoming) -> ASGIApp:
+    hours = request.query.get("expiry", ["24"])[-1]
+    if not (hours.isascii() and hours.isdigit() and len(hours) < 6 and 1 <= int(hours) <= _MOST_HOURS):
+        raise BadRequest(f"'expiry' must be a number of hours from 1 to {_MOST_HOURS}", param="expiry")
+    file = await server.files.find(request.owner, request.places["id"])
+    link = msgspec.msgpack.encode(_Link(request.owner, file.id, int(time.time()) + int(hours) * 3600))
+    signature = hmac.digest(await server.catalog.secret(_SECRET), link, "sha256")
+    token = base64.urlsafe_b64encode(signature + link).decode().rstrip("=")
+    return Json(encode({"url": f"{request.base}/v1/file-links/{token}"}))
+
+
+async def content(server: Server, request: Incoming) -> ASGIApp:
+    """For anybody who has the link."""
+    text = request.places["token"]
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        raise _no_link() from None
+    signature, written = data[:32], data[32:]
+    if not hmac.compare_digest(signature, hmac.digest(await server.catalog.secret(_SECRET), written, "sha256")):
+        raise _no_link()
+    link = msgspec.msgpack.decode(written, type=_Link)
+    if link.until <= time.time():
+        raise _no_link()
+    file = await server.files.find(link.owner, link.id)
+    wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
+    return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
+
+
+def _no_link() -> NotFound:
+    return NotFound("this link leads to no file, or is over", code="file_not_found")

@@ -1,0 +1,131 @@
+"""/v1/files: files that clients keep here, in the shape of whichever API their library speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ronda.core.files import StoredFile
+from ronda.errors import BadRequest
+from ronda.files.file_store import FileFacts, FileStore
+from ronda.files.kinds import OCTETS
+from ronda.server.http.forms import Take, read_parts
+from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.shapes import shaped
+from ronda.store import StoreError
+from ronda.wire.files import FileShape, content_disposition, read_form, shape_of, write_deleted, write_file, write_page
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+log = logging.getLogger("ronda.server")
+
+_TIDY_SECONDS: Final = 3600.0
+_AROUND: Final = 1024 * 1024  # bytes of a form beside its file
+
+# What a model or a stranger wrote is opened by a browser as what it is said to be, and can do nothing in the server's name.
+_HARMLESS: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+)
+
+
+@shaped(shape_of)
+async def upload(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+    def describe(facts: FileFacts, fields: Mapping[str, str]) -> FileFacts:
+        form = read_form(fields, shape)
+        return FileFacts(facts.name, form.purpose, facts.mime_type, lifetime=form.lifetime)
+
+    return Json(write_file(await receive_file(server, request, describe), shape))
+
+
+async def receive_file(
+    server: Server, request: Incoming, describe: Callable[[FileFacts, Mapping[str, str]], FileFacts]
+) -> StoredFile:
+    """The file of a form. `describe` says what it is to be kept as, by what is known of it and by the form's fields."""
+    facts: FileFacts | None = None
+    async with server.files.receive(request.owner) as coming:
+
+        async def begin(field: str, name: str, content_type: str) -> Take:
+            nonlocal facts
+            if field != "file" or facts is not None:
+                raise BadRequest(
+                    f"the form must have one file, in its field `file`; `{field[:100]}` is another", param=field
+                )
+            facts = FileFacts(file_name(name), mime_type=content_type.partition(";")[0].strip().lower()[:200])
+            return coming.write
+
+        fields = await read_parts(request, server.files.limits.size + _AROUND, begin)
+        if facts is None:
+            raise BadRequest("Missing required multipart field `file`.", param="file")
+        return await coming.finish(describe(facts, fields))
+
+
+def file_name(name: str) -> str:
+    """As the client calls it, without folders and what no name may hold; it is never the name of a file on this machine."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return "".join([sign for sign in last if sign.isprintable()])[:255] or "input_file"
+
+
+@shaped(shape_of)
+async def list_files(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+    return Json(write_page(await server.files.of(request.owner), request.query, shape))
+
+
+@shaped(shape_of)
+async def get(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+    return Json(write_file(await server.files.find(request.owner, request.places["id"]), shape))
+
+
+@shaped(shape_of)
+async def delete(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+    await server.files.delete(request.owner, request.places["id"])
+    return Json(write_deleted(request.places["id"], shape))
+
+
+@shaped(shape_of)
+async def content(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+    file = await server.files.find(request.owner, request.places["id"])
+    # Mistral's client takes nothing else, and says so.
+    wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
+    return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
+
+
+def content_type_of(file: StoredFile) -> str:
+    known = file.mime_type if file.mime_type.isascii() and file.mime_type.isprintable() else OCTETS
+    return f"{known}; charset=utf-8" if file.is_text and known.startswith("text/") else known
+
+
+async def keep_files_tidy(files: FileStore, every: float = _TIDY_SECONDS) -> None:
+    """Removes what has expired, and what servers that were killed have left behind, for as long as the server runs."""
+    while True:
+        try:
+            await files.sweep()
+        except (StoreError, OSError) as error:
+            log.warning("files that have expired cannot be removed: %s", error)
+        await asyncio.sleep(every)
+
+
+class FileContent:
+    """A file's bytes, as fast as they are taken."""
+
+    def __init__(self, store: FileStore, file: StoredFile, content_type: str) -> None:
+        self._store = store
+        self._file = file
+        self._headers: list[Header] = [
+            (b"content-type", content_type.encode("latin-1", "replace")),
+            (b"content-length", b"%d" % file.size),
+            (b"content-disposition", content_disposition(file.name).encode("latin-1", "replace")),
+            *_HARMLESS,
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        if scope["method"] != "HEAD":
+            async for piece in self._store.pieces(self._file):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

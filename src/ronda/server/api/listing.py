@@ -1,0 +1,62 @@
+"""GET /v1/models: what answers here. GET /v1/mcp: how its MCP servers fare. GET /health: that the server does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from ronda.drive.aside import aside
+from ronda.server.http.incoming import Incoming, Json
+from ronda.wire.json import encode
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+async def list_models(server: Server, request: Incoming) -> ASGIApp:
+    tools = _tools(server)
+    return Json(_listed(server, tools) if server.agent_files is None else await aside(_listed, server, tools))
+
+
+def _listed(server: Server, tools: dict[str, Any]) -> bytes:
+    """Every file is read, a third of a millisecond each: beside the loop, since a folder may have thousands."""
+    broken = server.agent_files.problems() if server.agent_files is not None else {}
+    listed = [_described(name, tools, is_broken=name in broken) for name in server.models.listed]
+    return encode({"object": "list", "data": listed})
+
+
+async def get_model(server: Server, request: Incoming) -> ASGIApp:
+    name = request.places["name"]
+    await server.models.find(name, request.owner)
+    return Json(encode(_described(name, _tools(server))))
+
+
+async def health(server: Server, request: Incoming) -> ASGIApp:
+    return PlainTextResponse("OK")
+
+
+async def list_mcp_servers(server: Server, request: Incoming) -> ASGIApp:
+    return Json(encode({"servers": [] if server.mcp is None else server.mcp.here().status()}))
+
+
+def _described(name: str, tools: dict[str, Any], *, is_broken: bool = False) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "local",
+        "status": "broken" if is_broken else "loaded",
+        **tools,
+    }
+
+
+def _tools(server: Server) -> dict[str, Any]:
+    """What a model here has of tools, under mistral.rs's names."""
+    available = {"tools_available": bool(server.toolbox.names)}
+    if server.mcp is None:
+        return available
+    servers = server.mcp.here()
+    connected = [one for one in servers.status() if one.state == "connected"]
+    return available | {"mcp_tools_count": len(servers.all_tools()), "mcp_servers_connected": len(connected)}

@@ -1,0 +1,124 @@
+"""POST /v1/runs: runs in our own words. They are queued as any that nobody waits for, and whoever asked is told their names.
+
+Of several variants each is a run by itself: one that fails leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.parts import SystemTurn, Turn
+from ronda.core.run import rebuild
+from ronda.core.transcript import continued
+from ronda.errors import BadRequest, NotFound
+from ronda.journal import state_at
+from ronda.server.detached.groups import group_of, new_names, open_group
+from ronda.server.exchange.opening import Job
+from ronda.server.http.incoming import Incoming, Json
+from ronda.wire.door_request import DoorRequest
+from ronda.wire.json import encode
+from ronda.wire.run_request import RunRequest, read_run_request
+from ronda.wire.runs import write_summary
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+async def start_runs(server: Server, request: Incoming) -> ASGIApp:
+    asked = await request.read(server.config.max_body, read_run_request)
+    names = new_names(asked.variants)
+    jobs = await _jobs(server, request, asked, names)
+    lives = await open_group(server, request.owner, jobs, names)
+    starts = [live.run.start for live in lives]
+    await server.background.add(lives)
+    body = {"object": "run_group", "id": group_of(starts[0]), "data": [_summary(start) for start in starts]}
+    return Json(encode(body), 202)
+
+
+async def _jobs(server: Server, incoming: Incoming, asked: RunRequest, names: list[str]) -> list[Job]:
+    owner = incoming.owner
+    turns, files, parent = asked.turns, asked.files, None
+    if asked.parent is not None:
+        before = await _ended(server, asked.parent, owner)
+        parent = (asked.parent, len(before))
+        turns = _continued(before, turns)
+        if files is None:
+            files = _files_of(before)
+    request = DoorRequest(model="", turns=turns, parent=parent, background=True, lingers=math.inf)
+    if files is None:
+        named = [(name, await server.models.find(name, owner)) for name in asked.models or ("default",)]
+        return [Job(replace(request, model=name), target) for name, target in islice(cycle(named), asked.variants)]
+    from ronda.server.doors.app_stream.address import public_address
+    from ronda.server.doors.app_stream.page import Page
+    from ronda.server.doors.app_stream.variants import page_job
+
+    if asked.models:
+        found = [await server.models.find(name, owner) for name in asked.models]
+        targets = list(islice(cycle(found), asked.variants))
+    else:
+        targets = await server.app_stream.models.choose(asked.variants)
+    page = Page(
+        files=files,
+        main=_main(files),
+        siblings=tuple(names) if len(names) > 1 else (),
+        base_url=public_address(server, incoming),
+    )
+    return [page_job(server, request, target, page, variant) for variant, target in enumerate(targets)]
+
+
+async def _ended(server: Server, run: str, owner: str) -> list[Event]:
+    events = await server.runs.read(run, owner)
+    if not events:
+        raise NotFound(
+            f"the run '{run[:100]}' does not exist, or is not kept any more", param="parent", code="run_not_found"
+        )
+    if type(events[-1]) is not RunFinished:
+        raise BadRequest(
+            f"the run '{run}' is not over yet; go on with it when it is", param="parent", code="run_is_not_over"
+        )
+    return events
+
+
+def _continued(before: list[Event], new: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Instructions of the new request go before those of the run."""
+    run = rebuild(before)
+    first = tuple([turn for turn in new if type(turn) is SystemTurn])
+    rest = tuple([turn for turn in new if type(turn) is not SystemTurn])
+    return (*first, *continued(run.turns, rest, run.results))
+
+
+def _files_of(before: list[Event]) -> dict[str, str] | None:
+    from ronda.server.doors.app_stream.page import builds_page
+
+    start = before[0]
+    if type(start) is not RunStarted or not builds_page(start):
+        return None
+    from ronda.server.doors.app_stream.variants import project_of
+
+    project = project_of(before)
+    return None if project is None else project.files
+
+
+def _main(files: dict[str, str]) -> str:
+    pages = [path for path in files if path.endswith((".html", ".htm"))]
+    return "index.html" if "index.html" in files or not pages else pages[0]
+
+
+def _summary(start: RunStarted) -> dict[str, object]:
+    return write_summary(start.run, "queued", start.agent, start.session, start.at, None)
+
+
+def summary_of(events: list[Event]) -> dict[str, object]:
+    """Of a run whose events are all there."""
+    start, last = events[0], events[-1]
+    assert type(start) is RunStarted
+    if type(last) is RunFinished:
+        return write_summary(start.run, state_at(last), start.agent, start.session, start.at, last.at)
+    state = "waiting" if rebuild(events).is_waiting else "running"
+    return write_summary(start.run, state, start.agent, start.session, start.at, None)

@@ -1,0 +1,301 @@
+"""Runs over HTTP, in our own words: which there are, what became of one, what happens in it, and a say in it.
+
+A run is its owner's: to anybody else it does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+
+from msgspec.structs import replace
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.events import (
+    PREVIEWS,
+    Answered,
+    Asked,
+    CallDelta,
+    Checked,
+    Event,
+    ModelFinished,
+    ModelInterrupted,
+    ModelStarted,
+    RunFinished,
+    RunStarted,
+    Steered,
+)
+from ronda.core.parts import AssistantTurn, user
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
+from ronda.host.run import LiveRun
+from ronda.journal import RunQuery, RunState, state_at
+from ronda.server.api.approvals import Conflict, answer_question
+from ronda.server.api.run_start import summary_of
+from ronda.server.detached.groups import group_of, runs_of_group
+from ronda.server.doors.app_stream.page import builds_page
+from ronda.server.doors.responses.query import Query
+from ronda.server.exchange.follow import EventStream
+from ronda.server.http.incoming import Incoming, Json
+from ronda.wire.events import write_frame, write_preview
+from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
+from ronda.wire.fields import field, read_fields
+from ronda.wire.json import encode
+from ronda.wire.run_request import FIELDS as START_FIELDS
+from ronda.wire.runs import write_run, write_summary
+from ronda.wire.showing import CallsGrew, Showing, TurnClosed
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_PAGE: Final = 20
+_LONGEST_PAGE: Final = 100
+_PREVIEWED: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, Asked, Answered})
+
+# For docs/compatibility.md: query parameters, and members of bodies.
+FIELDS: Final = {
+    "GET /v1/runs": {
+        "state": "read: " + ", ".join(get_args(RunState)),
+        "session": "read",
+        "agent": "read: its name",
+        "group": "read: the variants of one request, in their order; goes with no other",
+        "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
+        "before": "read: `next` of the page before",
+    },
+    "POST /v1/runs": START_FIELDS,
+    "POST /v1/runs/{id}/steer": {"text": "read: what the model hears with its next call"},
+    "POST /v1/runs/{id}/answer": {
+        "id": "read: of the question",
+        "decision": "read: approve, deny",
+        "arguments": "read: other arguments for the call; the answer to a question of kind `input`",
+        "message": "read: what the model is told of a no",
+        "remember": "read: the same for every later call of this tool in this run",
+    },
+    "GET /v1/runs/{id}/events": {
+        "after": "read: a position, such as 12 or 12.345; the header Last-Event-ID goes before it"
+    },
+}
+
+
+async def list_runs(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    if (group := query.text("group")) is not None:
+        found = await runs_of_group(server, group, request.owner)
+        return Json(
+            encode({"object": "list", "data": [summary_of(one) for one in found], "has_more": False, "next": None})
+        )
+    state = query.word("state", "", ("", *get_args(RunState)))
+    wanted = RunQuery(
+        request.owner,
+        state=cast("RunState", state) if state else None,
+        session=query.text("session"),
+        agent=query.text("agent"),
+        before=query.whole("before", None, 0, None),
+        limit=query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE,
+    )
+    page = await server.runs.journal.list_runs(wanted)
+    runs = [write_summary(one.run, one.state, one.agent, one.session, one.started, one.ended) for one in page.runs]
+    after = None if page.before is None else str(page.before)
+    return Json(encode({"object": "list", "data": runs, "has_more": after is not None, "next": after}))
+
+
+async def get_run(server: Server, request: Incoming) -> ASGIApp:
+    events = await _found(server, request)
+    run = rebuild(events)
+    position = None
+    if len(events) == 1 and run.start.outlives and run.id not in server.runs.live:
+        position = await server.background.position(run.id, request.owner)
+    return _shown(run, len(events), events, position)
+
+
+async def follow_run(server: Server, request: Incoming) -> ASGIApp:
+    """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
+    nothing comes after that, 204 tells an EventSource not to come again."""
+    events = await _found(server, request)
+    after = _after(request)
+    if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
+        return Response(status_code=204)
+    start = events[0]
+    assert type(start) is RunStarted
+    # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
+    is_watched = any(tool.preview for tool in start.plan.tools)
+    run, follower = await server.runs.follow(events, (after[0], 0) if is_watched and after is not None else after)
+    live = server.runs.live.get(request.places["id"])
+
+    def why_unended(sibling: int) -> Failure | None:
+        return BROKE_DOWN if live is not None and live.error is not None else None
+
+    frames = Frames(after, "output" in start.plan.guards, Showing(run) if is_watched else None)
+    return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
+
+
+async def get_cassette(server: Server, request: Incoming) -> ASGIApp:
+    """A run as a file that can be played again."""
+    from ronda.agent.export import export_run  # few ask for one
+
+    events = await _found(server, request)
+    previews = await server.runs.journal.previews(request.places["id"])
+    return Response(await export_run(events, previews), media_type="application/jsonl")
+
+
+async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
+    """End a run that is under way, and say how it stands when it has."""
+    if not await server.runs.end(request.places["id"], request.owner):
+        await _under_way(server, request)  # which says why not
+    return await get_run(server, request)
+
+
+async def steer_run(server: Server, request: Incoming) -> ASGIApp:
+    """Say something to a run under way: the model hears it with its next call."""
+    live = await _under_way(server, request)
+    text = await request.read(server.config.max_body, _read_steering)
+    live.send(Steered(user(text)))
+    return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
+
+
+async def answer_run(server: Server, request: Incoming) -> ASGIApp:
+    """Decide what a run waits for."""
+    events = await _found(server, request)
+    answer = replace(await request.read(server.config.max_body, _read_answer), by=request.owner)
+    id = request.places["id"]
+    start = events[0]
+    if type(start) is RunStarted and start.call and start.parent is not None:
+        raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
+    live = await answer_question(server, id, request.owner, answer)
+    return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
+
+
+def _read_steering(body: bytes) -> str:
+    text: str = field(read_fields(body), "text", str, "")
+    if not text:
+        raise BadRequest("'text' is missing: what the model is to hear", param="text")
+    return text
+
+
+def _read_answer(body: bytes) -> Answered:
+    fields = read_fields(body)
+    id: str = field(fields, "id", str, "")
+    decision: Literal["approve", "deny"] | None = field(fields, "decision", Literal["approve", "deny"], None)
+    if not id or decision is None:
+        missing = "decision" if id else "id"
+        raise BadRequest(f"'{missing}' is missing", param=missing)
+    arguments = fields.get("arguments")
+    return Answered(
+        id,
+        decision,
+        arguments=None if arguments is None else bytes(arguments).decode(),
+        message=field(fields, "message", str, None),
+        remember=field(fields, "remember", bool, False),
+    )
+
+
+async def _under_way(server: Server, request: Incoming) -> LiveRun:
+    id = request.places["id"]
+    events = await _found(server, request)
+    if (live := server.runs.live.get(id)) is not None:
+        return live
+    if type(events[-1]) is RunFinished:
+        raise Conflict(f"the run '{id}' is over already", code="run_is_over")
+    if rebuild(events).is_waiting:
+        raise Conflict(f"the run '{id}' waits for an answer: POST /v1/runs/{id}/answer", code=RUN_IS_WAITING)
+    raise Conflict(f"the run '{id}' is driven by another process", code="run_is_elsewhere")
+
+
+class Reader:
+    """A follower that does without previews that are not kept any more: the facts behind them say all they said."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    @property
+    def is_over(self) -> bool:
+        return self._follower.is_over
+
+    def pull(self) -> list[Event]:
+        try:
+            return self._follower.pull()
+        except FellBehind:
+            fact, _ = self._follower.position
+            self._follower.close()
+            self._follower = self._follower.at((fact, ALL_PREVIEWS))
+            return self._follower.pull()
+
+    def on_news(self, call: OnNews) -> None:
+        self._follower.on_news(call)
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class Frames:
+    """Events → server-sent events, numbered by their positions. Of a run that is `guarded` they do not say what the model said:
+    a guardrail may still refuse it. What it allows comes as deltas, and with the run's result.
+
+    With a `showing`, events that add to arguments worth watching are followed by what they add; what was seen of the turn
+    that `after` is in is then read again, and not written."""
+
+    def __init__(self, after: Position | None, guarded: bool = False, showing: Showing | None = None) -> None:
+        self._fact, self._preview = (-1, 0) if after is None else after
+        self._guarded = guarded
+        self._showing = showing
+        self._seen = (self._fact, self._preview)
+        if showing is not None:
+            self._preview = 0
+
+    def feed(self, sibling: int, batch: Sequence[Event | Failure]) -> bytes:
+        return b"".join([self._frame(event) for event in batch])
+
+    def _frame(self, event: Event | Failure) -> bytes:
+        if isinstance(event, Failure):  # without an id: who comes back goes on from the last event that it was sent
+            return b"event: error\ndata: %b\n\n" % encode({"type": "error", "message": event.message})
+        if type(event) in PREVIEWS:
+            self._preview += 1
+        else:
+            self._fact, self._preview = self._fact + 1, 0
+            if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
+                event = replace(event, turn=AssistantTurn((), event.turn.stop))
+        shown = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEWED else None
+        here = (self._fact, self._preview)
+        if here <= self._seen:
+            return b""
+        position = write_position(here)
+        frame = write_frame(position, event)
+        if isinstance(shown, CallsGrew | TurnClosed):
+            frame += b"".join([write_preview(position, patches) for patches in shown.previews])
+        return frame
+
+
+def _shown(run: Run, facts: int, events: Iterable[Event], queue_position: int | None = None) -> Json:
+    if run.ended is not None:
+        state: str = state_at(run.ended)
+    elif queue_position is not None:
+        state = "queued"
+    else:
+        state = "waiting" if run.is_waiting else "running"
+    members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
+    if builds_page(run.start):
+        from ronda.server.doors.app_stream.variants import project_of  # few runs do
+
+        project = project_of(list(events))
+        members["files"] = {} if project is None else project.files
+    return Json(encode(members if queue_position is None else {**members, "queue_position": queue_position}))
+
+
+def _after(request: Incoming) -> Position | None:
+    """A browser that comes back asks for the same address, and says in a header what it has seen since."""
+    if (header := request.header(b"last-event-id")) is not None:
+        return read_position(header, "Last-Event-ID")
+    after = Query(request).text("after")
+    return None if after is None else read_position(after, "after")
+
+
+async def _found(server: Server, request: Incoming) -> list[Event]:
+    id = request.places["id"]
+    events = await server.runs.read(id, request.owner)
+    if not events:
+        raise NotFound(
+            f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"
+        )
+    return events

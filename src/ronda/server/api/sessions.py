@@ -1,0 +1,158 @@
+"""Sessions over HTTP: which there are, what was said in one, and copies.
+
+A session is its owner's: to anybody else it does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.errors import BadRequest
+from ronda.host import session_documents
+from ronda.host.leases import Key
+from ronda.server.doors.responses.query import Query
+from ronda.server.http.incoming import Incoming, Json
+from ronda.store.sessions import Cursor
+from ronda.wire.fields import bad, bounded, field, read_fields
+from ronda.wire.json import encode
+from ronda.wire.session_fields import LONGEST_NAME, is_name
+from ronda.wire.sessions import Labels, read_document, read_labels
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_PAGE: Final = 20
+_LONGEST_PAGE: Final = 100
+
+# For docs/compatibility.md: query parameters, and members of bodies.
+FIELDS: Final = {
+    "GET /v1/sessions": {
+        "limit": f"read: up to {_LONGEST_PAGE}; {_PAGE} if left out",
+        "before": "read: `next` of the page before",
+    },
+    "GET /v1/sessions/{id}": {"branch": "read: the id of a branch; the session as it stands if left out"},
+    "PUT /v1/sessions/{id}": {
+        "messages": "read: plain, or with tagged values as mistral.rs writes them",
+        "images": "read: base64; for parts of type `image`, in their order",
+        "videos": "refused: a part of type `video_url` is taken",
+        "files": "read: `{name, content}` with base64, on a server that runs code; elsewhere ignored",
+        "title": "read",
+        "metadata": "read",
+        "turns": "read: what messages cannot say; where it says the same as `messages`",
+        "any other": "ignored",
+    },
+    "PATCH /v1/sessions/{id}": {
+        "title": "read",
+        "metadata": "read: in the place of what was there",
+        "branch": "read: the id of a branch that the session goes on with",
+    },
+    "POST /v1/sessions/{id}/fork": {
+        "id": "read: of the copy; Ronda makes one if left out",
+        "num_turns": "read: up to the answer of this number; all if left out",
+        "run": "read: up to this run of the session, on whichever branch it is",
+        "round": "read: up to this round of the run; rounds count from 0",
+    },
+}
+
+
+async def list_sessions(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
+    page = await server.runs.sessions.store.page(request.owner, limit, _read_cursor(query.text("before")))
+    after = None if page.before is None else f"{page.before[0]!r}:{page.before[1]}"
+    rows = [session_documents.summary_of(row) for row in page.sessions]
+    return Json(encode({"object": "list", "data": rows, "has_more": after is not None, "next": after}))
+
+
+async def get_session(server: Server, request: Incoming) -> ASGIApp:
+    branch = Query(request).text("branch")
+    return Json(await session_documents.export(server.runs.sessions, _key(request), branch, _workspaces(server)))
+
+
+async def put_session(server: Server, request: Incoming) -> ASGIApp:
+    key = _key(request)
+    document = await request.read(server.config.max_body, read_document)
+    await session_documents.put(server.runs.sessions, key, document, _workspaces(server))
+    return Response(status_code=200)
+
+
+async def patch_session(server: Server, request: Incoming) -> ASGIApp:
+    labels, given, branch = await request.read(server.config.max_body, _read_change)
+    row = await session_documents.change(server.runs.sessions, _key(request), labels, given, branch)
+    return Json(encode(session_documents.summary_of(row)))
+
+
+async def delete_session(server: Server, request: Incoming) -> ASGIApp:
+    key = _key(request)
+    await session_documents.delete(server.runs.sessions, key)
+    await server.containers.delete(*key)
+    return Response(status_code=200)
+
+
+def _workspaces(server: Server) -> session_documents.WorkspaceFiles | None:
+    return None if server.code is None else server.code.files
+
+
+async def fork_session(server: Server, request: Incoming) -> ASGIApp:
+    name, num_turns, run, round = await request.read(server.config.max_body, _read_fork)
+    made = await session_documents.fork(
+        server.runs.sessions,
+        _key(request),
+        name,
+        num_turns=num_turns,
+        run=run,
+        round=round,
+        workspaces=_workspaces(server),
+    )
+    return Json(encode({"id": made}))
+
+
+def _key(request: Incoming) -> Key:
+    name = request.places["id"]
+    if not is_name(name):
+        raise BadRequest(f"a session's name is 1 to {LONGEST_NAME} printable characters", param="id")
+    return request.owner, name
+
+
+def _read_cursor(text: str | None) -> Cursor | None:
+    if text is None:
+        return None
+    time, _, name = text.partition(":")
+    try:
+        return float(time), name
+    except ValueError:
+        raise bad("before", "is no 'next' of a page") from None
+
+
+def _read_change(body: bytes) -> tuple[Labels, list[str], str | None]:
+    """A label that is null is taken away."""
+    named: list[str] = [name for name in ("title", "metadata") if name in _members(body)]
+    fields = read_fields(body)
+    branch: str | None = field(fields, "branch", str, None)
+    return read_labels(fields), named, branch
+
+
+def _members(body: bytes) -> dict[str, Raw]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return {}  # which is said below
+
+
+def _read_fork(body: bytes) -> tuple[str | None, int | None, str | None, int | None]:
+    fields = read_fields(body or b"{}")
+    name: str | None = field(fields, "id", str, None)
+    if name is not None and not is_name(name):
+        raise bad("id", f"must be 1 to {LONGEST_NAME} printable characters")
+    run: str | None = field(fields, "run", str, None)
+    num_turns, round = bounded(fields, "num_turns", 1), bounded(fields, "round", 0)
+    if run is not None and num_turns is not None:
+        raise bad("num_turns", "does not go with 'run'")
+    if round is not None and run is None:
+        raise bad("round", "is of a run; say which with 'run'")
+    return name, num_turns, run, round

@@ -1,0 +1,154 @@
+"""/v1/skills: folders that teach a model something, kept with their versions, in the shapes of OpenAI and Anthropic."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.skills import SkillVersion
+from ronda.errors import BadRequest, TooLarge
+from ronda.files.archives import DEFAULT_LIMITS, folder_of, is_zip, unpack_zip
+from ronda.files.skill_store import find_version
+from ronda.server.http.forms import Take, read_parts
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.shapes import shaped
+from ronda.wire.skills import (
+    SkillShape,
+    shape_of,
+    write_deleted,
+    write_skill,
+    write_skills,
+    write_version,
+    write_version_deleted,
+    write_versions,
+)
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_FIELDS: Final = ("files", "files[]", "file")
+_AROUND: Final = 1024 * 1024  # bytes of a form beside its files
+_LONGEST_TITLE: Final = 255
+
+
+async def _read_folder(request: Incoming) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The files of a form, unpacked where they came as one zip, and its fields."""
+    sent: list[tuple[str, bytearray]] = []
+    size = 0
+
+    async def begin(field: str, name: str, content_type: str) -> Take:
+        if field not in _FIELDS:
+            raise BadRequest(f"`{field[:100]}` is no field for files; use `files`", param=field)
+        content = bytearray()
+        sent.append((name, content))
+        return lambda data: take(content, data)
+
+    async def take(content: bytearray, data: bytes) -> None:
+        nonlocal size
+        content += data
+        size += len(data)
+        if size > DEFAULT_LIMITS.size:
+            raise TooLarge(f"the files have more than the {DEFAULT_LIMITS.size} bytes that a skill may have")
+
+    fields = await read_parts(request, DEFAULT_LIMITS.size + _AROUND, begin)
+    files = [(name, bytes(content)) for name, content in sent]
+    if len(files) == 1 and is_zip(*files[0]):
+        return await asyncio.to_thread(unpack_zip, files[0][1]), fields
+    return folder_of(files), fields
+
+
+@shaped(shape_of)
+async def create(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    files, fields = await _read_folder(request)
+    title = (fields.get("display_name") or fields.get("display_title") or "").strip()
+    if len(title) > _LONGEST_TITLE or not title.isprintable():
+        raise BadRequest(f"the title must be one line of at most {_LONGEST_TITLE} characters", param="display_name")
+    return Json(write_skill(await server.skills.create(request.owner, files, title), shape))
+
+
+@shaped(shape_of)
+async def list_skills(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_skills(await server.skills.of(request.owner), request.query, shape))
+
+
+@shaped(shape_of)
+async def get(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_skill(await server.skills.find(request.owner, request.places["id"]), shape))
+
+
+class _Update(Struct, frozen=True):
+    default_version: str
+
+
+@shaped(shape_of)
+async def update(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    wish = await request.read(server.config.max_body, _read_update)
+    skill = await server.skills.set_default(request.owner, request.places["id"], wish.default_version)
+    return Json(write_skill(skill, shape))
+
+
+def _read_update(body: bytes) -> _Update:
+    try:
+        return msgspec.json.decode(body, type=_Update)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise BadRequest(
+            f'the body must be {{"default_version": "NUMBER"}}: {error}', param="default_version"
+        ) from error
+
+
+@shaped(shape_of)
+async def delete(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    await server.skills.delete(request.owner, request.places["id"])
+    return Json(write_deleted(request.places["id"], shape))
+
+
+@shaped(shape_of)
+async def content(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    skill = await server.skills.find(request.owner, request.places["id"])
+    return await _zip(server, request, skill.current)
+
+
+@shaped(shape_of)
+async def create_version(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    await server.skills.find(request.owner, request.places["id"])  # before its folder is read
+    files, fields = await _read_folder(request)
+    id, is_default = request.places["id"], fields.get("default", "").strip().lower() == "true"
+    version = await server.skills.add_version(request.owner, id, files, is_default)
+    return Json(write_version(id, version, shape))
+
+
+@shaped(shape_of)
+async def list_versions(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_versions(await server.skills.find(request.owner, request.places["id"]), request.query, shape))
+
+
+@shaped(shape_of)
+async def get_version(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_version(request.places["id"], await _version(server, request), shape))
+
+
+@shaped(shape_of)
+async def delete_version(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    places = request.places
+    gone = await server.skills.delete_version(request.owner, places["id"], places["version"])
+    return Json(write_version_deleted(gone, shape))
+
+
+@shaped(shape_of)
+async def version_content(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
+    return await _zip(server, request, await _version(server, request))
+
+
+async def _version(server: Server, request: Incoming) -> SkillVersion:
+    return find_version(await server.skills.find(request.owner, request.places["id"]), request.places["version"])
+
+
+async def _zip(server: Server, request: Incoming, version: SkillVersion) -> ASGIApp:
+    packed = await server.skills.content(request.owner, version)
+    name = f'attachment; filename="{version.directory}.zip"'
+    return Response(packed, media_type="application/zip", headers={"content-disposition": name})

@@ -1,0 +1,1 @@
+"""The doors: each dialect's endpoint joins its reader and its writer (`wire/`) to what all doors share (`exchange/`)."""

@@ -1,0 +1,22 @@
+"""Where pages find what this server serves: the address that the operator names, or the one that was asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ronda.server.http.incoming import Incoming
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-]{1,255}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
+
+
+def public_address(server: Server, request: Incoming) -> str:
+    """ "" where the request names no host that could be one: addresses are then relative to the page's own."""
+    if (public := server.config.app.public_url) is not None:
+        return public.rstrip("/")
+    host = request.header(b"host") or ""
+    scheme = "https" if request.scheme in ("wss", "https") else "http"
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""

@@ -1,0 +1,86 @@
+"""Which model each variant gets: those that `[app] models` names, in turn, or the server's own."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ronda.agent import where_is
+from ronda.agent.value import missing_key
+from ronda.errors import NotFound
+from ronda.providers import open_provider, split_spec
+from ronda.providers.vision import TextOnly
+from ronda.server.resources.models import Target
+from ronda.wire.app_stream.parameters import BadParameters, Parameters
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_NO_FILMS = ("openai:", "anthropic:", "mistral:", "mistral-agent:", "local:")  # their APIs have no word for one
+CREATED = 4  # variants, as the front end expects before it is told
+UPDATED = 2
+
+
+class AppModels:
+    """Models are opened when they are first used. One without its key is passed over, as if it were not named."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._targets: list[Target] | None = None
+
+    def count(self, parameters: Parameters) -> int:
+        """How many variants there are. A model of this machine's has no time for several."""
+        config = self._server.config
+        named = [model.model for model in config.app.named] or [config.model]
+        if all(spec.startswith("local:") for spec in named):
+            return 1
+        if parameters.input_mode == "video" or parameters.generation_type == "update":
+            return UPDATED if config.app.variants is None else min(UPDATED, config.app.variants)
+        return config.app.variants or CREATED
+
+    async def choose(self, count: int, *, with_images: bool = False, with_videos: bool = False) -> list[Target]:
+        """Those that can be shown what the user shows: a page that a model has not seen is a page of its own invention."""
+        targets = await self._usable()
+        if with_images and not (targets := [target for target in targets if not isinstance(target.provider, TextOnly)]):
+            raise BadParameters("No model of this server can see pictures: its operator can name one in [app] models.")
+        if with_videos and not (targets := [target for target in targets if not target.spec.startswith(_NO_FILMS)]):
+            raise BadParameters(
+                "No model of this server can watch films: its operator can name one of Gemini's in [app] models."
+            )
+        return list(islice(cycle(targets), count))
+
+    async def named(self, spec: str) -> Target:
+        """The model that a run was begun with."""
+        own = await self._server.models.find("default")
+        if spec == own.spec:
+            return own
+        targets = await self._usable() if self._server.config.app.models else []
+        if (found := next((target for target in targets if target.spec == spec), None)) is None:
+            raise NotFound(f"the model '{spec}' is not one of this server's any more", code="model_not_found")
+        return found
+
+    async def _usable(self) -> list[Target]:
+        server = self._server
+        config = server.config
+        if not config.app.models:
+            if server.missing_key is not None:
+                raise BadParameters(
+                    f"No API key found for {config.model}: set {server.missing_key} where the server is started."
+                )
+            return [await server.models.find("default")]
+        if self._targets is None:
+            targets, missing = [], []
+            for model in config.app.named:
+                where = where_is(model.model, model.base_url, None, config.timeouts)
+                if (variable := missing_key(model.model, where)) is not None:
+                    missing.append(variable)
+                    continue
+                where = msgspec.structs.replace(where, slots=config.slots, context=config.context)
+                targets.append(Target(split_spec(model.model)[1], model.model, open_provider(model.model, where)))
+            if not targets:
+                names = ", ".join(dict.fromkeys(missing))
+                raise BadParameters(f"No API key found for the models of this server: set {names} where it is started.")
+            self._targets = targets
+        return self._targets

@@ -1,0 +1,118 @@
+"""The MCP server: over HTTP at /mcp, with the keys, owners and host check of every door; and over the pipes of a program."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server as SdkServer
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ronda._version import __version__
+from ronda.server.doors.mcp.call import call
+from ronda.server.doors.mcp.tools import tools_for
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+_OWNER = "ronda.owner"  # where a request's scope says whose it is
+
+
+def make_server(server: Server) -> SdkServer[Any]:
+    def owner_of(context: ServerRequestContext[Any, Any]) -> str:
+        """Over pipes there is one: whoever started the program."""
+        return "" if context.request is None else str(context.request.scope[_OWNER])
+
+    async def list_tools(
+        context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        found = await tools_for(server, owner_of(context))
+        tools = [types.Tool(name=one.name, description=one.description, input_schema=one.schema) for one in found]
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(
+        context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        owner = owner_of(context)
+        found = await tools_for(server, owner)
+        tool = next((one for one in found if one.name == params.name), None)
+        if tool is None:
+            known = ", ".join([one.name for one in found[:20]])
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:200]!r}; there is {known}")
+        told = 0
+
+        async def tell(text: str) -> None:
+            nonlocal told
+            told += 1
+            await context.session.report_progress(told, None, text)
+
+        result = await call(server, owner, tool, params.arguments or {}, tell)
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
+        return types.CallToolResult(content=content, is_error=result.failed, structured_content=result.structured)
+
+    about = "Agents that are run to their end: each tool is one, and 'chat' asks a model directly."
+    return SdkServer("ronda", version=__version__, instructions=about, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+class McpDoor:
+    """The address /mcp of one server, on one event loop."""
+
+    def __init__(self, server: Server) -> None:
+        self._manager = StreamableHTTPSessionManager(make_server(server), max_request_body_size=server.config.max_body)
+        self._is_up = asyncio.Event()
+        self._is_over = asyncio.Event()
+        # Contexts of the SDK are left by the task that entered them.
+        self._holder = asyncio.create_task(self._hold(), name="mcp door")
+
+    async def _hold(self) -> None:
+        async with self._manager.run():
+            self._is_up.set()
+            await self._is_over.wait()
+
+    async def answer(self, owner: str) -> ASGIApp:
+        await self._is_up.wait()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            # A session is its owner's: the SDK lets nobody else speak in it.
+            user = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
+            # What stands around a header's value is no part of it; the SDK compares values with the body.
+            headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+            await self._manager.asgi_app({**scope, "headers": headers, "user": user, _OWNER: owner}, receive, send)
+
+        return app
+
+    async def close(self) -> None:
+        self._is_over.set()
+        with suppress(asyncio.CancelledError):
+            await self._holder
+
+
+_doors: WeakKeyDictionary[Server, McpDoor] = WeakKeyDictionary()
+
+
+def door_of(server: Server) -> McpDoor:
+    if (door := _doors.get(server)) is None:
+        door = _doors[server] = McpDoor(server)
+    return door
+
+
+async def close_door(server: Server) -> None:
+    if (door := _doors.pop(server, None)) is not None:
+        await door.close()
+
+
+async def serve_pipes(server: Server) -> None:
+    """Until the client closes its side."""
+    from mcp.server.stdio import stdio_server
+
+    made = make_server(server)
+    async with stdio_server() as (received, leaving):
+        await made.run(received, leaving, made.create_initialization_options())

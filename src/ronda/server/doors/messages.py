@@ -1,0 +1,122 @@
+"""POST /v1/messages: the whole loop inside one request, plain or streamed. POST /v1/messages/count_tokens: how long it is.
+
+A model that speaks Anthropic's dialect itself is sent the request's own fields and tools; for any other they are translated.
+Counting never calls a model; where nobody can be asked it is an estimate (`wire.anthropic.counting` says how).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.plan import Options, Plan
+from ronda.core.run import Run
+from ronda.drive import capabilities_of
+from ronda.errors import BadRequest, RondaError
+from ronda.server.detached.answers import AnswerDoor
+from ronda.server.detached.continuation import continue_answer
+from ronda.server.exchange.answer import Exchange
+from ronda.server.exchange.opening import Job, count
+from ronda.server.http.failure import error_answer, failure_of
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.resources.models import Target
+from ronda.server.runs import new_id
+from ronda.wire.anthropic import API
+from ronda.wire.anthropic.server_answer import MessageAnswer, MessageOptions, passes_over_events, write_error
+from ronda.wire.anthropic.server_request import MessagesRequest, for_anthropic, for_others, read_request
+from ronda.wire.failures import Failure
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+MESSAGE_ANSWERS: Final = AnswerDoor("/v1/messages", "msg_", "message", MessageOptions.key, MessageAnswer)
+
+
+async def messages(server: Server, request: Incoming) -> ASGIApp:
+    known = _Known()
+    try:
+        asked, served = await _read(server, request)
+        if asked.decisions:
+            return await continue_answer(
+                server, request, asked.decisions, asked.stream, MESSAGE_ANSWERS, messages_error
+            )
+        assert served is not None
+        if not passes_over_events(request.header(b"user-agent") or ""):
+            asked = replace(asked, answer=replace(asked.answer, shows_tools=False))
+
+        def writer(runs: Sequence[Run]) -> MessageAnswer:
+            known.id = runs[0].id
+            return MessageAnswer(runs)
+
+        job = Job(asked, served)
+        return await Exchange(server, request, job, writer, known.error, door=MESSAGE_ANSWERS).answer()
+    except RondaError as error:
+        return known.refusal(error)
+
+
+async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
+    known = _Known()
+    try:
+        asked, served = await _read(server, request)
+        if served is None:
+            raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
+        turns = (await server.runs.rejoin(asked.turns, request.owner)).turns
+        tokens = await count(server, served, asked, turns, request.owner)
+    except RondaError as error:
+        return known.refusal(error)
+    return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
+
+
+def messages_error(failure: Failure) -> bytes:
+    return write_error(failure.status, failure.message, failure.code)
+
+
+class _Known:
+    """By what id a request is known to whoever has to look into it: its run's, once there is one."""
+
+    def __init__(self) -> None:
+        self.id = new_id("req")
+
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        return ((b"request-id", self.id.encode()),)
+
+    def error(self, failure: Failure) -> bytes:
+        return write_error(failure.status, failure.message, failure.code, self.id)
+
+    def refusal(self, error: RondaError) -> ASGIApp:
+        return error_answer(failure_of(error), self.error, self.headers)
+
+
+# ---- what is asked, of whom -------------------------------------------------------------------------------------------
+
+
+async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Target | None]:
+    """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
+    version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
+    asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
+    if asked.decisions:
+        return asked, None
+    served = await server.models.find(asked.model, request.owner)
+    if served.spec.partition(":")[0] == API:
+        return for_anthropic(asked), served
+    thinks = _can_think(served, asked)
+    if not thinks:
+        warning = "this model cannot be told how much to think; 'thinking' was ignored"
+        asked = replace(asked, effort=None, answer=replace(asked.answer, warnings=(warning,)))
+    return for_others(asked), served
+
+
+def _can_think(served: Target, asked: MessagesRequest) -> bool:
+    """Clients ask every model to think as much as it sees fit; one that cannot should answer all the same."""
+    if asked.effort is None:
+        return True
+    try:
+        capabilities_of(served.provider).check(Plan(served.spec, options=Options(reasoning_effort=asked.effort)))
+    except BadRequest:
+        return False
+    return True

@@ -1,0 +1,302 @@
+"""Agents that clients make: a source of what answers requests, and the addresses to make, change and find them at.
+
+An agent is its owner's alone. It names a model of this server and never another: nothing in it widens what the operator
+allowed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.parts import SystemTurn, Turn
+from ronda.errors import NotFound
+from ronda.providers import split_spec
+from ronda.server.doors.mistral.endpoint import Asks, matches
+from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
+from ronda.server.http.incoming import Incoming, Json
+from ronda.server.resources.models import Models, Target, not_redeclared
+from ronda.server.runs import new_id
+from ronda.store.agents import AgentRow, Agents, AliasRow
+from ronda.wire.json import encode
+from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
+from ronda.wire.mistral.declared import raws
+from ronda.wire.mistral.details import BODY, refuse
+from ronda.wire.mistral.server_request import guarded
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+PREFIX = "ag_"
+
+
+class ServedAgent(Target, frozen=True, kw_only=True):
+    """What answers for a stored agent."""
+
+    id: str
+    version: int
+    agent: AgentBody
+
+
+class StoredAgents:
+    """A source of agents: `ID`, or `ID@VERSION`, or `ID@ALIAS`."""
+
+    def __init__(self, rows: Agents, models: Models) -> None:
+        self._rows = rows
+        self._models = models
+
+    def names(self) -> Iterable[str]:
+        return ()  # whose would be listed?
+
+    async def find(self, name: str, owner: str) -> ServedAgent | None:
+        id, _, version = name.partition("@")
+        if not id.startswith(PREFIX):
+            return None
+        row = await self._rows.find(owner, id, version or None)
+        return await self._served(row, owner) if row is not None else None
+
+    async def _served(self, row: AgentRow, owner: str) -> ServedAgent:
+        agent = read_stored(row.body)
+        base = await find_model(self._models, agent.model, owner)
+        if base is None:
+            raise NotFound(
+                f"the agent '{row.id}' uses the model '{agent.model[:200]}', which this server does not have; update it",
+                param="agent_id",
+                code="agent_model_not_found",
+            )
+        return serve_agent(agent, base, row.id, row.version)
+
+
+def serve_agent(agent: AgentBody, base: Target, id: str = "", version: int = 0) -> ServedAgent:
+    """A model with what an agent brings along."""
+    if guarded(agent.guardrails) == "always" and not speaks_mistral(base):
+        raise Blocked(f"blocked: the agent sets block_on_error, and {no_moderation}", code="guardrail_error")
+    options, choice = agent.options()
+    extra = {**options.extra, **raws({"guardrails": agent.guardrails or None})}
+    options = without_hints(msgspec.structs.replace(options, extra=extra), split_spec(base.spec)[0])
+    declared = agent.declared()
+    return ServedAgent(
+        name=base.name,
+        spec=base.spec,
+        provider=base.provider,
+        begin=_beginning(base, agent.instructions),
+        tools=base.tools,
+        declared=(*not_redeclared(base.declared, declared.specs), *declared.specs),
+        needs=(*base.needs, *declared.needs),
+        choice=choice,
+        options=base.options_under(options),
+        id=id,
+        version=version,
+        agent=agent,
+    )
+
+
+def _beginning(base: Target, instructions: str | None) -> Any:
+    if not instructions:
+        return base.begin
+    mine = SystemTurn(instructions)
+
+    def begin(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        return base.begin(turns if turns[:1] == (mine,) else (mine, *turns))
+
+    return begin
+
+
+async def find_model(models: Models, name: str, owner: str) -> Target | None:
+    """A model that agents and conversations may name; none for an agent, which is no model."""
+    if name.startswith(PREFIX):
+        return None
+    try:
+        found = await models.find(name, owner)
+    except NotFound:
+        return None
+    return found if found.opener is None else None
+
+
+# ---- addresses --------------------------------------------------------------------------------------------------------
+
+
+async def _row(server: Server, request: Incoming, version: int | str | None = None) -> AgentRow:
+    return await _find(server, request.owner, request.places["agent_id"], version)
+
+
+async def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
+    row = await server.catalog.agents.find(owner, id, version)
+    if row is None:
+        raise await _missing(server, owner, id, version)
+    return row
+
+
+async def _missing(server: Server, owner: str, id: str, version: int | str | None = None) -> NotFound:
+    known = await server.catalog.agents.find(owner, id) is not None
+    what = f"the agent '{id[:200]}' has no version '{version}'" if known else f"the agent '{id[:200]}' does not exist"
+    return NotFound(what, param="agent_id", code="agent_not_found")
+
+
+def _shown(row: AgentRow) -> dict[str, Any]:
+    return write_agent(
+        row.id,
+        read_stored(row.body),
+        version=row.version,
+        versions=row.versions,
+        created=row.created,
+        updated=row.updated,
+        deployment_chat=row.deployment_chat,
+    )
+
+
+def _json(value: Any) -> Json:
+    return Json(encode(value))
+
+
+async def _check(server: Server, agent: AgentBody, owner: str) -> None:
+    if await find_model(server.models, agent.model, owner) is None:
+        there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+        refuse("value_error", (*BODY, "model"), f"this server has no such model; there is {there_is}", agent.model)
+    declared = agent.declared()
+    server.toolbox.offer(
+        declared.specs, 0, needs=server.other_needs(declared.needs)
+    )  # says if a name is taken, or something is not here
+
+
+async def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str) -> None:
+    for at, id in enumerate(handoffs or ()):
+        if await server.catalog.agents.find(owner, id) is None:
+            msg = f"the agent '{id[:200]}' does not exist, so nothing can be handed over to it"
+            refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
+
+
+async def create(server: Server, request: Incoming) -> ASGIApp:
+    agent = await request.read(server.config.max_body, read_create)
+    owner = request.owner
+    await _check(server, agent, owner)
+    await _check_handoffs(server, agent.handoffs, owner)
+    id = new_id("ag")
+    await server.catalog.agents.create(owner, id, keep(agent), time.time())
+    return _json(_shown(await _find(server, owner, id)))
+
+
+async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
+    chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
+    sources = asks.texts("sources")
+    for source in sources:
+        if source not in ("api", "playground", "agent_builder_v1"):
+            msg = "Input should be 'api', 'playground' or 'agent_builder_v1'"
+            refuse("enum", ("query", "sources"), msg, source)
+    if sources and "api" not in sources:
+        return []
+    metadata = asks.metadata()
+    found = []
+    for row in await server.catalog.agents.of(request.owner):
+        agent = read_stored(row.body)
+        if (
+            (chat is None or row.deployment_chat == chat)
+            and (name is None or agent.name == name)
+            and (search is None or search.lower() in agent.name.lower() or search in row.id)
+            and (id is None or row.id == id)
+            and (metadata is None or matches(msgspec.json.decode(encode(agent.metadata)), metadata))
+        ):
+            found.append(row)
+    return found
+
+
+async def list_agents(server: Server, request: Incoming) -> ASGIApp:
+    asks = Asks(request)
+    first, last = asks.page(20)
+    return _json([_shown(row) for row in (await _listed(server, request, asks))[first:last]])
+
+
+async def list_pages(server: Server, request: Incoming) -> ASGIApp:
+    """The same with a cursor: the last agent of the page before."""
+    asks = Asks(request)
+    size = asks.number("page_size", 20, 1, 1000)
+    rows = await _listed(server, request, asks)
+    if after := asks.text("page_token"):
+        at = next((at for at, row in enumerate(rows) if row.id == after), None)
+        if at is None:
+            refuse("value_error", ("query", "page_token"), "no page of this list ends there", after)
+        rows = rows[at + 1 :]
+    more = rows[size - 1].id if len(rows) > size else None
+    return _json({"object": "list", "data": [_shown(row) for row in rows[:size]], "next_page_token": more})
+
+
+async def get(server: Server, request: Incoming) -> ASGIApp:
+    return _json(_shown(await _row(server, request, Asks(request).text("agent_version") or None)))
+
+
+async def update(server: Server, request: Incoming) -> ASGIApp:
+    row = await _row(server, request)
+    before = read_stored(row.body)
+    agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
+    await _check(server, agent, request.owner)
+    if (
+        agent.handoffs is not before.handoffs
+    ):  # said anew: who was deleted since must not keep an agent from being changed
+        await _check_handoffs(server, agent.handoffs, request.owner)
+    chat = row.deployment_chat if chat is None else chat
+    await server.catalog.agents.update(request.owner, row.id, keep(agent), chat, time.time())
+    return _json(_shown(await _row(server, request)))
+
+
+async def delete(server: Server, request: Incoming) -> ASGIApp:
+    if not await server.catalog.agents.delete(request.owner, request.places["agent_id"]):
+        raise await _missing(server, request.owner, request.places["agent_id"])
+    return Response(status_code=204)
+
+
+async def switch_version(server: Server, request: Incoming) -> ASGIApp:
+    version = Asks(request).number("version", None)
+    owner, id = request.owner, request.places["agent_id"]
+    if not await server.catalog.agents.switch(owner, id, version, time.time()):
+        raise await _missing(server, owner, id, version)
+    return _json(_shown(await _row(server, request)))
+
+
+async def list_versions(server: Server, request: Incoming) -> ASGIApp:
+    first, last = Asks(request).page(20)
+    row = await _row(server, request)
+    return _json([_shown(await _row(server, request, version)) for version in row.versions[first:last]])
+
+
+async def get_version(server: Server, request: Incoming) -> ASGIApp:
+    return _json(_shown(await _row(server, request, request.places["version"])))
+
+
+def _alias(row: AliasRow) -> dict[str, Any]:
+    return {
+        "alias": row.alias,
+        "version": row.version,
+        "created_at": when(row.created),
+        "updated_at": when(row.updated),
+    }
+
+
+async def set_alias(server: Server, request: Incoming) -> ASGIApp:
+    asks = Asks(request)
+    alias, version = asks.needed("alias"), asks.number("version", None)
+    if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
+        msg = "it must be 1 to 64 printable characters, without '@' and not a number"
+        refuse("value_error", ("query", "alias"), msg, alias)
+    owner, id = request.owner, request.places["agent_id"]
+    row = await server.catalog.agents.set_alias(owner, id, alias, version, time.time())
+    if row is None:
+        raise await _missing(server, owner, id, version)
+    return _json(_alias(row))
+
+
+async def list_aliases(server: Server, request: Incoming) -> ASGIApp:
+    row = await _row(server, request)
+    return _json([_alias(one) for one in await server.catalog.agents.aliases(request.owner, row.id)])
+
+
+async def delete_alias(server: Server, request: Incoming) -> ASGIApp:
+    alias = Asks(request).needed("alias")
+    id = (await _row(server, request)).id
+    if not await server.catalog.agents.delete_alias(request.owner, id, alias):
+        raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
+    return Response(status_code=204)

@@ -1,0 +1,119 @@
+"""POST /v1/agents/completions: the whole loop inside one request, plain or streamed, over all agents that hand over in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Raw, structs
+from starlette.types import ASGIApp
+
+from ronda.core.events import RunStarted
+from ronda.core.parts import ToolTurn, Turn
+from ronda.core.plan import AUTO
+from ronda.errors import NotFound
+from ronda.server.detached.answers import AnswerDoor
+from ronda.server.detached.continuation import continue_answer
+from ronda.server.doors.mistral.agents import ServedAgent
+from ronda.server.doors.mistral.endpoint import mistral_error
+from ronda.server.doors.mistral.handoffs import next_of, offered
+from ronda.server.doors.mistral.history import place_of
+from ronda.server.doors.mistral.upstream import fitted, without_prompt
+from ronda.server.exchange.answer import Exchange
+from ronda.server.exchange.opening import Job, answer_alone
+from ronda.server.http.incoming import Incoming
+from ronda.server.resources.models import Target
+from ronda.server.runs import Runs
+from ronda.wire.call_ids import INSTEAD, stored_id
+from ronda.wire.door_request import AnswerOptions
+from ronda.wire.mistral.declared import raws
+from ronda.wire.mistral.handoffs import about_ways
+from ronda.wire.mistral.server_answer import CompletionAnswer
+from ronda.wire.mistral.server_request import CompletionRequest, guarded, read_completion
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+COMPLETION_ANSWERS: Final = AnswerDoor(
+    "/v1/agents/completions", "", "chat.completion", AnswerOptions.key, CompletionAnswer, without="conversation"
+)
+
+
+async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
+    owner = request.owner
+    asked = await request.read(server.config.max_body, read_completion)
+    if asked.decisions:
+        return await continue_answer(server, request, asked.decisions, asked.stream, COMPLETION_ANSWERS, mistral_error)
+    served = await find_agent(server, asked.model, owner)
+    if isinstance(served, ServedAgent) and served.agent.handoffs:
+        by = await _caller_of(server.runs, asked.turns, owner)
+        if by is not None and (there := await _still_there(server, by, owner)) is not None:
+            asked, served = _instead(asked), there
+    job = await _job(server, owner, asked, served, 0)
+    return await Exchange(server, request, job, CompletionAnswer, mistral_error, door=COMPLETION_ANSWERS).answer()
+
+
+async def _job(server: Server, owner: str, asked: CompletionRequest, served: Target, handed: int) -> Job:
+    """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
+    given = await offered(server, served, owner, asked, "server")
+    served, mine = given.served, asked
+    if asked.chose and not handed:
+        served = structs.replace(served, choice=AUTO)
+    if asked.guarded == "no" and isinstance(served, ServedAgent):
+        mine = structs.replace(mine, guarded=guarded(served.agent.guardrails))
+    id = served.id if isinstance(served, ServedAgent) else None
+    mine = structs.replace(mine, about={**asked.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
+
+    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
+        following = structs.replace(
+            _instead(asked), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
+        )
+        return await _job(server, owner, following, agent, handed)
+
+    return Job(
+        fitted(mine, served),
+        served,
+        place_of if given.ways is not None else answer_alone,
+        next_of(server, owner, given, ask_next),
+    )
+
+
+def _instead(asked: CompletionRequest) -> CompletionRequest:
+    """The request as it is put to another agent than it names. The beginning of an answer was given to that one."""
+    about = {name: value for name, value in asked.about.items() if name != "prefix"}
+    return structs.replace(asked, about={**about, INSTEAD: Raw(b"true")})
+
+
+async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:
+    """The agent whose calls the end of a conversation answers, where it is one that another agent handed over to."""
+    last = turns[-1] if turns else None
+    for result in last.results if isinstance(last, ToolTurn) else ():
+        if (name := await runs.journal.waiting(owner, stored_id(result.call_id))) is not None:
+            events = await runs.read(name, owner)
+            start = events[0] if events else None
+            if isinstance(start, RunStarted) and INSTEAD in start.about:
+                return msgspec.json.decode(start.about["agent_id"], type=str)
+    return None
+
+
+async def _still_there(server: Server, id: str, owner: str) -> Target | None:
+    try:
+        return await server.models.find(id, owner)
+    except NotFound:
+        return None
+
+
+async def find_agent(server: Server, id: str, owner: str) -> Target:
+    """An agent of this owner's, of everybody's, or a model: an agent that brings nothing along."""
+    try:
+        return await server.models.find(id, owner)
+    except NotFound as error:
+        if error.code != "model_not_found":
+            raise
+        there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+        raise NotFound(
+            f"the agent '{id[:200]}' does not exist; make one with POST /v1/agents, or name one of {there_is}",
+            param="agent_id",
+            code="agent_not_found",
+        ) from error

@@ -1,0 +1,404 @@
+"""Conversations that the server keeps: started with an agent or a model, continued, restarted from any entry, and read.
+
+Each answer is a run, or several where agents hand over; the conversation is the list of its runs, and with the agent that the
+last of them leaves it to. One request at a time goes on with a conversation: another one meanwhile is a 409.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from ronda.core.events import Asked, RunFinished
+from ronda.core.parts import AssistantTurn, Turn
+from ronda.core.plan import AUTO
+from ronda.core.run import Run, rebuild
+from ronda.errors import NotFound
+from ronda.server.detached.answers import follow_answer, standing, unfinished_body
+from ronda.server.detached.continuation import resume_answer
+from ronda.server.doors.mistral.agents import ServedAgent, find_model, serve_agent
+from ronda.server.doors.mistral.completions import find_agent
+from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
+from ronda.server.doors.mistral.handoffs import next_of, offered
+from ronda.server.doors.mistral.history import (
+    Busy,
+    ConversationRun,
+    History,
+    agent_after,
+    joined,
+    last_run,
+    place_of,
+    read_history,
+    turns_before,
+)
+from ronda.server.doors.mistral.upstream import fitted, without_prompt
+from ronda.server.exchange.answer import Exchange
+from ronda.server.exchange.legs import read_legs
+from ronda.server.exchange.opening import Added, Job
+from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.resources.models import Target
+from ronda.server.runs import new_id
+from ronda.store import Taken
+from ronda.store.conversations import ConversationRow, RunRow
+from ronda.wire.approvals import Decision
+from ronda.wire.json import encode
+from ronda.wire.mistral.conversation_answer import ConversationAnswer
+from ronda.wire.mistral.conversations import (
+    ConversationBody,
+    Wish,
+    keep_conversation,
+    read_append,
+    read_conversation,
+    read_restart,
+    read_start,
+    restarted,
+    write_conversation,
+)
+from ronda.wire.mistral.declared import raws, read_args
+from ronda.wire.mistral.details import BODY, refuse
+from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
+from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handoff_of
+from ronda.wire.mistral.server_request import CompletionRequest, guarded
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+# Makes a run part of its conversation.
+Keep: TypeAlias = Callable[[Run], Awaitable[None]]
+
+
+# ---- answering --------------------------------------------------------------------------------------------------------
+
+
+def _added(server: Server, keep: Keep) -> Added:
+    """A run becomes part of a conversation before it is driven."""
+
+    async def add(run: Run) -> None:
+        try:
+            await keep(run)
+        except BaseException as error:
+            # Its input is in the journal already: say there that nothing came of it.
+            why = "the conversation went on" if isinstance(error, Taken) else str(error)
+            journal = server.runs.journal
+            journal.append(run.id, [RunFinished("cancelled", message=why, at=time.time())])
+            journal.release(run.id)
+            if isinstance(error, Taken):
+                raise Busy(str(error), code="conversation_busy") from error
+            raise
+
+    return add
+
+
+async def _served(server: Server, about: ConversationBody, owner: str) -> Target:
+    if about.agent is not None:
+        base = await find_model(server.models, about.agent.model, owner)
+        if base is None:
+            there_is = ", ".join(f"'{name}'" for name in server.models.listed)
+            raise NotFound(
+                f"the model '{about.agent.model[:200]}' does not exist here; there is {there_is}",
+                param="model",
+                code="model_not_found",
+            )
+        return serve_agent(about.agent, base)
+    assert about.agent_id is not None
+    version = about.agent_version
+    return await find_agent(server, about.agent_id if version is None else f"{about.agent_id}@{version}", owner)
+
+
+async def _answer(
+    server: Server,
+    request: Incoming,
+    id: str,
+    about: ConversationBody,
+    wish: Wish,
+    turns: tuple[Turn, ...],
+    parent: ConversationRun | None,
+    keep: Keep | None,
+) -> ASGIApp:
+    from_run = (parent.run.id, len(parent.events)) if parent is not None else None
+    served = await _served(server, about, request.owner)
+    job = await _job(server, request, id, about, wish, served, turns, from_run, keep, 0)
+    outlives, door = keep is not None, _Place(id)
+    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=outlives, door=door)
+    answer = await exchange.answer()
+    exchange.when_over(partial(server.catalog.claims.release, request.owner, _claim_of(id)))
+    return answer
+
+
+class _Place(Struct, frozen=True):
+    """An answer is found where its conversation is."""
+
+    conversation: str
+
+    def location(self, run: str) -> Header:
+        return b"location", f"/v1/conversations/{self.conversation}".encode()
+
+    def later(self, writer: ConversationAnswer, runs: Sequence[Run], position: int | None) -> bytes:
+        return unfinished_body(writer, runs, position)
+
+
+@asynccontextmanager
+async def _claimed(server: Server, owner: str, id: str) -> AsyncIterator[None]:
+    """Nobody else, here or in another process, answers in a conversation until the answer that is begun here is over."""
+    if not await server.catalog.claims.claim(owner, _claim_of(id)):
+        raise _busy(id)
+    try:
+        yield
+    except BaseException:
+        server.catalog.claims.release(owner, _claim_of(id))
+        raise
+
+
+def _busy(id: str) -> Busy:
+    return Busy(f"another request is being answered in the conversation '{id}'; wait for it", code="conversation_busy")
+
+
+def _claim_of(id: str) -> str:
+    return f"conversation {id}"
+
+
+async def _job(
+    server: Server,
+    request: Incoming,
+    id: str,
+    about: ConversationBody,
+    wish: Wish,
+    served: Target,
+    turns: tuple[Turn, ...],
+    parent: tuple[str, int] | None,
+    keep: Keep | None,
+    handed: int,
+) -> Job:
+    """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
+    options, choice = read_args(wish.args, (*BODY, "completion_args"))
+    if wish.args is not None and wish.args.tool_choice is not None:
+        if handed:
+            choice = AUTO
+        else:
+            served = structs.replace(served, choice=AUTO)
+    guards = wish.guardrails
+    if guards is None and isinstance(served, ServedAgent):
+        guards = served.agent.guardrails
+    more = {
+        "conversation": id,
+        "model": served.name,
+        "agent_id": about.agent_id,
+        "prefix": True if end_in_prefix(wish.entries) else None,
+        "metadata": about.metadata,
+    }
+    asked = CompletionRequest(
+        model=served.name,
+        turns=turns,
+        choice=choice,
+        options=options,
+        stream=wish.stream,
+        max_tool_rounds=wish.max_tool_rounds,
+        truncates=wish.truncates,
+        lingers=wish.lingers,
+        permission=wish.permission,
+        background=wish.background,
+        conversation=id,
+        parent=parent,
+        keep="memory" if keep is None else "stored",
+        about={**raws(more), "inputs": keep_inputs(wish.entries)},
+        hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
+        guarded=guarded(guards),
+    )
+    given = await offered(server, served, request.owner, asked, wish.execution)
+    served = given.served
+    asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
+
+    async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
+        now = structs.replace(about, agent_id=agent.id, agent_version=None)
+        rest = structs.replace(wish, entries=[])
+        return await _job(server, request, id, now, rest, agent, without_prompt(turns), parent, keep, handed)
+
+    added = None if keep is None else _added(server, keep)
+    following = next_of(server, request.owner, given, ask_next, added)
+    return Job(fitted(asked, served), served, place_of, following, added)
+
+
+async def start(server: Server, request: Incoming) -> ASGIApp:
+    about, wish = await request.read(server.config.max_body, read_start)
+    return await _begin(server, request, about, wish, [], turns_of(wish.entries), None)
+
+
+async def _begin(
+    server: Server,
+    request: Incoming,
+    about: ConversationBody,
+    wish: Wish,
+    rows: list[RunRow],
+    turns: tuple[Turn, ...],
+    parent: ConversationRun | None,
+) -> ASGIApp:
+    """A new conversation, with these runs before its own."""
+    id, owner = new_id("conv"), request.owner
+    count = len(rows)
+
+    async def add_row(run: Run) -> None:
+        nonlocal count
+        if count == len(rows):
+            body, runs = keep_conversation(about), [*rows, RunRow(run.id)]
+            await server.catalog.conversations.create(owner, id, body, run.start.at, runs)
+        else:
+            await server.catalog.conversations.add_run(owner, id, count, run.id, run.start.at)
+        count += 1
+
+    async with _claimed(server, owner, id):
+        return await _answer(server, request, id, about, wish, turns, parent, add_row if wish.store else None)
+
+
+async def append(server: Server, request: Incoming) -> ASGIApp:
+    wish = await request.read(server.config.max_body, read_append)
+    row = await _row(server, request)
+    if wish.confirmations:
+        return await _confirm(server, request, row, wish)
+    async with _claimed(server, request.owner, row.id):
+        rows = await server.catalog.conversations.runs(request.owner, row.id)
+        history = await _history(server, request, row, rows)
+        if history.busy:
+            raise _busy(row.id)
+        last = history.runs[-1] if history.runs else None
+        whole = last.run if last is not None and last.row.upto is None else None
+        if not wish.entries and (whole is None or handoff_of(whole) is None or calls_for_caller(whole)):
+            refuse("missing", (*BODY, "inputs"), "Field required")
+        turns = joined(turns_before(history.runs), whole, turns_of(wish.entries))
+        count = len(rows)
+
+        async def add_row(run: Run) -> None:
+            nonlocal count
+            await server.catalog.conversations.add_run(request.owner, row.id, count, run.id, run.start.at)
+            count += 1
+
+        about = agent_after(read_conversation(row.body), last)
+        return await _answer(server, request, row.id, about, wish, turns, last, add_row if wish.store else None)
+
+
+async def _confirm(server: Server, request: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
+    """Go on with the answer that waits for these confirmations: it is the conversation's last."""
+    rows = await server.catalog.conversations.runs(request.owner, row.id)
+    last = await server.runs.read(rows[-1].run, request.owner) if rows else []
+    questions = [event for event in last if type(event) is Asked]
+    decisions: list[Decision] = []
+    for at, one in enumerate(wish.confirmations):
+        fits = [asked.id for asked in questions if one.tool_call_id in (asked.call_id, asked.id)]
+        if not fits:
+            msg = "no call of this conversation waits for a confirmation"
+            refuse("value_error", (*BODY, "tool_confirmations", at, "tool_call_id"), msg, one.tool_call_id)
+        decisions.append(Decision(fits[-1], "approve" if one.confirmation == "allow" else "deny"))
+
+    def make_writer(runs: Sequence[Run], since: Sequence[int]) -> ConversationAnswer:
+        return ConversationAnswer(runs)
+
+    return await resume_answer(server, request, decisions, wish.stream, lambda run: True, make_writer, mistral_error)
+
+
+async def restart(server: Server, request: Incoming) -> ASGIApp:
+    said, wish = await request.read(server.config.max_body, read_restart)
+    row = await _row(server, request)
+    history = await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+    rows = history.before(said.from_entry_id)
+    shared = [ConversationRun(kept, one.run, one.events) for kept, one in zip(rows, history.runs, strict=False)]
+    last = shared[-1]
+    about = restarted(agent_after(read_conversation(row.body), last), said)
+    whole = last.run if last.row.upto is None else None
+    turns = joined(turns_before(shared), whole, turns_of(wish.entries))
+    if not wish.entries and isinstance(turns[-1], AssistantTurn):
+        refuse("missing", (*BODY, "inputs"), "Field required: the conversation ends with an answer there")
+    return await _begin(server, request, about, wish, rows, turns, last)
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------
+
+
+async def _row(server: Server, request: Incoming) -> ConversationRow:
+    id = request.places["conversation_id"]
+    row = await server.catalog.conversations.find(request.owner, id)
+    if row is None:
+        raise NotFound(
+            f"the conversation '{id[:200]}' does not exist", param="conversation_id", code="conversation_not_found"
+        )
+    return row
+
+
+async def _history(server: Server, request: Incoming, row: ConversationRow, rows: list[RunRow]) -> History:
+    history = await read_history(server.runs, rows, request.owner)
+    if history.lost:
+        raise NotFound(
+            f"what was said in the conversation '{row.id}' is not kept any more; start another one",
+            param="conversation_id",
+            code="conversation_gone",
+        )
+    return history
+
+
+async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
+    asks = Asks(request)
+    first, last = asks.page(100)
+    metadata = asks.metadata()
+    found = []
+    for row in await server.catalog.conversations.of(request.owner):
+        about = read_conversation(row.body)
+        if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
+            found.append(row)
+    return Json(encode([await _shown(server, request, row) for row in found[first:last]]))
+
+
+async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dict[str, Any]:
+    about = read_conversation(row.body)
+    if about.agent_id is not None:
+        rows = await server.catalog.conversations.runs(request.owner, row.id)
+        about = agent_after(about, await last_run(server.runs, rows, request.owner))
+    return write_conversation(row.id, about, row.created, row.updated)
+
+
+async def get(server: Server, request: Incoming) -> ASGIApp:
+    """With stream=true, its last answer. Of one that nobody waits for, how that stands."""
+    row = await _row(server, request)
+    rows = await server.catalog.conversations.runs(request.owner, row.id)
+    last = await server.runs.read(rows[-1].run, request.owner) if rows else []
+    if last and (first := first_leg(rebuild(last))) != rows[-1].run:
+        last = await server.runs.read(first, request.owner)
+    if Asks(request).flag("stream"):
+        if not last:
+            raise NotFound(f"the conversation '{row.id}' has no answer to follow", code="run_not_found")
+        return await follow_answer(server, request, ConversationAnswer, [last])
+    shown = await _shown(server, request, row)
+    run = rebuild((await read_legs(server.runs, last, request.owner))[-1]) if last else None
+    if run is not None and run.start.outlives:
+        position = None if run.ended is not None else await server.background.position(run.id, request.owner)
+        shown |= standing([run], position)
+    return Json(encode(shown))
+
+
+async def delete(server: Server, request: Incoming) -> ASGIApp:
+    row = await _row(server, request)
+    await server.catalog.conversations.delete(request.owner, row.id)
+    return Response(status_code=204)
+
+
+async def history(server: Server, request: Incoming) -> ASGIApp:
+    row = await _row(server, request)
+    entries = (
+        await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+    ).entries
+    return Json(encode({"object": "conversation.history", "conversation_id": row.id, "entries": entries}))
+
+
+async def messages(server: Server, request: Incoming) -> ASGIApp:
+    row = await _row(server, request)
+    entries = (
+        await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+    ).entries
+    found = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
+    return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": found}))

@@ -1,0 +1,138 @@
+"""Agents that hand over to each other: which tools an agent gets for that, and who goes on from a run that ended that way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Raw, Struct, structs
+
+from ronda.core.events import RunFinished, RunStarted
+from ronda.core.parts import ToolTurn, Turn
+from ronda.core.plan import ToolSpec
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.errors import BadRequest, ProtocolError, RondaError
+from ronda.host.run import LiveRun
+from ronda.server.doors.mistral.agents import ServedAgent
+from ronda.server.doors.mistral.history import turns_in
+from ronda.server.exchange.opening import Added, Job, open_runs
+from ronda.server.exchange.relay import Leg, Next
+from ronda.server.resources.models import Target
+from ronda.wire.door_request import DoorRequest
+from ronda.wire.mistral.handoffs import (
+    MOST_HANDOFFS,
+    Execution,
+    Named,
+    Ways,
+    about_ways,
+    answers_of,
+    goes_on,
+    handed_before,
+    handoff_of,
+    next_leg,
+    tool_for,
+    tool_names,
+)
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+class _Way(Struct, frozen=True):
+    """A tool that ends the run it is called in. Nobody runs it: its spec says that it is the caller's."""
+
+    spec: ToolSpec
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        raise ProtocolError(f"'{self.spec.name}' hands over, and is not run")
+
+
+class Offered(Struct, frozen=True):
+    """An agent with the tools that hand over, and who goes on when one of them is called."""
+
+    served: Target
+    ways: Ways | None = None
+    agents: dict[str, ServedAgent] = {}
+
+
+async def offered(server: Server, served: Target, owner: str, request: DoorRequest, execution: Execution) -> Offered:
+    """What an agent may hand over to in this request: agents that are there, and could answer."""
+    if not isinstance(served, ServedAgent):
+        return Offered(served)
+    targets = [await _target(server, id, owner) for id in dict.fromkeys(served.agent.handoffs or ())]
+    found = [agent for agent in targets if agent is not None]
+    if not found:
+        return Offered(served)
+    taken = {*server.toolbox.names, *[spec.name for spec in (*served.declared, *request.tools)]}
+    tools = tool_names([one.agent.name for one in found], taken | {tool.spec.name for tool in served.tools})
+    agents = dict(zip(tools, found, strict=True))
+    specs = tuple(
+        [tool_for(tool, one.agent.name, one.agent.description, one.agent.instructions) for tool, one in agents.items()]
+    )
+    me = Named(served.id, served.agent.name)
+    ways = Ways(me, {tool: Named(one.id, one.agent.name) for tool, one in agents.items()}, execution)
+    if server.config.rounds_for(request.max_tool_rounds)[0] == 0:
+        # Nothing of ours is offered then; a handoff is no round, and needs nobody to run it.
+        return Offered(structs.replace(served, declared=(*served.declared, *specs)), ways, agents)
+    # Beside the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
+    own: tuple[Tool, ...] = tuple([_Way(spec) for spec in specs])
+    return Offered(structs.replace(served, tools=(*served.tools, *own)), ways, agents)
+
+
+async def _target(server: Server, id: str, owner: str) -> ServedAgent | None:
+    try:
+        found = await server.models.find(id, owner)
+    except RondaError:  # deleted since, or its model is gone
+        return None
+    return found if isinstance(found, ServedAgent) else None
+
+
+# The next agent, the conversation so far, the run it goes on from, and how many handoffs this makes → what it is asked.
+AskNext: TypeAlias = Callable[[ServedAgent, tuple[Turn, ...], tuple[str, int], int], Awaitable[Job]]
+
+
+def next_of(server: Server, owner: str, offered: Offered, ask: AskNext, added: Added | None = None) -> Next | None:
+    """Who goes on from a run that hands over; None for an agent that cannot."""
+    if offered.ways is None:
+        return None
+
+    async def after(live: LiveRun) -> Leg | None:
+        run = live.run
+        if not goes_on(run):
+            return None
+        handoff, handed = handoff_of(run), handed_before(run) + 1
+        assert handoff is not None
+        turns = (*turns_in(run), ToolTurn(answers_of(run)))
+        try:
+            if handed > MOST_HANDOFFS:
+                raise BadRequest(
+                    f"the agents handed over {MOST_HANDOFFS} times in this request, and '{handoff.previous.name}' wants to "
+                    "again: change their instructions or handoffs so that one of them answers"
+                )
+            job = await ask(offered.agents[handoff.call.name], turns, (run.id, live.facts), handed)
+            visit = server.runs.sessions.visit_of(run.id)
+            [following] = await open_runs(server, owner, job, next_leg(run), visit)
+            server.runs.sessions.hand_over(run.id, following.run.id)
+        except RondaError as error:
+            return Leg(_failed(server, live, turns, str(error)), added=added)
+        return Leg(following, job.next, added)
+
+    return after
+
+
+def _failed(server: Server, live: LiveRun, turns: tuple[Turn, ...], why: str) -> LiveRun:
+    """The next run could not be: that is said as a run that failed, for whoever listens and for the journal."""
+    run = live.run
+    about = {name: value for name, value in run.start.about.items() if name not in ("ways", "prefix", "place")}
+    about |= about_ways(None, handed_before(run) + 1)
+    if "inputs" in about:
+        about["inputs"] = Raw(b"[]")
+    assert live.journal is not None
+    session, owner, now = run.start.session, run.start.owner, time.time()
+    started = RunStarted(
+        next_leg(run), run.plan, turns, now, parent=(run.id, live.facts), session=session, owner=owner, about=about
+    )
+    failed = server.runs.new(started, live.provider, {}, live.journal)
+    failed.end(RunFinished("failed", message=why, at=time.time()))
+    return failed

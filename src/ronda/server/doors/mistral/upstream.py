@@ -1,0 +1,91 @@
+"""What a Mistral client may say that only some upstreams have a word for: passed on, said otherwise, or left out.
+
+The one place where this door looks at what is behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw, structs
+
+from ronda.core.parts import AssistantTurn, SystemTurn, Turn
+from ronda.core.plan import Options
+from ronda.drive import capabilities_of
+from ronda.errors import BadRequest
+from ronda.providers import split_spec
+from ronda.server.resources.models import Target
+from ronda.wire.mistral import native_api
+from ronda.wire.mistral.chunks import renamed
+from ronda.wire.mistral.server_request import CompletionRequest
+
+_MISTRAL: Final = frozenset({"mistral", "mistral-agent"})
+_OPENAI: Final = frozenset({"openai", "openai-chat"})
+# Which providers a hint is for. Everywhere else it is dropped: it asks for speed, or for what is done here.
+_KNOWN_TO: Final[dict[str, frozenset[str]]] = {
+    "prediction": _MISTRAL | {"openai-chat"},
+    "prompt_cache_key": _MISTRAL | _OPENAI,
+    "prompt_mode": _MISTRAL,
+    "metadata": _MISTRAL,
+    "guardrails": _MISTRAL,
+}
+# Providers that take a word on how much to think. What runs in this process says itself whether it can.
+_SWITCHED: Final = frozenset({"anthropic", "gemini", "openai", "openai-chat"})
+_EFFORT: Final = "medium"
+
+REASONING_PROMPT: Final = """\
+Before you answer, work the problem out. Lay out what is known and what is asked, try the ways that come to mind, check each \
+step and each figure, and go back where something does not fit. Only when you are sure, write the answer: short, complete, and \
+in the language of the question. Leave out of it how you got there, unless you are asked."""
+
+
+no_moderation: Final = "this server has no moderation model, so guardrails cannot be asked"
+
+
+class Blocked(BadRequest):
+    """A guardrail could not be asked, and the caller wants no answer then."""
+
+    status_hint = 403
+
+
+def speaks_mistral(served: Target) -> bool:
+    return split_spec(served.spec)[0] in _MISTRAL
+
+
+def fitted(asked: CompletionRequest, served: Target) -> CompletionRequest:
+    """The request as this upstream can be asked it."""
+    provider, name = split_spec(served.spec)
+    answer = asked.answer
+    if asked.guarded != "no" and provider not in _MISTRAL:
+        if asked.guarded == "always":
+            raise Blocked(
+                f"blocked: block_on_error is set, and {no_moderation}", param="guardrails", code="guardrail_error"
+            )
+        answer = structs.replace(answer, warnings=(f"guardrails were left out: {no_moderation}",))
+    turns: tuple[Turn, ...] = asked.turns
+    options = with_hints(without_hints(asked.options, provider), asked.hints, provider)
+    if "prompt_mode" in asked.hints and provider not in _MISTRAL:
+        turns = (SystemTurn(REASONING_PROMPT), *turns)
+        can_think = provider in _SWITCHED or capabilities_of(served.provider).thinks
+        if can_think and options.reasoning_effort is None and served.options.reasoning_effort is None:
+            options = structs.replace(options, reasoning_effort=_EFFORT)
+    if provider in _MISTRAL:
+        api = native_api(name)
+        turns = tuple([renamed(turn, api) if type(turn) is AssistantTurn else turn for turn in turns])
+    return structs.replace(asked, turns=turns, options=options, answer=answer)
+
+
+def without_prompt(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """A conversation before it was fitted to one upstream, so that it can be to another."""
+    return turns[1:] if turns[:1] == (SystemTurn(REASONING_PROMPT),) else turns
+
+
+def with_hints(options: Options, hints: dict[str, Raw], provider: str) -> Options:
+    known = {name: value for name, value in hints.items() if provider in _KNOWN_TO[name]}
+    return structs.replace(options, extra={**options.extra, **known}) if known else options
+
+
+def without_hints(options: Options, provider: str) -> Options:
+    """The options of an agent, for the upstream of its model."""
+    extra = {name: value for name, value in options.extra.items() if provider in _KNOWN_TO.get(name, {provider})}
+    return structs.replace(options, extra=extra) if len(extra) < len(options.extra) else options

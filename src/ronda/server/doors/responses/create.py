@@ -1,0 +1,155 @@
+"""POST /v1/responses: the whole loop inside one request, plain or streamed. POST /v1/responses/compact and …/input_tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from ronda.core.parts import Turn
+from ronda.core.run import Run
+from ronda.server.detached.continuation import resume_answer
+from ronda.server.doors.responses.conversation import Local, joined
+from ronda.server.exchange.answer import Exchange, MakeWriter, Writer
+from ronda.server.exchange.opening import Job, count
+from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.resources.models import Target
+from ronda.store.catalog import Catalog
+from ronda.wire.background import progress
+from ronda.wire.door_request import AnswerOptions
+from ronda.wire.failures import Failure
+from ronda.wire.fields import read_fields
+from ronda.wire.openai_chat.server_answer import write_error
+from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
+from ronda.wire.openai_responses.resource import Kept, code_of, response_id
+from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
+from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+
+class Responses:
+    """What a server has for this API: the secret of what is sealed, which is kept."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._secret: bytes | None = None
+
+    async def sealer(self, owner: str) -> Sealer:
+        if self._secret is None:
+            self._secret = await self._catalog.secret("seal")
+        return Sealer(self._secret, owner)
+
+
+async def create_response(server: Server, request: Incoming) -> ASGIApp:
+    owner = request.owner
+    sealer = await server.responses.sealer(owner)
+    asked = await request.read(server.config.max_body, lambda body: read_request(body, sealer))
+    return await answer(server, request, asked)
+
+
+async def compact_response(server: Server, request: Incoming) -> ASGIApp:
+    owner = request.owner
+    sealer = await server.responses.sealer(owner)
+    asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
+    served = await server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner)
+    conversation = asked.turns[1:] if asked.answer.instructed else asked.turns
+    asked = replace(asked, turns=with_task(asked.turns))
+
+    def writer(runs: Sequence[Run]) -> Writer:
+        return CompactAnswer(runs[0], conversation)
+
+    return await _exchange(server, request, asked, served, writer).answer()
+
+
+async def count_input(server: Server, request: Incoming) -> ASGIApp:
+    """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
+    owner = request.owner
+    sealer = await server.responses.sealer(owner)
+    asked = await request.read(
+        server.config.max_body, lambda body: request_of({"input": Raw(b'""'), **read_fields(body)}, sealer)
+    )
+    served = await server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner)
+    return Json(
+        b'{"object":"response.input_tokens","input_tokens":%d}'
+        % await count(server, served, asked, asked.turns, request.owner)
+    )
+
+
+def responses_error(failure: Failure) -> bytes:
+    param = "input" if failure.param == "messages" else failure.param
+    return write_error(failure.message, failure.type, param, code_of(failure))
+
+
+async def answer(
+    server: Server,
+    request: Incoming,
+    asked: ResponseRequest,
+    *,
+    sse: bool = True,
+    local: Local | None = None,
+    started: Callable[[Run], None] | None = None,
+) -> ASGIApp:
+    """Carry a request out. `sse` is how a stream is written: as server-sent events, or a line per event."""
+    owner = request.owner
+    sealer, kind = await server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
+
+    def resumed(runs: Sequence[Run], since: Sequence[int]) -> Writer:
+        [run] = runs
+        if started is not None:
+            started(run)
+        return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=kind, since=since[0])
+
+    if asked.decisions:
+        return await resume_answer(
+            server, request, asked.decisions, asked.stream, _is_response, resumed, responses_error
+        )
+    served = await server.models.find(asked.model, owner)
+    asked = await joined(server, asked, served, owner, local)
+
+    def writer(runs: Sequence[Run]) -> Writer:
+        return resumed(runs, [0])
+
+    return await _exchange(server, request, asked, served, writer).answer()
+
+
+def _is_response(run: Run) -> bool:
+    return Kept.key in run.start.about
+
+
+def _exchange(
+    server: Server, request: Incoming, asked: ResponseRequest, served: Target, writer: MakeWriter
+) -> Exchange:
+    """Of a request whose conversation is whole."""
+    job = Job(asked, served, _about)
+    outlives = asked.keep == "stored"
+    return Exchange(
+        server, request, job, writer, responses_error, outlives=outlives, may_be_cancelled=True, door=_Place()
+    )
+
+
+class _Place:
+    """Where a response is found."""
+
+    def location(self, run: str) -> Header:
+        return b"location", f"/v1/responses/{response_id(run)}".encode()
+
+    def later(self, writer: ResponseAnswer, runs: Sequence[Run], position: int | None) -> bytes:
+        return writer.body(progress(runs, position))
+
+
+def _about(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
+    """Where in all the turns the conversation is: what stands around it is not carried over to the next response."""
+    assert isinstance(answer, Kept)
+    at = next((at for at, turn in enumerate(opened) if turns and turn is turns[0]), None)
+    if at is None or at + len(turns) > len(opened):  # an agent that puts it in other words
+        return replace(answer, instructed=False).about
+    lead = at + 1 if answer.instructed else at
+    return replace(answer, lead=lead, tail=len(opened) - at - len(turns)).about

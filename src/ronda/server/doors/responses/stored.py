@@ -1,0 +1,143 @@
+"""Responses that exist: GET one, watch one again, what it was made from, cancel it, delete it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import ASGIApp
+
+from ronda.core.events import Event
+from ronda.core.run import Run, rebuild
+from ronda.errors import BadRequest, NotFound
+from ronda.host.log import ALL_PREVIEWS
+from ronda.host.run import LiveRun
+from ronda.server.doors.responses.query import Query
+from ronda.server.exchange.follow import EventStream
+from ronda.server.exchange.frames import LARGER_PIECES, STARTING_AFTER, frames_seen
+from ronda.server.http.incoming import Incoming, Json
+from ronda.wire.background import progress
+from ronda.wire.failures import Failure, why_unended
+from ronda.wire.json import encode
+from ronda.wire.openai_responses.listed import input_items
+from ronda.wire.openai_responses.resource import Kept, run_id, since_of
+from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+# For docs/compatibility.md: query parameters.
+FIELDS = {
+    "GET /v1/responses/{id}": {
+        "stream": "read",
+        "starting_after": "read",
+        "include_obfuscation": "read",
+        "include": "ignored: a response has what was asked for when it was made",
+    },
+    "GET /v1/responses/{id}/input_items": {
+        "after": "read",
+        "limit": "read",
+        "order": "read",
+        "include": "ignored: an item is listed with everything it has",
+    },
+}
+_PAGE = 20
+_LONGEST_PAGE = 100
+
+
+async def retrieve(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    id = request.places["id"]
+    seen = frames_seen(request, 1)
+    if query.truth("stream"):
+        obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
+        after = None if seen is None else seen[0] - 1
+        return await follow_response(server, request, id, after, obfuscated=obfuscated)
+    if query.text(STARTING_AFTER) is not None:
+        raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
+    return await _plain(server, id, *await find_response(server, id, request.owner))
+
+
+async def follow_response(
+    server: Server, request: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
+) -> ASGIApp:
+    """The stream of a response, behind the event of that number."""
+    events, run = await find_response(server, id, request.owner)
+    live = server.runs.live.get(run.id)
+    since = since_of(id)
+    run, follower = await server.runs.follow(events, (since - 1, ALL_PREVIEWS) if since else None)
+    writer = ResponseAnswer(
+        [run],
+        sealer=await server.responses.sealer(request.owner),
+        sse=sse,
+        after=after,
+        obfuscated=obfuscated,
+        progress_type=progress_type(request.header(SDK_LANGUAGE)),
+        is_whole=follower.is_whole,
+        since=since,
+    )
+    writer.skip(0, events[1:since])
+    headers = () if follower.is_whole else (LARGER_PIECES,)
+    return EventStream([follower], writer, headers, is_open=True, why_unended=partial(_why_unended, run, live))
+
+
+async def _plain(server: Server, id: str, events: list[Event], run: Run) -> ASGIApp:
+    since = since_of(id)
+    answer = ResponseAnswer([run], since=since)
+    answer.skip(0, events[1:since])
+    answer.fold(0, events[max(1, since) :])
+    if not Kept.of(run.start).background:
+        return Json(answer.body())
+    position = await server.background.position(run.id, run.start.owner) if run.ended is None else None
+    return Json(answer.body(progress([run], position)))
+
+
+def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None:
+    return why_unended(run, None) if live is None else why_unended(live.run, live.error)
+
+
+async def delete(server: Server, request: Incoming) -> ASGIApp:
+    _, run = await find_response(server, request.places["id"], request.owner)
+    await server.runs.end(run.id, run.start.owner)
+    server.runs.logs.forget(run.id)
+    await server.runs.journal.forget(run.id)
+    return Json(encode({"id": request.places["id"], "object": "response", "deleted": True}))
+
+
+async def cancel(server: Server, request: Incoming) -> ASGIApp:
+    _, run = await find_response(server, request.places["id"], request.owner)
+    await server.runs.end(run.id, run.start.owner)
+    events, run = await find_response(server, request.places["id"], request.owner)
+    if run.ended is None or run.ended.reason != "cancelled":
+        what = "is driven by another process" if run.ended is None else "is finished already"
+        raise BadRequest(f"the response '{request.places['id']}' {what}; it cannot be cancelled")
+    return await _plain(server, request.places["id"], events, run)
+
+
+async def list_input(server: Server, request: Incoming) -> ASGIApp:
+    query = Query(request)
+    _, run = await find_response(server, request.places["id"], request.owner)
+    items = input_items(run, Kept.of(run.start))
+    limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
+    if query.word("order", "desc", ("asc", "desc")) == "desc":
+        items.reverse()
+    if (after := query.text("after")) is not None:
+        at = next((at for at, item in enumerate(items) if item["id"] == after), None)
+        if at is None:
+            raise BadRequest(f"'after' names the item '{after[:100]}', which is not in this list", param="after")
+        items = items[at + 1 :]
+    return Json(encode(_page(items[:limit], has_more=len(items) > limit)))
+
+
+async def find_response(server: Server, id: str, owner: str) -> tuple[list[Event], Run]:
+    """The response that an address names; nobody's but its owner's."""
+    events = await server.runs.read(run_id(id), owner)
+    run = rebuild(events) if events else None
+    if run is None or Kept.key not in run.start.about or since_of(id) > len(events):
+        raise NotFound(f"Response with id '{id[:100]}' not found.", param="response_id")
+    return events, run
+
+
+def _page(items: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
+    return {"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": has_more}

@@ -1,0 +1,251 @@
+"""The Responses API over a WebSocket: GET /v1/responses, upgraded. One response after the other on one connection.
+
+    in     {"type": "response.create", …}      a request, without what only HTTP needs
+           {"type": "response.follow", "response_id": …, "starting_after": …}     ours: its events, again or further
+    out    the events of a stream, one a message; or {"type": "error", "status": …, "error": {…}}
+
+A connection remembers its last responses with `store: false` by itself: they can be continued here and nowhere else; a
+continuation that fails takes the response it was to go on from with it. After an hour a connection has had its time: what is
+under way is finished, and the client is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+from msgspec.structs import replace
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ronda.core.run import Run
+from ronda.drive.aside import aside
+from ronda.errors import BadRequest, RondaError
+from ronda.server.doors.responses.create import answer
+from ronda.server.doors.responses.stored import follow_response
+from ronda.server.http.bodies import is_small, read_body
+from ronda.server.http.failure import BROKE_DOWN, failure_of
+from ronda.server.http.incoming import Incoming
+from ronda.wire.failures import Failure, failure_of_run
+from ronda.wire.fields import bounded, field, read_fields
+from ronda.wire.json import encode
+from ronda.wire.openai_responses.resource import code_of, response_id
+from ronda.wire.openai_responses.server_request import request_of
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+log = logging.getLogger("ronda.server")
+
+LIFETIME: Final = 3600.0  # seconds
+REMEMBERED: Final = 8  # responses of a connection
+WAITING: Final = 16  # requests that came while one is under way
+_GOING_AWAY: Final = 1001
+_NOT_ALLOWED: Final = 1008
+
+# What is said by the transport itself. For docs/compatibility.md.
+FIELDS: Final[dict[str, str]] = {
+    "type": 'read: "response.create"; ours: "response.follow"',
+    "response_id": 'read (ours), with "response.follow": a response that is stored, whose events are sent',
+    "starting_after": 'read (ours), with "response.follow": the number of the last event that was seen',
+    "stream": "refused: only true; events are always sent one by one",
+    "stream_options": "refused: they are of the HTTP transport",
+    "background": "refused: it is of the HTTP transport",
+}
+
+
+async def responses_socket(server: Server, request: Incoming) -> ASGIApp:
+    async def connection(scope: Scope, receive: Receive, send: Send) -> None:
+        await Connection(server, scope, receive, send).run()
+
+    return connection
+
+
+class Connection:
+    """One client's connection. A task of its own reads what comes in, so that a client that goes away is noticed at once."""
+
+    def __init__(self, server: Server, scope: Scope, receive: Receive, send: Send, lifetime: float = LIFETIME) -> None:
+        self._server = server
+        self._receive = receive
+        self._send = send
+        self._lifetime = lifetime
+        self._scope = scope
+        self._incoming: deque[str | bytes] = deque()
+        self._news = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._runs: dict[str, Run] = {}  # by the id of the response, the newest last
+        self._is_over = False  # the connection has had its time
+        self._is_refused = False  # the request under way has no answer but an error
+
+    def find(self, response: str) -> Run | None:
+        return self._runs.get(response)
+
+    async def run(self) -> None:
+        if (await self._receive())["type"] != "websocket.connect":
+            return
+        await self._send({"type": "websocket.accept"})
+        reader = asyncio.create_task(self._read())
+        timer = asyncio.get_running_loop().call_later(self._lifetime, self.end_of_time)
+        try:
+            while await self._next():
+                await self._turn(self._incoming.popleft())
+            if not self._closed.is_set():
+                failure = Failure(
+                    400,
+                    "invalid_request_error",
+                    f"this connection is older than {self._lifetime / 60:g} minutes; open another",
+                    code="websocket_connection_limit_reached",
+                )
+                await self._tell(failure)
+                await self._close(_GOING_AWAY, "the connection has had its time")
+        finally:
+            timer.cancel()
+            reader.cancel()
+
+    async def _next(self) -> bool:
+        """Wait for a request; False when there will be none."""
+        while True:
+            if self._closed.is_set() or self._is_over:
+                return False
+            if self._incoming:
+                return True
+            self._news.clear()
+            await self._news.wait()
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                self._closed.set()
+                self._news.set()
+                return
+            value = message.get("text")
+            self._incoming.append(message.get("bytes") or b"" if value is None else value)
+            self._news.set()
+            if len(self._incoming) > WAITING:
+                await self._close(_NOT_ALLOWED, f"more than {WAITING} requests are waiting")
+                self._closed.set()
+                return
+
+    def end_of_time(self) -> None:
+        """Take no more requests; what is under way is finished."""
+        self._is_over = True
+        self._news.set()
+
+    # ---- one response ------------------------------------------------------------------------------------------------
+
+    async def _turn(self, message: str | bytes) -> None:
+        previous: str | None = None
+        failure: Failure | None
+        try:
+            body = message.encode("utf-8", "surrogatepass") if isinstance(message, str) else message
+            fields = await read_body(body, read_fields)
+            previous = _previous(fields)
+            failure = await self._respond(fields, at_once=is_small(body))
+        except RondaError as error:
+            failure = failure_of(error)
+            await self._tell(failure)
+        except Exception as error:  # ours: told as such, with the rest in the log
+            log.error("a response over a WebSocket broke down", exc_info=error)
+            failure = BROKE_DOWN
+            await self._tell(failure)
+        if failure is not None and previous is not None:
+            self._runs.pop(previous, None)
+
+    async def _respond(self, fields: dict[str, Raw], at_once: bool) -> Failure | None:
+        """Carry one request out, and say why it has no answer if it has none."""
+        kind: str = field(fields, "type", str, "")
+        if kind == "response.follow":
+            await self._follow(fields)
+            return None
+        if kind != "response.create":
+            raise BadRequest(
+                f'\'type\' is {kind[:60]!r}; it can be "response.create" or "response.follow"', param="type"
+            )
+        for name in ("stream", "stream_options", "background"):
+            if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
+                raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
+        request = Incoming(self._scope, self._until_closed)
+        request.owner = await self._server.auth.owner(request.headers)  # again: a connection may outlast what let it in
+        sealer = await self._server.responses.sealer(request.owner)
+        rest = {name: raw for name, raw in fields.items() if name != "type"}
+        asked = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
+        asked = replace(asked, stream=True)
+        started: list[Run] = []
+        streamed = await answer(self._server, request, asked, sse=False, local=self, started=started.append)
+        self._is_refused = False
+        await streamed(self._scope, self._until_closed, self._pass_on)
+        run = started[0]
+        if run.ended is None and run.is_waiting:  # which its events have said
+            return None
+        failure = failure_of_run(run) if run.ended is not None else BROKE_DOWN
+        if failure is not None and self._is_refused:
+            await self._tell(failure)
+        if failure is None and not asked.answer.store:  # what is stored is found where it is stored
+            self._runs[response_id(run.id)] = run
+            while len(self._runs) > REMEMBERED:
+                del self._runs[next(iter(self._runs))]
+        return failure
+
+    async def _follow(self, fields: dict[str, Raw]) -> None:
+        """Go on with the events of a response that is stored, on this connection or another."""
+        id: str = field(fields, "response_id", str, "")
+        after = bounded(fields, "starting_after", 0)
+        if unknown := sorted(fields.keys() - {"type", "response_id", "starting_after"}):
+            raise BadRequest(f"'{unknown[0][:60]}' does not go with \"response.follow\"", param=unknown[0])
+        request = Incoming(self._scope, self._until_closed)
+        request.owner = await self._server.auth.owner(request.headers)
+        stream = await follow_response(self._server, request, id, after, sse=False)
+        self._is_refused = False
+        await stream(self._scope, self._until_closed, self._pass_on)
+
+    async def _until_closed(self) -> Message:
+        """What a stream hears of its client: that it is gone."""
+        await self._closed.wait()
+        return {"type": "http.disconnect"}
+
+    async def _pass_on(self, message: Message) -> None:
+        """A stream's bytes, one event a message. An answer that is no stream says what went wrong, which is told otherwise."""
+        if message["type"] == "http.response.start":
+            self._is_refused = message["status"] != 200
+        if self._is_refused:
+            return
+        for line in message.get("body", b"").splitlines():
+            if line and not line.startswith(b":"):
+                await self._say(line.decode())
+
+    async def _tell(self, failure: Failure) -> None:
+        error: dict[str, Any] = {
+            "type": failure.type,
+            "code": code_of(failure) or failure.type,
+            "message": failure.message,
+            "param": "input" if failure.param == "messages" else failure.param,
+        }
+        await self._say(encode({"type": "error", "status": failure.status, "error": error}).decode())
+
+    async def _say(self, text: str) -> None:
+        if not self._closed.is_set():
+            with _unless_gone(self._closed):
+                await self._send({"type": "websocket.send", "text": text})
+
+    async def _close(self, code: int, reason: str) -> None:
+        with _unless_gone(self._closed):
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+@contextlib.contextmanager
+def _unless_gone(closed: asyncio.Event) -> Iterator[None]:
+    """A client may leave between two words; what the server's own library raises then is different for each of them."""
+    try:
+        yield
+    except (RuntimeError, OSError):
+        closed.set()
+
+
+def _previous(fields: dict[str, Raw]) -> str | None:
+    raw = fields.get("previous_response_id")
+    return bytes(raw)[1:-1].decode("utf-8", "replace") if raw is not None else None

@@ -1,0 +1,1 @@
+"""What all doors share: a request that was read → runs → an answer, plain or streamed."""

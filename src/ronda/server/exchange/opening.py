@@ -1,0 +1,377 @@
+"""A request that was read, and who is to answer it → runs that are journaled and wait to be driven, one per choice.
+
+It finds the turns the caller does not send, the tools the runs get and the plan they follow. It knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ronda.core.events import RunStarted
+from ronda.core.known_turns import known_of
+from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
+from ronda.core.permissions import strictest
+from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
+from ronda.core.request import ModelRequest
+from ronda.core.run import Run
+from ronda.core.transcript import repair
+from ronda.drive import Capabilities, Provider, Tool, capabilities_of
+from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
+from ronda.errors import BadRequest, UpstreamError
+from ronda.host.run import LiveRun
+from ronda.host.sessions import Visit
+from ronda.server.config import ServerConfig
+from ronda.server.detached.answers import about_siblings
+from ronda.server.exchange.relay import Next
+from ronda.server.resources.file_addresses import files_in
+from ronda.server.resources.models import Target, TargetOpening, not_redeclared
+from ronda.server.resources.toolbox import NONE_NAMED, Named, Offer
+from ronda.server.runs import new_id
+from ronda.trace.spans import OpenSpan, begin_span, inside
+from ronda.wire.anthropic.counting import estimate
+from ronda.wire.call_ids import about_ids, all_renamed
+from ronda.wire.capabilities import Need, renamed
+from ronda.wire.door_request import AnswerOptions, DoorRequest
+from ronda.wire.supplies import ANY_CONTAINER
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+# The conversation, the same with what an agent says around it, and the options of the answer → what is kept with the run.
+About: TypeAlias = Callable[[tuple[Turn, ...], tuple[Turn, ...], AnswerOptions], dict[str, Raw]]
+
+
+def answer_alone(turns: tuple[Turn, ...], opened: tuple[Turn, ...], answer: AnswerOptions) -> dict[str, Raw]:
+    return answer.about
+
+
+# Told of a run before it is driven; what it raises keeps that from happening.
+Added: TypeAlias = Callable[[Run], Awaitable[None]]
+
+
+class Job(Struct, frozen=True):
+    """What is asked of whom, and what follows."""
+
+    asked: DoorRequest
+    served: Target
+    about: About = answer_alone
+    next: Next | None = None  # who goes on when a run of it has ended
+    added: Added | None = None
+    waits: bool = False  # for people, although nothing is streamed
+
+
+def open_runs(
+    server: Server, owner: str, job: Job, name: str = "", visit: Visit | None = None
+) -> Awaitable[list[LiveRun]]:
+    """`name` is that of the first run, where it has one; `visit` is of the session that they go on with."""
+    begun = begin_span("invoke_agent", signature="ronda.invoke_agent")
+    opening = _open_runs(server, owner, job, name, visit)
+    return opening if begun is None else _open_inside(begun, opening)
+
+
+async def _open_inside(begun: OpenSpan, opening: Awaitable[list[LiveRun]]) -> list[LiveRun]:
+    """What happens before a run is driven is part of its span."""
+    with inside(begun):
+        lives = await opening
+    lives[0].span = begun
+    return lives
+
+
+async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Visit | None) -> list[LiveRun]:
+    asked, served = job.asked, job.served
+    rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
+    turns, parent, ids = asked.turns, asked.parent, asked.ids
+    able = capabilities_of(served.provider)
+    if files_in(turns):
+        turns = await _with_inputs(server, served, asked, turns, owner)
+    if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
+        turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
+    opened, offer = await open_for(server, served, asked, turns, rounds, owner)
+    plan = _plan(server, job, able, offer, rounds, owner)
+    warnings = asked.answer.warnings
+    if asked.needs:
+        warnings = (*warnings, *_left_out(server, job))
+    if warning is not None:
+        warnings = (*warnings, warning)
+    about = job.about(turns, opened.turns, replace(asked.answer, model=served.name, warnings=warnings))
+    if ids or asked.about or offer.about:
+        about = {**asked.about, **offer.about, **about_ids(ids), **about}
+    if visit is not None:
+        about = {**about, **visit.about(turns, opened.turns)}
+    name = name or new_id("run")
+    if asked.container.id:
+        session = await _container_session(server, owner, asked)
+    else:
+        session = asked.conversation or (
+            f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
+        )
+    start = RunStarted(
+        name,
+        plan,
+        opened.turns,
+        time.time(),
+        parent=parent,
+        session=session,
+        owner=owner,
+        about=about,
+        agent=asked.model if served.is_agent else "",
+        inputs=opened.inputs,
+        outlives=asked.lingers > 0,
+        file=opened.file,
+        version=served.version,
+    )
+    if asked.n == 1:
+        live = _live_run(server, job, start, served.provider, offer)
+        if visit is not None:
+            live.scratch = visit.scratch(served.provider)
+        return [live]
+    names = [name, *[new_id("run") for _ in range(asked.n - 1)]]
+    start = replace(start, about={**about, **about_siblings(names)})
+    return [
+        _live_run(server, job, replace(start, run=names[sibling], sibling=sibling), provider, offer)
+        for sibling, provider in enumerate(server.providers_for(served, plan, asked.n))
+    ]
+
+
+async def _conversation(
+    server: Server, owner: str, asked: DoorRequest, turns: tuple[Turn, ...], visit: Visit | None
+) -> tuple[tuple[Turn, ...], tuple[str, int] | None, dict[str, str]]:
+    """The turns, with what the caller does not send of them; the run that they go on from; and the ids that calls have here."""
+    parent, ids = asked.parent, asked.ids
+    if parent is None:  # where the dialect names it, the door has put the turns together
+        found = await server.runs.rejoin(turns, owner)
+        turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
+    turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
+    if visit is not None and asked.session is not None:
+        turns = await visit.splice(turns, asked.session.mode)
+    _check_pairs(turns, known_of(turns))
+    if len(turns) > LIGHT_TURNS:
+        await asyncio.sleep(0)  # others have their turn
+    return turns, parent, ids
+
+
+def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int, owner: str) -> Plan:
+    """What the runs are told to do. Raises what the provider cannot."""
+    asked, served, config = job.asked, job.served, server.config
+    choice = _choice(asked, served)
+    if choice is not AUTO:
+        choice = renamed(choice, offer.stand_ins)
+        check_choice(choice, offer.specs)
+    options = served.options_under(asked.options)
+    plan = Plan(
+        model=served.spec,
+        tools=offer.specs,
+        choice=choice,
+        options=options,
+        limits=server.limits_for(rounds, asked.max_tool_calls, is_stored=asked.keep == "stored"),
+        retry=config.retry,
+        parallel=options.parallel_tool_calls is not False,
+        stream=asked.stream or asked.lingers > 0,  # somebody may come to follow it
+        # A provider that decodes under the format says so; others are checked when they are done.
+        format_is_enforced=able.enforces_format(options),
+        format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
+        tool_calls=config.tool_calls,
+        truncates=asked.truncates,
+        context_budget=config.context_budget,
+        guards=server.runs.guards,
+        permissions=_permissions(config, asked.permission),
+        remembered=_remembered(server, asked, owner),
+    )
+    able.check(plan)
+    return plan
+
+
+def _left_out(server: Server, job: Job) -> list[str]:
+    """Warnings about what is asked for, not to be had, and dispensable."""
+    return [
+        f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
+        for need in job.asked.needs
+        if need.is_optional and not server.toolbox.tools_for(need, job.served.tools)
+    ]
+
+
+def _live_run(server: Server, job: Job, start: RunStarted, provider: Provider, offer: Offer) -> LiveRun:
+    """A run that is journaled, and waits to be driven."""
+    journal = server.runs.journal if job.asked.keep == "stored" else server.runs.memory
+    live = server.runs.new(start, provider, offer.handlers, journal, waits=bool(offer.specs) and _waits(job))
+    if server.named_servers is not None and job.asked.needs:
+        server.named_servers.remember(start.run, offer.handlers)
+    if job.served.read_answer is not None:
+        live.read_answer = job.served.read_answer
+    return live
+
+
+def _waits(job: Job) -> bool:
+    """Whether somebody stays with a run that asks people. Who asks for approvals in the words of a dialect reads the answer to
+    its end, and decides in the next request."""
+    asked = job.asked
+    if job.waits or not asked.stream or asked.background:
+        return job.waits
+    return not any(need.confirms for need in (*job.served.needs, *asked.needs))
+
+
+async def _container_session(server: Server, owner: str, asked: DoorRequest) -> str:
+    wish = asked.container
+    session = (await server.containers.use(owner, wish.id)).session
+    if asked.session is not None and asked.session.name != session:
+        raise BadRequest(f"'{wish.path}' is not the container of the session '{asked.session.name}'", param=wish.path)
+    return session
+
+
+async def _with_inputs(
+    server: Server, served: Target, asked: DoorRequest, turns: tuple[Turn, ...], owner: str
+) -> tuple[Turn, ...]:
+    """With what the model is sent, or told, in the place of each file that the request brings."""
+    if not files_in(turns):
+        return turns
+    from ronda.server.resources.input_files import InputFiles
+    from ronda.server.resources.supplies import asks_for_code
+
+    inputs = InputFiles(
+        server.files, server.documents, owner, capabilities_of(served.provider), runs_code=asks_for_code(asked)
+    )
+    return await inputs.settle(server.config, turns)
+
+
+async def open_for(
+    server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int, owner: str
+) -> tuple[TargetOpening, Offer]:
+    """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
+    if server.mcp is not None and rounds > 0:
+        await server.toolbox.ready()
+    if served.opener is None and not request.inputs:
+        brought = served.tools
+        if server.config.agent_tools and rounds > 0:
+            brought = (*brought, *await server.agent_tools())
+        opened = TargetOpening(served.begin(turns), brought, served.declared)
+    else:
+        opened = await served.open(turns, request.inputs)
+    declared, needs, tools, named = request.tools, request.needs, opened.tools, NONE_NAMED
+    if opened.declared:
+        declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
+    if served.needs:
+        needs = (*served.needs, *request.needs)
+    if needs and server.named_servers is not None:
+        asked, needs = needs, tuple(server.named_servers.others(needs))
+        if len(needs) != len(asked) and rounds > 0:
+            named = await server.named_servers.tools(owner, asked)
+            tools = (*tools, *named.tools)
+    choice = _choice(request, served)
+    offer = server.toolbox.offer(
+        declared, rounds, tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
+    )
+    if named is not NONE_NAMED:
+        offer = _with_named(offer, named)
+    is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
+    if is_supplied or server.code is not None or files_in(opened.turns):  # most bring nothing
+        from ronda.server.resources.supplies import supply
+
+        opened, offer = await supply(server, owner, served, request, opened, offer, rounds)
+    if needs and any(need.confirmed for need in needs):
+        offer = _with_confirmation(server, offer, needs, tools)
+    return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
+
+
+def _with_confirmation(server: Server, offer: Offer, needs: Sequence[Need], agents: tuple[Tool, ...]) -> Offer:
+    """Calls that the request wants a person to confirm: of what it names, or of a tool that does it here."""
+    confirmed: set[str] = set()
+    for need in needs:
+        names = server.toolbox.tools_for(need, agents)
+        confirmed |= set(names) if need.name in need.confirmed else set(names) & set(need.confirmed)
+    specs = [
+        replace(spec, approval=strictest((spec.approval, "ask"))) if spec.name in confirmed else spec
+        for spec in offer.specs
+    ]
+    return Offer(tuple(specs), offer.handlers, offer.stand_ins, offer.about)
+
+
+def _with_named(offer: Offer, named: Named) -> Offer:
+    """What a request names is offered as it says, also where the server offers it to everybody."""
+    handlers = {**offer.handlers, **{tool.spec.name: tool for tool in named.tools}}
+    return Offer(
+        tuple(
+            [
+                handlers[spec.name].spec if spec.name in handlers else spec
+                for spec in offer.specs
+                if spec.name not in named.hidden
+            ]
+        ),
+        handlers,
+        {**offer.stand_ins, **named.stand_ins},
+        {**offer.about, **named.about},
+    )
+
+
+async def count(server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str) -> int:
+    """How many tokens the model would be sent first, if this were a request for an answer.
+
+    No model is called: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the rest
+    it is an estimate.
+    """
+    rounds, _ = server.config.rounds_for(request.max_tool_rounds)
+    turns = await _with_inputs(server, served, request, turns, owner)
+    opened, offer = await open_for(server, served, request, turns, rounds, owner)
+    options = served.options_under(request.options)
+    heavy = is_heavy(opened.turns, offer.specs)
+    repaired = await aside(repair, opened.turns) if heavy else repair(opened.turns)
+    first = ModelRequest(
+        repaired, offer.specs, renamed(_choice(request, served), offer.stand_ins), options, False, "", 0, 1, {}
+    )
+    count_tokens = capabilities_of(served.provider).count_tokens
+    if count_tokens is not None:
+        try:
+            return await count_tokens(first)
+        except UpstreamError:  # it cannot say today, or its address knows no counting
+            pass
+    return await aside(estimate, repaired, first.tools) if heavy else estimate(repaired, first.tools)
+
+
+def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, ...]:
+    """The operator's rules, and what the request adds: a rule only makes calls harder, so a wish widens nothing."""
+    if wish == "auto" and config.agent_permission == "auto":
+        return config.permission
+    mode = strictest((config.agent_permission, wish))
+    return (*config.permission, PermissionRule(mode))
+
+
+def _remembered(server: Server, asked: DoorRequest, owner: str) -> tuple[str, ...]:
+    session = asked.conversation or (asked.session.name if asked.session is not None else "")
+    return server.runs.remembered.of(owner, session) if session else ()
+
+
+def _choice(request: DoorRequest, served: Target) -> ToolChoice:
+    return request.choice if request.choice != AUTO else served.choice
+
+
+def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:
+    """Whatever is chosen must be there: among the caller's tools or the server's."""
+    if choice.mode != "required" and not choice.names:
+        return
+    names = {tool.name for tool in tools}
+    if choice.mode == "required" and not names:
+        raise BadRequest('tool_choice="required" requires at least one tool.', param="tool_choice")
+    for name in choice.names:
+        if name not in names:
+            raise BadRequest(f"tool_choice references unknown function tool `{name}`.", param="tool_choice")
+
+
+def _check_pairs(turns: tuple[Turn, ...], known: int) -> None:
+    """A result whose call is nowhere is the caller's mistake; a call without a result is repaired further in."""
+    waiting: set[str] = set()
+    for turn in turns[known:]:
+        if type(turn) is ToolTurn:
+            for result in turn.results:
+                if result.call_id not in waiting:
+                    raise BadRequest(
+                        f"a tool result answers the call {result.call_id[:100]!r}, which no assistant message "
+                        "just before it makes and no run waits for",
+                        param="messages",
+                    )
+        else:
+            waiting = {call.id for call in turn.calls} if type(turn) is AssistantTurn else set()

@@ -1,0 +1,94 @@
+"""Whose a request is: decided once, at the edge, by what its headers say, before anything else of it is read.
+
+without keys    any bearer is accepted, and owns what it makes: one never finds another's runs
+with keys       a key is somebody's, known by name, so that keys can be changed and what was made stays theirs. Whoever
+                has none, or one that is not known or was revoked, is told so with a 401
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Protocol
+
+from ronda.errors import BadRequest
+from ronda.server.http.incoming import Headers
+from ronda.store.keys import KeyRow, Keys, hash_key
+
+FRESH_FOR = 1.0  # seconds until the keys are read again: so long may one that was revoked be accepted
+
+_BEARER = b"Bearer "
+
+
+class Unauthorized(BadRequest):
+    status_hint = 401
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="invalid_api_key")  # OpenAI's word for it
+
+
+class Auth(Protocol):
+    async def owner(self, headers: Headers) -> str:
+        """The name of whoever asks; "" for somebody who says nothing of themselves. Raises Unauthorized."""
+
+
+class KeyAuth:
+    """Asks for a key as soon as there is one, and from then on: revoking the last one opens nothing."""
+
+    def __init__(
+        self, keys: Keys, *, fresh_for: float = FRESH_FOR, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._keys = keys
+        self._fresh_for = fresh_for
+        self._clock = clock
+        self._known: dict[bytes, KeyRow] = {}
+        self._until = clock()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def owner(self, headers: Headers) -> str:
+        if self._clock() >= self._until:
+            await self._look()
+        key = credential(headers)
+        if not self._known:
+            return blake2b(key, digest_size=16).hexdigest() if key else ""
+        if not key.startswith(_BEARER):
+            raise Unauthorized(
+                "this server wants an API key; send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
+            )
+        # Found by its hash, of which nobody can choose the bytes: how long that takes tells nothing of other keys.
+        hash = hash_key(key[len(_BEARER) :].strip())
+        row = self._known.get(hash)
+        if row is None or not hmac.compare_digest(row.hash, hash):
+            raise Unauthorized("this API key is not known here; ask whoever runs this server for one")
+        if row.revoked is not None:
+            raise Unauthorized("this API key was revoked; ask whoever runs this server for another")
+        return row.owner
+
+    async def _look(self) -> None:
+        """Read the keys once for all who wait. One of them who leaves must not keep the others from knowing."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        reading = self._reading
+        await asyncio.wait([reading])
+        reading.result()  # a store that cannot be read lets nobody in
+
+    async def _read(self) -> None:
+        begun = self._clock()
+        try:
+            self._known = {row.hash: row for row in await self._keys.all()}
+            self._until = begun + self._fresh_for
+        finally:
+            self._reading = None
+
+
+def credential(headers: Headers) -> bytes:
+    """`Bearer KEY`, under whichever of its names it comes; or what else `Authorization` says."""
+    value = headers.get(b"authorization")
+    if not value:
+        key = headers.get(b"x-api-key")  # the same key under Anthropic's older name
+        return b"" if key is None else _BEARER + key
+    # Schemes are the same in small letters and in capitals.
+    return _BEARER + value[7:] if value[:7].lower() == b"bearer " else value

@@ -1,0 +1,50 @@
+"""What went wrong, before any dialect has put it into words: errors → status, type, message; and how a door answers with it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from ronda.errors import BadRequest, RondaError
+from ronda.server.http.incoming import Header, Json
+from ronda.store import StoreError
+from ronda.wire.failures import Failure
+
+log = logging.getLogger("ronda.server")
+
+# How a dialect says it.
+ErrorWriter: TypeAlias = Callable[[Failure], bytes]
+
+BROKE_DOWN = Failure(500, "server_error", "the server broke down on this request; its log says why")
+
+# The client's library would repeat a request that answered 5xx; we have tried often enough, and tools may have run.
+_DO_NOT_RETRY: Header = (b"x-should-retry", b"false")
+
+
+def failure_of(error: RondaError) -> Failure:
+    if isinstance(error, BadRequest):
+        return Failure(error.status_hint, "invalid_request_error", str(error), error.param, error.code, error.details)
+    if isinstance(error, StoreError):
+        if not error.is_logged:
+            log.error("%s", error)
+        return Failure(error.status_hint, "server_error", f"the server cannot keep or find this: {error.problem}")
+    return Failure(error.status_hint, "server_error", without_paths(str(error)))
+
+
+_PATH: Final = re.compile(r"(?<![\w:/.])/([^\s/'\",:;()]+)((?:/[^\s/'\",:;()]+)+)")
+
+
+def without_paths(text: str) -> str:
+    """Where the operator keeps things is not for clients to know: of a path on this machine its last name is left."""
+    return _PATH.sub(lambda found: found[2].rpartition("/")[2] if Path(f"/{found[1]}").exists() else found[0], text)
+
+
+def error_answer(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
+    return Json(write(failure), failure.status, headers)
+
+
+def run_error_answer(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
+    return Json(write(failure), failure.status, (*headers, _DO_NOT_RETRY))

@@ -1,0 +1,208 @@
+"""HTTP as uvicorn reads it, within bounds that it does not set itself.
+
+    431    a head that is larger than 64 KiB, however it comes
+    408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`
+    —      a client that has taken nothing of its answer for `stall_seconds` is gone
+
+How long it takes is looked at once in a while (`look`), for all connections: a timer for each request would cost more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ronda.server.app import error_writer
+from ronda.server.http.cycle import Cycle
+from ronda.server.http.pieces import PIECE, STALL_SECONDS, Pieces
+from ronda.wire.failures import Failure
+
+MAX_HEAD: Final = 64 * 1024
+HEADER_SECONDS: Final = 20.0
+BODY_SECONDS: Final = 60.0
+# What websockets reads of the head that opens one.
+_SOCKET_HEADERS: Final = 128
+_SOCKET_LINE: Final = 8190
+
+_LINGER: Final = 2.0  # seconds
+_PHRASES: Final = {408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+
+
+class _TooLarge(Exception):
+    """Stops the parser."""
+
+
+class BoundedHeads(Pieces, HttpToolsProtocol):
+    def __init__(
+        self,
+        *args: Any,
+        header_seconds: float = HEADER_SECONDS,
+        body_seconds: float = BODY_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._header_seconds = header_seconds
+        self._body_seconds = body_seconds
+        self.stall_seconds = stall_seconds
+        self._head_since: float | None = self.loop.time()  # while one is awaited: from the first moment on
+        self._last = 0.0  # when something came
+        self._received = 0  # bytes, with all of the piece in which the head began …
+        self._before = 0  # … of which so many may stand before it
+        self._is_between = True  # no request has begun that is not complete
+        self._begins_here = False  # the next one, with the piece
+        self._is_too_large = False
+        self.url = b""
+        self._refusal: Failure | None = None  # to be said when the answers before it are through
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        return self.flow.read_paused
+
+    def take(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._last = self.loop.time()
+        self._begins_here = self._is_between
+        if self._begins_here:
+            self._received = self._before = 0
+        self._received += len(data)
+        HttpToolsProtocol.data_received(self, data)
+        if self._head_since is not None and self._received - self._before > MAX_HEAD and self._refusal is None:
+            self._refuse(_too_large())  # and it is not complete yet
+
+    def on_message_begin(self) -> None:
+        self._head_since = self._last
+        if not self._begins_here:  # but behind another in this piece: where is not told
+            self._received = self._before = PIECE
+        self._is_between = self._begins_here = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self.headers.append((name, value))
+        if name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+
+    def on_headers_complete(self) -> None:
+        self._head_since = None
+        is_upgrade = self.parser.should_upgrade()
+        if (self._received > MAX_HEAD or is_upgrade) and self._measures_too_much(is_upgrade):
+            self._is_too_large = True
+            raise _TooLarge
+        if is_upgrade:
+            super().on_headers_complete()
+        else:
+            self._begin_cycle()
+
+    def _begin_cycle(self) -> None:
+        """As uvicorn does, which has no place to say of which class a cycle is to be."""
+        scope, parser, before = self.scope, self.parser, self.cycle
+        version = parser.get_http_version()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        self.cycle = cycle = Cycle(scope, self, keep_alive=keep_alive, on_response=self.on_response_complete)
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:  # it came before the answer to the one before it was through
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._is_between = True
+
+    def _measures_too_much(self, is_upgrade: bool) -> bool:
+        lines = [len(name) + len(value) + 4 for name, value in self.headers]
+        if is_upgrade and (len(lines) > _SOCKET_HEADERS or max(lines, default=0) > _SOCKET_LINE):
+            return True
+        return len(self.url) + sum(lines) > MAX_HEAD
+
+    # ---- refusing ----------------------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Called once in a while: is it waited for too long?"""
+        super().look(now)
+        if self._refusal is not None or self.transport.is_closing() or self._rest:
+            return
+        cycle = self.cycle
+        if self._head_since is not None:
+            if now - self._head_since > self._header_seconds:
+                self._refuse(_too_slow(f"the request's head is not complete after {self._header_seconds:g} seconds"))
+            return
+        if cycle is not None and cycle.response_complete and self._is_between:
+            if now - self._last > self.timeout_keep_alive:
+                self.transport.close()
+            return
+        waits = cycle is not None and cycle.more_body and not self.flow.read_paused
+        if waits and now - self._last > self._body_seconds:
+            self._refuse(_too_slow(f"nothing of the request's body came for {self._body_seconds:g} seconds"))
+
+    def send_400_response(self, msg: str) -> None:
+        if self._is_too_large:
+            self._refuse(_too_large())
+        else:
+            super().send_400_response(msg)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if type(cycle := self.cycle) is Cycle and cycle.gone is not None and not cycle.response_complete:
+            cycle.gone()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn does, but for the timer that would end an idle connection: `look` does that."""
+        self.server_state.total_requests += 1
+        self._last = self.loop.time()  # what was not read meanwhile did not come slowly
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        if self._refusal is not None and (self.cycle is None or self.cycle.response_complete):
+            self._say(self._refusal)
+
+    def _refuse(self, failure: Failure) -> None:
+        """Answers come in the order of their requests: this one when the others are through."""
+        self._refusal = failure
+        self._head_since = None
+        cycle = self.cycle
+        is_its_own = failure.status == 408 and cycle is not None and cycle.more_body
+        if cycle is None or cycle.response_complete or (is_its_own and not cycle.response_started):
+            self._say(failure)
+        elif is_its_own:
+            self.transport.close()
+        else:
+            self.transport.pause_reading()
+
+    def _say(self, failure: Failure) -> None:
+        if self.transport.is_closing():
+            return
+        path = (self.url or b"/").partition(b"?")[0].decode("latin-1")
+        body = error_writer(path)(failure)
+        self.transport.write(
+            b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+            % (failure.status, _PHRASES[failure.status], len(body), body)
+        )
+        # A client that is still sending would lose the answer if the connection were closed at once.
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self.loop.call_later(_LINGER, self.transport.close)
+
+
+def _too_large() -> Failure:
+    return Failure(431, "invalid_request_error", f"the request's headers are larger than {MAX_HEAD} bytes")
+
+
+def _too_slow(message: str) -> Failure:
+    return Failure(408, "invalid_request_error", message)

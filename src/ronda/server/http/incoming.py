@@ -1,0 +1,151 @@
+"""One HTTP request as a door sees it, and answers that are ready to send.
+
+Doors are called for every request of every client, so they stand in front of the framework: its request objects,
+middleware and response objects would cost a third of a plain request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
+from urllib.parse import parse_qs, quote
+
+from starlette.types import Receive, Scope, Send
+
+from ronda.errors import BadRequest, TooLarge
+from ronda.server.http.bodies import TINY, read_body
+from ronda.server.http.cycle import Cycle
+
+T = TypeVar("T")
+
+Header = tuple[bytes, bytes]
+Headers: TypeAlias = Mapping[bytes, bytes]  # names in small letters; of one that is there twice, the last
+NO_PLACES: Final[Mapping[str, str]] = {}
+
+
+class WrongType(BadRequest):
+    status_hint = 415
+
+
+class Incoming:
+    """The few things a door reads of a request."""
+
+    __slots__ = ("_scope", "headers", "owner", "places", "receive")
+
+    def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES, owner: str = "") -> None:
+        """`places` is what stands in the places of its address, `owner` whose it is."""
+        self._scope = scope
+        self.receive = receive
+        self.places = places
+        self.owner = owner
+        self.headers: Headers = dict(scope["headers"])
+
+    @property
+    def run_name(self) -> str | None:
+        """By which the client wants to find its run."""
+        return self.header(b"x-ronda-run")
+
+    @property
+    def method(self) -> str:
+        return str(self._scope["method"])
+
+    @property
+    def scheme(self) -> str:
+        return str(self._scope.get("scheme", "http"))
+
+    @property
+    def target(self) -> bytes:
+        """Its address, as it was sent."""
+        path: bytes = self._scope.get("raw_path") or quote(self._scope["path"]).encode()
+        query: bytes = self._scope.get("query_string", b"")
+        return path.partition(b"?")[0] + (b"?" + query if query else b"")
+
+    @property
+    def base(self) -> str:
+        """Where the client has found the server."""
+        return f"{self._scope.get('scheme', 'http')}://{self.header(b'host') or 'localhost'}"
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        """The parameters behind the `?` of its address."""
+        text = self._scope.get("query_string", b"").decode("latin-1")
+        return parse_qs(text, keep_blank_values=True, encoding="utf-8", errors="replace")
+
+    def header(self, name: bytes) -> str | None:
+        """`name` is in small letters."""
+        value = self.headers.get(name)
+        return None if value is None else bytes(value).decode("latin-1")
+
+    async def read(self, limit: int, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of the body."""
+        content_type = self.headers.get(b"content-type", b"")
+        if content_type != b"application/json":
+            _check_type(content_type)
+        body = await self.body(limit)
+        return read(body) if len(body) <= TINY else await read_body(body, read)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes in, for one who does not keep it."""
+        more = True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise BadRequest("the body broke off")
+            if piece := message.get("body"):
+                yield piece
+            more = message.get("more_body", False)
+
+    async def body(self, limit: int) -> bytes:
+        length = self.headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > limit:
+            raise TooLarge(f"the body has {int(length)} bytes; this server takes {limit}")
+        cycle = getattr(self.receive, "__self__", None)
+        if type(cycle) is Cycle and (whole := cycle.take_body()) is not None:
+            return _within(whole, limit)
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            return _within(body, limit)
+        pieces = [body]
+        size = len(body)
+        while message.get("more_body"):
+            message = await self.receive()
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > limit:
+                raise TooLarge(f"the body has more than the {limit} bytes this server takes")
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the body broke off")
+        return b"".join(pieces)
+
+
+def _check_type(content_type: bytes) -> None:
+    kind = content_type.partition(b";")[0].strip().lower()
+    if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
+        shown = content_type[:100].decode("latin-1")
+        raise WrongType(f"the body must be sent as application/json, not {shown}")
+
+
+def _within(body: bytes, limit: int) -> bytes:
+    if len(body) > limit:
+        raise TooLarge(f"the body has {len(body)} bytes; this server takes {limit}")
+    return body
+
+
+class Json:
+    """An answer in one piece."""
+
+    __slots__ = ("_body", "_headers", "status")
+
+    def __init__(self, body: bytes, status: int = 200, headers: Sequence[Header] = ()) -> None:
+        self._body = body
+        self.status = status
+        length = (b"content-length", b"%d" % len(body))
+        self._headers = [(b"content-type", b"application/json"), length, *headers]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cycle = getattr(send, "__self__", None)  # none where something stands between us and the connection
+        if type(cycle) is Cycle and cycle.answer(self.status, self._headers, self._body):
+            return
+        await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._body})

@@ -1,0 +1,175 @@
+"""Python and shell for the sessions of a server, where its operator has switched them on: each call in its session's sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from ronda.core.supplies import Supplies
+from ronda.drive import Tool
+from ronda.errors import BadConfig, RondaError
+from ronda.files.file_store import FileStore
+from ronda.files.skill_store import SkillStore
+from ronda.files.workspaces import SKILLS, WorkspaceLimits, Workspaces
+from ronda.sandbox.box import sweep_sandboxes
+from ronda.sandbox.folders import remove_tree
+from ronda.sandbox.layers import Layers, choose_layer, find_layers
+from ronda.sandbox.user import UIDS
+from ronda.server.config import ServerConfig
+from ronda.server.resources.workspace_files import WorkspaceFiles
+from ronda.server.resources.workspace_supplies import Supplier
+from ronda.tools.code.prepared import PreparedTool, Requested
+from ronda.tools.code.python import PythonTool, ResetTool
+from ronda.tools.code.shell import ShellTool, SurfaceTool
+from ronda.tools.code.workbench import Workbench
+from ronda.tools.files.session_files import SessionFiles
+from ronda.wire.capabilities import Capability
+
+log = logging.getLogger("ronda.server")
+
+_TIDY_SECONDS: Final = 300.0
+
+
+class CodeTools:
+    def __init__(
+        self,
+        config: ServerConfig,
+        files: FileStore,
+        workspaces: Workspaces,
+        environ: Mapping[str, str],
+        layers: Layers | None = None,
+    ) -> None:
+        """`environ` is where the sandbox takes the few variables from that it passes on."""
+        self._workspaces = workspaces
+
+        def workbench(shared: str | None = None, pool: int = 0) -> Workbench:
+            return Workbench(
+                config.sandbox,
+                lambda context: workspaces.folder(context.owner, context.session),
+                outside=environ,
+                python=config.code_exec_python or sys.executable,
+                layers=layers,
+                files=files,
+                find_marker=lambda context: workspaces.folder(context.owner, context.session).with_name("python"),
+                shared=None if shared is None else Path(shared),
+                spares=workspaces,
+                pool=pool,
+                side_folder=SKILLS,
+            )
+
+        # Both are at work in the session's folder, unless Python has one for all sessions.
+        python = workbench(config.code_exec_workdir, config.code_exec_pool)
+        shell = python if config.code_exec_workdir is None else workbench()
+        self._python, self._shell = python, shell
+        self._workbenches = (python,) if shell is python else (python, shell)
+        self.files = WorkspaceFiles(workspaces, self._close_session)
+        self.capabilities: dict[Capability, Sequence[Tool]] = {}
+        if config.enable_code_execution:
+            self.capabilities["python"] = (PythonTool(python, timeout=config.code_exec_timeout), ResetTool(python))
+        if config.enable_shell:
+            run = ShellTool(shell, shell=config.shell_path, timeout=config.shell_timeout)
+            self.capabilities["shell"] = (run, SurfaceTool(shell))
+
+    def last_use(self, owner: str, session: str) -> float | None:
+        """When a session's folder was last used, if it has one."""
+        folder = self._workspaces.existing_folder(owner, session)
+        return None if folder is None else folder.with_name("used").stat().st_mtime
+
+    async def _close_session(self, owner: str, session: str) -> None:
+        await asyncio.gather(*[workbench.close_session(owner, session) for workbench in self._workbenches])
+
+    def prepared(
+        self, tools: Mapping[str, Tool], files: SessionFiles, supplies: Supplies, skills: SkillStore
+    ) -> dict[str, Tool]:
+        """The same tools for one run: what its request gave is in their folder when they are called."""
+        requested = Requested(supplies.outputs)
+        found: dict[str, Tool] = {}
+        for name, tool in tools.items():
+            workbench = self._shell if tool.spec.tool_type == "shell" else self._python
+            supplier = Supplier(workbench, self._workspaces, files, supplies, skills)
+            found[name] = PreparedTool(tool, supplier.place, requested)
+        return found
+
+    async def keep_tidy(self, every: float = _TIDY_SECONDS) -> None:
+        """Ends what nobody uses and removes what nobody owns, for as long as the server runs. Fills the pool, too."""
+        await asyncio.to_thread(sweep_sandboxes)
+        while True:
+            try:
+                for workbench in self._workbenches:
+                    await workbench.close_idle()
+                    await workbench.fill_pool()
+                await self._workspaces.sweep()
+            except (RondaError, OSError) as error:
+                log.warning("sessions that nobody uses cannot be removed: %s", error)
+            await asyncio.sleep(every)
+
+    async def close(self) -> None:
+        await asyncio.gather(*[workbench.close() for workbench in self._workbenches])
+
+
+def code_opener(config: ServerConfig, folder: Path | None) -> Callable[[FileStore], CodeTools] | None:
+    """What opens the tools that run code, if the operator wants any; BadConfig on a machine that cannot isolate it.
+
+    `folder` is where the server keeps what it keeps. Waits for a process: a tenth of a second.
+    """
+    if not (config.enable_code_execution or config.enable_shell):
+        return None
+    layers = find_layers()
+    choice = choose_layer(config.sandbox, layers)
+    if config.code_exec_workdir is not None:
+        _check_shared(Path(config.code_exec_workdir), takes_over=choice.own_uid)
+    if config.shell_workdir is not None:
+        root = _chosen_root(Path(config.shell_workdir))
+    else:
+        root = _temporary_root() if folder is None else workspaces_root(folder, is_root=os.getuid() == 0)
+    limits = WorkspaceLimits(seconds=config.session_max_days * 86400)
+    return lambda files: CodeTools(config, files, Workspaces(root, limits), os.environ, layers)
+
+
+def _check_shared(folder: Path, *, takes_over: bool) -> None:
+    """`takes_over`: code has a uid of its own, and what is in the folder becomes that user's."""
+    if not folder.is_dir():
+        raise BadConfig(f"--code-exec-workdir is {str(folder)!r}, and there is no such folder")
+    if takes_over and folder.stat().st_uid not in UIDS and any(folder.iterdir()):
+        raise BadConfig(
+            f"--code-exec-workdir is {str(folder)!r}, which is not empty: code of a server that is root has a user of its own, "
+            "who would become the owner of these files; name an empty folder, or start the server as an ordinary user"
+        )
+
+
+def _chosen_root(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadConfig(f"--shell-workdir is {str(folder)!r}, and cannot be made: {error.strerror}") from error
+    return folder
+
+
+def _temporary_root() -> Path:
+    """Named as a sandbox's own, so that the next server removes what one that was killed leaves."""
+    root = Path(tempfile.mkdtemp(prefix=f"ronda-sandbox-{os.getpid()}-"))
+    root.chmod(0o711)
+    atexit.register(remove_tree, root)
+    return root
+
+
+def workspaces_root(folder: Path, *, is_root: bool, instead: Path = Path("/var/lib/ronda")) -> Path:
+    """In the data folder, or where code gets that runs under a uid of its own: so it does if the server is root's.
+
+    To pass through a folder such code needs its x. The data folder gets that, since all that is kept in it is closed itself;
+    a home does not.
+    """
+    if not is_root:
+        return folder / "workspaces"
+    if all(part.stat().st_mode & 0o001 for part in folder.resolve().parents):
+        folder.chmod(folder.stat().st_mode | 0o011)
+        return folder / "workspaces"
+    return instead / blake2b(os.fsencode(folder.resolve()), digest_size=8).hexdigest()

@@ -1,0 +1,244 @@
+"""Which tools a request gets, and who runs each: function, callback, dispatch address, or the caller itself, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from ronda.core.events import Event, RunStarted
+from ronda.core.parts import Turn
+from ronda.core.plan import AUTO, ToolChoice, ToolSpec
+from ronda.drive import Tool
+from ronda.errors import BadConfig, BadRequest, NotFound
+from ronda.prompty.registry import AgentNames, Lent
+from ronda.server.resources.dispatch import Dispatch
+from ronda.tools.callback import CallbackTool
+from ronda.wire.capabilities import Capability, Need, NotHere
+
+if TYPE_CHECKING:
+    from ronda.server.resources.web_search import WebSearch
+    from ronda.tools.mcp.servers import ServersPerLoop
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What the model sees, and the handlers of what runs here."""
+
+    specs: tuple[ToolSpec, ...]
+    handlers: Mapping[str, Tool]
+    stand_ins: Mapping[
+        str, tuple[str, ...]
+    ] = {}  # what a request calls something of a service's → the tools that do it here
+    about: dict[str, Raw] = {}  # kept with the run, for whoever goes on with it
+
+
+class Named(msgspec.Struct, frozen=True):
+    """The tools of MCP servers that a request names; those of the operator's servers that it does not want; what a choice may
+    call them; and what is kept with the run."""
+
+    tools: tuple[Tool, ...] = ()
+    hidden: frozenset[str] = frozenset()
+    stand_ins: Mapping[str, tuple[str, ...]] = {}
+    about: dict[str, Raw] = {}
+
+
+NONE_NAMED = Named()
+DECLARED = ("callback", "dispatch")  # kinds of tools that a request declares, and this server runs
+
+
+class Toolbox:
+    def __init__(
+        self,
+        tools: Sequence[Tool] = (),
+        callbacks: Mapping[str, Callable[..., Any]] | None = None,
+        dispatch: Dispatch | None = None,
+        capabilities: Mapping[Capability, Sequence[Tool]] | None = None,
+        web: WebSearch | None = None,
+        mcp: ServersPerLoop | None = None,
+        max_offered: int = 64,
+    ) -> None:
+        """`tools` and those of MCP servers are offered to every request, those of `capabilities` to those that ask for them."""
+        self._web = web
+        self._dispatch = Dispatch() if dispatch is None else dispatch
+        fixed: dict[str, Tool] = {}
+        for tool in (*tools, *self._dispatch.own):
+            if tool.spec.name in fixed:
+                raise BadConfig(f"two tools of this server are named '{tool.spec.name}'")
+            fixed[tool.spec.name] = tool
+        self._callbacks = dict(callbacks or {})
+        self._capabilities = {name: tuple(found) for name, found in (capabilities or {}).items()}
+        self._fixed = Offer(tuple([tool.spec for tool in fixed.values()]), fixed)
+        self._mcp = mcp
+        self._most = max_offered
+        self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
+        self._with_mcp: tuple[Sequence[Tool], Offer] = ((), self._fixed)
+        self.agents: AgentNames | None = None  # who knows the agents of this server by name
+
+    def _own(self) -> Offer:
+        """What every request is offered: the same value until a tool of an MCP server comes or goes."""
+        if self._mcp is None:
+            return self._fixed
+        tools = self._mcp.here().all_tools()
+        known, offer = self._with_mcp
+        if tools is not known:
+            handlers = {**self._fixed.handlers, **{tool.spec.name: tool for tool in tools}}
+            offer = Offer((*self._fixed.specs, *[tool.spec for tool in tools]), handlers)
+            self._with_mcp = (tools, offer)
+        return offer
+
+    async def ready(self) -> None:
+        """Wait for MCP servers that are being connected to for the first time."""
+        if self._mcp is not None:
+            await self._mcp.here().ready()
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._own().handlers, *self._callbacks, *(() if self._web is None else self._web.names)]
+
+    @property
+    def lent(self) -> Lent:
+        """Who here runs what an agent declares, and what the agents that it starts do."""
+        callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
+        return Lent(
+            {**self._dispatch.by_name, **callbacks, **self._own().handlers},
+            self._dispatch.otherwise,
+            None if self._mcp is None else self._mcp.here(),
+            self.agents,
+        )
+
+    def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:
+        return CallbackTool(msgspec.structs.replace(spec, kind="callback", timeout=300.0), function)
+
+    def tools_for(self, need: Need, agents: tuple[Tool, ...] = ()) -> tuple[str, ...]:
+        """The names of the tools that do what a request asks for; none where that is not to be had."""
+        if need.hosted.tool == "find_tools":  # every server has it, for tools that are deferred
+            return ("find_tools",)
+        if capable := self._capable(need):
+            return tuple(capable)
+        if self._web is not None and (names := self._web.names_for(need)):
+            return names
+        own = {*self.names, *[tool.spec.name for tool in agents]}
+        found = next((name for name in (need.hosted.tool, need.called) if name in own), None)
+        if found is not None and need.settings:
+            field = need.settings[0]
+            raise BadRequest(
+                f"'{field}' cannot be kept to: '{found}' of this server runs in the place of {need.name}", param=field
+            )
+        return () if found is None else (found,)
+
+    def _capable(self, need: Need) -> dict[str, Tool]:
+        tools = [tool for name in need.capabilities for tool in self._capabilities.get(name, ())]
+        return {tool.spec.name: tool for tool in tools}
+
+    def check_capability(self, name: Capability) -> None:
+        if name not in self._capabilities:
+            raise NotFound(f"this server has no '{name}'; its operator can switch it on", code="capability_missing")
+
+    def lacks(self, needs: Sequence[Need], agents: tuple[Tool, ...] = ()) -> list[Need]:
+        return [need for need in needs if not self.tools_for(need, agents)]
+
+    def _meet(self, needs: Sequence[Need], agents: tuple[Tool, ...]) -> dict[str, Tool]:
+        """The tools of the capabilities that are asked for and had; what is neither had nor dispensable is refused."""
+        found: dict[str, Tool] = {}
+        for need in needs:
+            if not self.tools_for(need, agents) and not need.is_optional:
+                raise NotHere(need)
+            found |= self._capable(need)
+        return found
+
+    def handlers_for(self, start: RunStarted, events: Sequence[Event]) -> dict[str, Tool]:
+        """Who runs the tools of a run that was begun before, as far as they are this server's."""
+        capable = {tool.spec.name: tool for tools in self._capabilities.values() for tool in tools}
+        if self._web is not None:
+            capable |= {tool.spec.name: tool for tool in self._web.reopen(start, events)}
+        found: dict[str, Tool] = {}
+        own = self._own().handlers
+        for spec in start.plan.tools:
+            tool = self._runs_declared(spec) if spec.kind in DECLARED else own.get(spec.name)
+            if (tool := tool or capable.get(spec.name)) is not None:
+                found[spec.name] = tool
+            elif spec.kind == "builtin" and spec.name == "find_tools":
+                from ronda.tools.find import FindTools
+
+                found[spec.name] = FindTools([one for one in start.plan.tools if one.deferred])
+        return found
+
+    def with_finder(self, offer: Offer, choice: ToolChoice) -> Offer:
+        """Of many tools the model is shown those that it finds."""
+        specs = offer.specs
+        if len(specs) <= self._most and not (specs and any(spec.deferred for spec in specs)):
+            return offer
+        known, made = self._with_finder
+        if known is specs and not choice.names:  # what every request is offered
+            return made
+        from ronda.tools.find import with_finder
+
+        names = {name for called in choice.names for name in offer.stand_ins.get(called, (called,))}
+        found, finder = with_finder(specs, self._most, names)
+        if finder is None:
+            return offer
+        made = Offer(found, {**offer.handlers, finder.spec.name: finder}, offer.stand_ins, offer.about)
+        if offer is self._own() and not names:
+            self._with_finder = (specs, made)
+        return made
+
+    def _runs_declared(self, spec: ToolSpec) -> Tool | None:
+        """Who runs a tool that a request declares, if anybody here does."""
+        if (callback := self._callbacks.get(spec.name)) is not None:
+            return self._called_back(spec, callback)
+        return self._dispatch.tool(spec)
+
+    def offer(
+        self,
+        declared: tuple[ToolSpec, ...],
+        rounds: int,
+        agents: tuple[Tool, ...] = (),
+        *,
+        exclusive: bool = False,
+        needs: Sequence[Need] = (),
+        choice: ToolChoice = AUTO,
+        turns: Sequence[Turn] = (),
+    ) -> Offer:
+        """`rounds` of 0 offers and runs nothing of ours: the ordinary client-side flow.
+
+        `agents` are the tools of the agent that answers, `exclusive` without the server's. One the caller declares under the
+        same name is the caller's. `turns` are the conversation so far.
+        """
+        own = self._own()
+        asked_for = self._meet(needs, agents) if needs else {}
+        about: dict[str, Raw] = {}
+        if self._web is not None and rounds and choice.mode != "none":
+            web = self._web.choose(needs, unasked=not exclusive)
+            if web is not None:
+                asked_for |= {tool.spec.name: tool for tool in self._web.tools(web, turns)}
+                about = self._web.about(web)
+        for spec in declared:
+            if spec.name in asked_for or (spec.name in own.handlers and not exclusive):
+                raise BadRequest(
+                    f"Tool '{spec.name}' conflicts with a registered internal tool. Internal tool names cannot be overridden.",
+                    param="tools",
+                )
+        if rounds == 0:
+            return Offer(declared, {})
+        if not declared and not agents and not exclusive and not needs and not asked_for:
+            return own
+        specs: list[ToolSpec] = [tool.spec for tool in asked_for.values()]
+        handlers: dict[str, Tool] = asked_for if exclusive else {**own.handlers, **asked_for}
+        names = {spec.name for spec in declared} | handlers.keys()
+        for tool in agents:
+            if tool.spec.name not in names:
+                specs.append(tool.spec)
+                handlers[tool.spec.name] = tool
+        for spec in declared:
+            if (runs := self._runs_declared(spec)) is not None:
+                handlers[spec.name], spec = runs, runs.spec
+            specs.append(spec)
+        # The server's first, always in the same order, so that prompt caches hold.
+        stand_ins = {
+            need.called: tuple([name for name in found if name in handlers])
+            for need in needs
+            if (found := self.tools_for(need, agents))
+        }
+        return Offer((*(() if exclusive else own.specs), *specs), handlers, stand_ins, about)
