@@ -58,7 +58,7 @@ serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOL
 	  $(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS) || [ $$? = 130 ]
 
 test: $(VENV)/.ready-dev ## run all tests, and say which were skipped and why
-	$(BIN)/python -m pytest -rfEs -n auto --dist loadfile
+	$(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1
 
 check: $(VENV)/.ready-dev ## what a reviewer's machine checks: format, lint, types, layers, public API
 	$(BIN)/ruff format --check .
