@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from tests.conformance.previews import check_every_prefix, check_long_document
 from tests.conformance.report import Excepted, PartResult, Tally, absent
-from tests.schema.takers import as_json_schema, nodes, refusals
+from tests.schema.takers import nodes, refusals
 
 from ronda.core.arguments import recover
 from ronda.schema.lower import RULES, Rules, lower, lower_names
@@ -118,7 +118,7 @@ def _still_fits(call: Call, rules: Rules) -> None:
     lowered = lower(call.tool.parameters, rules)
     called = {name: new for new, name in lowered.names.items()}
     sent = {called.get(name, name): value for name, value in call.arguments.items()}
-    problems = Validator(as_json_schema(rules.provider, lowered.schema)).problems(sent)
+    problems = Validator(lowered.schema).problems(sent)
     assert problems == [], str(problems)
     assert lowered.restore(sent) == call.arguments
 

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 from urllib.parse import urldefrag, urljoin
 
 from tests.conformance.report import Excepted, PartResult, Tally, absent, same
-from tests.schema.takers import DRAFT_7, as_json_schema, refusals
+from tests.schema.takers import DRAFT_7, refusals
 
-from ronda.schema.lower import ANTHROPIC, GEMINI, GEMINI_OPENAPI, MISTRAL, OPENAI, RULES, Rules, lower
+from ronda.schema.lower import ANTHROPIC, GEMINI, MISTRAL, OPENAI, RULES, Rules, lower
 from ronda.schema.validate import SchemaError, Validator, check_schema
 
 Json: TypeAlias = Any
@@ -162,7 +162,7 @@ def _is_taken(schema: Json, rules: Rules, fitting: list[Json], formats: bool) ->
     lowered = lower(schema, rules)
     said = refusals(rules.provider, lowered.schema, strict=lowered.strict)
     assert said == [], f"{said[0]} in {json.dumps(lowered.schema)}"
-    validator = Validator(as_json_schema(rules.provider, lowered.schema), formats=formats)
+    validator = Validator(lowered.schema, formats=formats)
     called = {name: new for new, name in lowered.names.items()}
     for value in fitting:
         sent = {called.get(name, name): item for name, item in value.items()}
@@ -199,8 +199,6 @@ def _declared(request: Json, rules: Rules) -> Iterator[tuple[Json, bool, Rules]]
             for field in ("parametersJsonSchema", "parameters_json_schema"):
                 if field in one:
                     yield one[field], False, GEMINI
-            if "parameters" in one:
-                yield one["parameters"], False, GEMINI_OPENAPI
 
 
 def _goes_as_it_is(schema: Json, strict: bool, rules: Rules) -> None:

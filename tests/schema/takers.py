@@ -125,46 +125,6 @@ def _gemini(schema: Json) -> Iterator[str]:
                 yield f"{path}: enum: cannot be empty"
 
 
-_SCHEMA_FIELDS = (
-    {"type", "format", "title", "description", "default", "enum", "anyOf", "minimum", "maximum", "nullable", "example"}
-    | {"properties", "required", "minProperties", "maxProperties", "propertyOrdering"}
-    | {"items", "minItems", "maxItems", "minLength", "maxLength", "pattern"}
-)
-
-
-def _gemini_openapi(schema: Json) -> Iterator[str]:
-    if schema.get("type") != "object":
-        yield "parameters: must be an object"
-    for path, node in nodes(schema):
-        if not isinstance(node, dict):
-            yield f"{path}: Proto field is not repeating, cannot start list"
-            continue
-        for keyword in node.keys() - _SCHEMA_FIELDS:
-            yield f'{path}: Unknown name "{keyword}": Cannot find field'
-        if "type" in node and not isinstance(node["type"], str):
-            yield f"{path}: Proto field is not repeating, cannot start list"
-        if "anyOf" in node and len(node) > 1:
-            yield f"{path}: when using any_of, it must be the only field set"
-        kind = node.get("type")
-        for keyword, needed in (
-            ("properties", "object"),
-            ("required", "object"),
-            ("items", "array"),
-            ("enum", "string"),
-        ):
-            if keyword in node and kind != needed:
-                yield f"{path}: {keyword}: only allowed for {needed.upper()} type"
-        if kind == "array" and "items" not in node:
-            yield f"{path}: items: missing field"
-        if any(not isinstance(option, str) or option == "" for option in node.get("enum", [])):
-            yield f"{path}: enum: cannot be empty"
-        for name in node.get("required", []):
-            if name not in node.get("properties", {}):
-                yield f"{path}: required: property is not defined"
-        if kind == "string" and node.get("format", "enum") not in ("enum", "date-time"):
-            yield f"{path}: only 'enum' and 'date-time' are supported for STRING type"
-
-
 def _mistral(schema: Json) -> Iterator[str]:
     if schema.get("type") != "object":
         yield "parameters: not an object"
@@ -176,7 +136,6 @@ _TAKERS: dict[str, tuple[Callable[[Json], Iterator[str]], Callable[[Json], Itera
     "openai": (_openai, _openai_strict),
     "anthropic": (_anthropic, _anthropic_strict),
     "gemini": (_gemini, _gemini),
-    "gemini-openapi": (_gemini_openapi, _gemini_openapi),
     "mistral": (_mistral, _openai_strict),
 }
 
@@ -185,17 +144,3 @@ def refusals(provider: str, schema: Json, *, strict: bool) -> list[str]:
     """What the provider would say against a tool with this schema; empty when it takes it."""
     plain, strictly = _TAKERS[provider]
     return list((strictly if strict else plain)(schema))
-
-
-def as_json_schema(provider: str, schema: Json) -> Json:
-    """The schema in JSON Schema's own words: Gemini's older field says `nullable`."""
-    if provider != "gemini-openapi" or not isinstance(schema, dict):
-        return schema
-    plain = {keyword: value for keyword, value in schema.items() if keyword != "nullable"}
-    if isinstance(properties := schema.get("properties"), dict):
-        plain["properties"] = {name: as_json_schema(provider, sub) for name, sub in properties.items()}
-    if "items" in schema:
-        plain["items"] = as_json_schema(provider, schema["items"])
-    if "anyOf" in schema:
-        plain["anyOf"] = [as_json_schema(provider, sub) for sub in schema["anyOf"]]
-    return {"anyOf": [plain, {"type": "null"}]} if schema.get("nullable") else plain

@@ -12,10 +12,8 @@ from tests.wire.test_gemini_client import events
 
 from ronda.core.events import CallDelta, ModelFinished, Preview
 from ronda.core.parts import Text, ToolCall, ToolResult, ToolTurn, user
-from ronda.core.plan import ToolSpec
 from ronda.errors import UpstreamBroken
 from ronda.wire.gemini.client_answer import Naming, Reader
-from ronda.wire.gemini.tools import Tools
 
 NAMING = Naming(MODEL, run="run", round=2)
 
@@ -86,21 +84,6 @@ def test_a_call_cut_by_length_stays_cut() -> None:
     assert watch(*begun, chunk(finish="STOP"))[1].turn.calls[0].arguments == '{"text":"on"}'
     with pytest.raises(UpstreamBroken):
         watch(*begun)
-
-
-def test_renamed_arguments_are_shown_when_they_are_whole() -> None:
-    spec = ToolSpec("look", "", b'{"type":"object","properties":{"at-what":{"type":"string"}}}')  # type: ignore[arg-type]  # bytes will do
-    tools = Tools((spec,), openapi=True)
-    (name,) = tools.write()[0]["functionDeclarations"][0]["parameters"]["properties"]
-    previews, finished = watch(
-        chunk(piece(name="look")),
-        chunk(piece(at(f"$.{name}", stringValue="sky"))),
-        chunk(piece(more=False), finish="STOP"),
-        naming=Naming(MODEL, tools, "run", 2),
-    )
-
-    assert finished.turn.calls[0].arguments == '{"at-what":"sky"}'
-    assert "".join(shown(previews)) == '{"at-what":"sky"}'
 
 
 @pytest.mark.parametrize(

@@ -215,18 +215,6 @@ def test_tools_are_declared_under_names_gemini_takes_and_calls_come_back_under_t
     assert refusals(MODEL, json.loads(body.write(MODEL, asked))) == []
 
 
-def test_tools_for_a_proxy_that_knows_no_json_schema() -> None:
-    tool = ToolSpec("look", "", Raw(b'{"type":"object","properties":{"a b":{"type":["string","null"]}}}'))
-    body = Body(openapi=True)
-    declared = json.loads(body.write(MODEL, request(user("?"), tools=(tool, RING))))["tools"][0]["functionDeclarations"]
-    (renamed,) = declared[0]["parameters"]["properties"]
-    turn = plain(call("look", {renamed: "c"}), naming=Naming(MODEL, body.tools)).turn
-
-    assert declared[0]["parameters"]["properties"][renamed]["nullable"] is True
-    assert declared[1] == {"name": "ring"}
-    assert turn.calls[0].arguments == '{"a b":"c"}'
-
-
 @pytest.mark.parametrize(
     ("choice", "said"),
     [

@@ -25,19 +25,12 @@ DEFAULT_URL = "https://generativelanguage.googleapis.com/v1beta"
 
 
 class Gemini:
-    """`openapi` declares tools for a proxy that knows no `parametersJsonSchema`."""
+    """One model of Gemini, at one address."""
 
     def __init__(
-        self,
-        model: str,
-        base_url: str | None = None,
-        key: str | None = None,
-        timeouts: Timeouts | None = None,
-        *,
-        openapi: bool = False,
+        self, model: str, base_url: str | None = None, key: str | None = None, timeouts: Timeouts | None = None
     ) -> None:
         self._model = model
-        self._openapi = openapi
         base, headers, timeouts = base_url or DEFAULT_URL, _headers(key), timeouts or Timeouts()
         self._plain = Http(endpoint(base, model, "generateContent"), headers, timeouts)
         self._stream = Http(endpoint(base, model, "streamGenerateContent", "alt=sse"), headers, timeouts)
@@ -54,7 +47,7 @@ class Gemini:
 
     def project(self, request: ModelRequest) -> Projection:
         """What would be sent, and what was changed for it."""
-        body = body_of(request, self._openapi)
+        body = body_of(request)
         return Projection(body.write(self._model, request), tuple(body.changes.found))
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
@@ -69,15 +62,16 @@ class Gemini:
         try:
             finished = await self._ask(msgspec.structs.replace(request, options=options, scratch={}), shows)
         except UpstreamError as error:
-            if error.status != 400 or "candidate" not in str(error).lower():
+            if error.status != 400:
                 raise
+            # Some models refuse `candidateCount` above one. A request that is bad for another reason is refused again below.
             finished = []
         missing = range(len(finished), n)
         others = [self.call(msgspec.structs.replace(request, scratch={}), shows[index]) for index in missing]
         return [*finished, *await asyncio.gather(*others)]
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
-        body = body_of(request, self._openapi)
+        body = body_of(request)
         data = await written(request, lambda: body.write(self._model, request))
         naming = Naming(self._model, body.tools, request.run, request.round)
         async with (self._stream if request.stream else self._plain).post(

@@ -19,13 +19,11 @@ from msgspec import Struct
 from ronda.schema.bounds import MAX_DEPTH, is_too_deep
 from ronda.schema.lower_draft import Schema, everywhere, is_dynamic, modern
 from ronda.schema.lower_names import lower_names
-from ronda.schema.lower_openapi import shaped
 from ronda.schema.lower_root import Root
 from ronda.schema.lower_rules import (
     ANTHROPIC,
     ANTHROPIC_ANSWER,
     GEMINI,
-    GEMINI_OPENAPI,
     MISTRAL,
     OPENAI,
     RULES,
@@ -39,7 +37,6 @@ __all__ = [
     "ANTHROPIC",
     "ANTHROPIC_ANSWER",
     "GEMINI",
-    "GEMINI_OPENAPI",
     "MISTRAL",
     "OPENAI",
     "RULES",
@@ -144,8 +141,6 @@ def _lower(schema: Schema, rules: Rules) -> Lowered:
         walk = Walk(schema, msgspec.structs.replace(rules, references=False))
         root = Root(walk.node(schema, ""), walk, rules)
     out, names = root.lowered()
-    if rules.open_api:
-        out = shaped(out, lambda what: walk.loosen("", f"{what} is lost in merging"))
     changes = tuple(walk.changes)
     if rules.always_strict:
         return Lowered(out, strict=True, changes=changes, names=names)

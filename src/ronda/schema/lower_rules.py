@@ -48,7 +48,6 @@ class Rules(Struct, frozen=True):
     items_needed: bool = False
     properties_needed: bool = False
     required_known: bool = False  # `required` names no property that is not in `properties`
-    open_api: bool = False  # one type per schema, `nullable`, alternatives on their own: see lower_openapi
     strict: Strict | None = None
     always_strict: bool = False  # the strict mode takes whatever the provider takes
 
@@ -105,14 +104,12 @@ ANTHROPIC: Final = Rules(
 # The form of an answer, `output_config.format`, may be a list too; pydantic types that are lists are sent that way by the SDK.
 ANTHROPIC_ANSWER: Final = replace(ANTHROPIC, root_types=("object", "array"))
 
-_GEMINI_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
-
 # The field `parametersJsonSchema`. Keywords: those of `responseJsonSchema`, the only list there is. References work when
 # nothing but `description` and `default` is beside them and they lead to `$defs` (opencode#12295, gemini-cli#13326), so
 # none are sent. Strict is functionCallingConfig.mode VALIDATED (or ANY), which holds for whatever was declared.
 GEMINI: Final = Rules(
     "gemini",
-    tool_name=_GEMINI_NAME,
+    tool_name=r"[A-Za-z_][A-Za-z0-9_.-]{0,63}",
     keywords=_ANNOTATIONS
     | {"type", "format", "enum", "default", "anyOf", "properties", "required", "additionalProperties"}
     | {"items", "prefixItems", "minItems", "maxItems", "minimum", "maximum"},
@@ -123,29 +120,11 @@ GEMINI: Final = Rules(
     always_strict=True,
 )
 
-# The field `parameters`: an OpenAPI 3.0 Schema, for Vertex and for whoever passes it on. "only allowed for OBJECT type",
-# "items: missing field" (cline#7339), "enum[0]: cannot be empty" (opencode#46676), "enum: only allowed for STRING type".
-GEMINI_OPENAPI: Final = Rules(
-    "gemini-openapi",
-    tool_name=_GEMINI_NAME,
-    property_name=r"[A-Za-z_][A-Za-z0-9_]{0,63}",
-    keywords=_ANNOTATIONS
-    | {"type", "format", "enum", "default", "anyOf", "properties", "required", "items", "minItems", "maxItems"}
-    | {"minimum", "maximum", "minLength", "maxLength", "pattern", "minProperties", "maxProperties"},
-    formats=frozenset({"date-time", "enum", "float", "double", "int32", "int64"}),
-    not_at_root=_ROOT_COMBINATIONS,
-    references=False,
-    items_needed=True,
-    required_known=True,
-    open_api=True,
-    always_strict=True,
-)
-
 # mistral-common validator.py: Draft7Validator.check_schema, which 2020-12 passes. What `strict` asks for is not
 # documented: the narrowest of the known rules is taken.
 MISTRAL: Final = Rules("mistral", strict=_STRICT_OPENAI)
 
-RULES: Final = (OPENAI, ANTHROPIC, GEMINI, GEMINI_OPENAPI, MISTRAL)
+RULES: Final = (OPENAI, ANTHROPIC, GEMINI, MISTRAL)
 
 # No provider: references written out, nothing else changed. A reference to itself is followed a few times.
 WRITTEN_OUT: Final = Rules("none", references=False, unrolled=3)

@@ -144,10 +144,9 @@ class Walk:
         return lowered
 
     def _boolean(self, schema: Any, at: str) -> Any:
-        if isinstance(schema, bool) and not self._rules.open_api:
+        if isinstance(schema, bool):
             return schema
-        if schema is not True:
-            self.loosen(at, "there is no word for a schema that nothing fits")
+        self.loosen(at, "not a schema: anything goes here")
         return {}
 
     def _lowered(self, schema: Schema, at: str, depth: int, before: int) -> Schema:
@@ -273,7 +272,7 @@ class Walk:
         """Only texts, or only numbers, of which none is empty; null is an alternative of its own."""
         plain = [option for option in options if option is not None]
         texts = all(isinstance(option, str) and option for option in plain)
-        numbers = not self._rules.open_api and all(_type_of(option) == "number" for option in plain)
+        numbers = all(_type_of(option) == "number" for option in plain)
         nullable = len(plain) < len(options)
         if not plain or not (texts or numbers) or (nullable and "anyOf" in out):
             del out["enum"]

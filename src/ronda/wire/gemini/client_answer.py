@@ -285,7 +285,7 @@ class _Fold:
         call.members |= {name: value.copy() for name, value in part.items() if name != "functionCall"}
         more = "" if call_piece.args == NULL or call.arguments.begun else call.arguments.begin_with(call_piece.args)
         more += "".join([call.arguments.add(piece) for piece in call_piece.partial_args or ()])
-        if more and not self._naming.tools.renames(call.wire_name):
+        if more:
             out.append(CallDelta(call.index, call.id, call.name, more))
         if not call_piece.will_continue:
             self._end_call(call, out)
@@ -294,8 +294,6 @@ class _Fold:
         rest = call.arguments.close()
         call.cut = False
         self._growing = None
-        if self._naming.tools.renames(call.wire_name):
-            rest = call.whole(self._naming.tools).arguments
         out.append(CallDelta(call.index, call.id, call.name, rest))
 
     def _grow(self, text: str, thought: bool) -> None:

@@ -18,16 +18,15 @@ from ronda.wire.request_body import RequestBody
 
 
 class Body(RequestBody[Contents, bytes]):
-    __slots__ = ("_openapi", "tools")
+    __slots__ = ("tools",)
 
-    def __init__(self, openapi: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._openapi = openapi
-        self.tools = Tools((), openapi)
+        self.tools = Tools(())
 
     def write(self, model: str, request: ModelRequest) -> bytes:
         if request.tools is not self.tools.of:
-            self.tools = Tools(request.tools, self._openapi)
+            self.tools = Tools(request.tools)
         tools = self.tools
         form = (model, tools.called)
         contents = self._follow(request.turns, form, lambda: Contents(model, tools, self.changes))
@@ -51,11 +50,11 @@ class Body(RequestBody[Contents, bytes]):
         return b"]," + encode(rest)[1:] if rest else b"]}"
 
 
-def body_of(request: ModelRequest, openapi: bool = False) -> Body:
+def body_of(request: ModelRequest) -> Body:
     """What an earlier round of the same run wrote, to write the next one with."""
     body = request.scratch.get(API)
     if not isinstance(body, Body):
-        body = request.scratch[API] = Body(openapi)
+        body = request.scratch[API] = Body()
     return body
 
 

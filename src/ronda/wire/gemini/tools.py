@@ -11,56 +11,38 @@ from typing import Any
 import msgspec
 
 from ronda.core.plan import ToolChoice, ToolSpec
-from ronda.schema.lower import GEMINI, GEMINI_OPENAPI, lower_names, lowered
+from ronda.schema.lower import GEMINI, lower_names, lowered
 
 _compact = msgspec.json.format
 
 
 class Tools:
-    """The tools of a request under the names that Gemini knows them by.
+    """The tools of a request under the names that Gemini knows them by."""
 
-    `openapi` declares `parameters`, an OpenAPI schema, where a proxy knows no `parametersJsonSchema`.
-    """
+    __slots__ = ("_own", "called", "of")
 
-    __slots__ = ("_openapi", "_own", "_rules", "called", "of")
-
-    def __init__(self, tools: tuple[ToolSpec, ...], openapi: bool = False) -> None:
+    def __init__(self, tools: tuple[ToolSpec, ...]) -> None:
         self.of = tools
-        self._openapi = openapi
-        self._rules = GEMINI_OPENAPI if openapi else GEMINI
-        self.called = lower_names([tool.name for tool in tools], self._rules)
+        self.called = lower_names([tool.name for tool in tools], GEMINI)
         self._own = {self.called[tool.name]: tool for tool in tools}
 
     def call_it(self, name: str) -> str:
         """The wire's name of a tool, also of one that was called long ago and is no longer there."""
-        return self.called.get(name) or lower_names([name], self._rules)[name]
+        return self.called.get(name) or lower_names([name], GEMINI)[name]
 
     def read_call(self, name: str, arguments: bytes | None) -> tuple[str, str]:
         """The tool's own name, and the arguments as JSON text under the tool's own names."""
         text = "{}" if arguments is None else _compact(arguments, indent=-1).decode()
         tool = self._own.get(name)
-        if tool is None:
-            return name, text
-        if self.renames(name):
-            fitted = lowered(bytes(tool.parameters), self._rules)
-            text = msgspec.json.encode(fitted.restore(msgspec.json.decode(text, type=dict[str, Any]))).decode()
-        return tool.name, text
-
-    def renames(self, name: str) -> bool:
-        """Whether arguments have to be whole before they can be read under the tool's own names."""
-        tool = self._own.get(name)
-        return self._openapi and tool is not None and bool(lowered(bytes(tool.parameters), self._rules).names)
+        return (name if tool is None else tool.name), text
 
     def write(self) -> list[dict[str, Any]]:
-        key = "parameters" if self._openapi else "parametersJsonSchema"
         declarations = []
         for tool in self.of:
             declaration: dict[str, Any] = {"name": self.called[tool.name]}
             if tool.description:
                 declaration["description"] = tool.description
-            schema = lowered(bytes(tool.parameters), self._rules).schema
-            if not self._openapi or schema.get("properties"):  # "properties: should be non-empty for OBJECT type"
-                declaration[key] = schema
+            declaration["parametersJsonSchema"] = lowered(bytes(tool.parameters), GEMINI).schema
             declarations.append(declaration)
         return [{"functionDeclarations": declarations}] if declarations else []
 
