@@ -128,19 +128,27 @@ def test_what_is_no_cassette_is_said_to_be_none(tmp_path: Path, capsys: pytest.C
     assert "Traceback" not in no_file[2] + none[2] + unwritable[2]
 
 
-def test_a_run_of_a_server_is_written_down_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kept_in", ["folder", "database"])
+def test_a_run_of_a_server_is_written_down_and_played(
+    kept_in: str, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = Folder(tmp_path / "server", call("count", "one"), call("count", "two", "three"), "over")
+    database = ["--database", request.getfixturevalue("postgres")] if kept_in == "database" else []
+    storage = database or ["--data-dir", str(folder.path / "data")]
     cassettes = [tmp_path / "from the journal.jsonl", tmp_path / "from the server.jsonl"]
-    with folder.serving() as server:
+    with folder.serving(*database) as server:
         run = server.ask(background=True, stream=False)
         server.ended(run)
         name = run.replace("resp_", "run_")
         with urllib.request.urlopen(f"{server.url}/runs/{name}/cassette") as answer:
             cassettes[1].write_bytes(answer.read())
-    exported = shown(capsys, "record", "-o", str(cassettes[0]), "--run", name, "--data-dir", str(folder.path / "data"))
+    exported = shown(capsys, "record", "-o", str(cassettes[0]), "--run", name, *storage)
     played = [shown(capsys, "replay", str(cassette)) for cassette in cassettes]
 
     assert exported[0] == 0, exported
     assert [one[:2] for one in played] == [(0, "over\n")] * 2, played
     assert folder.counted == {"one": 1, "two": 1, "three": 1}
     assert cassettes[0].read_bytes() == cassettes[1].read_bytes()
+
+    unknown = shown(capsys, "record", "-o", str(cassettes[0]), "--run", "run_none", *storage)
+    assert (unknown[0], "has no run 'run_none'" in unknown[2]) == (2, True), unknown

@@ -96,6 +96,7 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = str(folder / "data")
+        self.storage = ["--data-dir", self.data]
         (folder / "tools.py").write_text(TOOLS)
 
     def script(self, *lines: Any, name: str = "script") -> str:
@@ -107,7 +108,7 @@ class Home:
     def chatting(self, model: str, *flags: str) -> Iterator[Terminal]:
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-        command = [sys.executable, "-m", "ronda.cli.main", "chat", "-m", model, "--data-dir", self.data, *flags]
+        command = [sys.executable, "-m", "ronda.cli.main", "chat", "-m", model, *self.storage, *flags]
         process = subprocess.Popen(
             command,
             stdin=secondary,
@@ -131,7 +132,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def exported(capsys: pytest.CaptureFixture[str], home: Home, name: str) -> list[str]:
-    code, out, err = shown(capsys, "sessions", "export", name, "--data-dir", home.data)
+    code, out, err = shown(capsys, "sessions", "export", name, *home.storage)
     assert code == 0, err
     return [message["content"] for message in json.loads(out)["messages"]]
 
@@ -162,6 +163,19 @@ def test_a_conversation(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
         terminal.until(PROMPT)
         terminal.type("/quit\r")
         assert terminal.ends() == 0
+
+
+def test_a_conversation_in_a_database(home: Home, postgres: str, capsys: pytest.CaptureFixture[str]) -> None:
+    home.storage += ["--database", postgres]
+    with home.chatting(home.script(["Hi there."], ["Again."]), "--session", "talk") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\r")
+        terminal.until("Hi there.")
+        terminal.until(PROMPT)
+        terminal.press(b"\x04")  # Ctrl-D
+        assert terminal.ends() == 0
+    assert exported(capsys, home, "talk") == ["Hello", "Hi there."]
+    assert not (home.folder / "data" / "catalog.db").exists()
 
 
 def test_commands(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,13 +13,13 @@ Capsys = pytest.CaptureFixture[str]
 
 
 class Shell:
-    def __init__(self, capsys: Capsys, folder: Path) -> None:
+    def __init__(self, capsys: Capsys, folder: Path, *storage: str) -> None:
         self._capsys = capsys
-        self._data = str(folder / "data")
+        self._storage = storage
         self.script = folder / "script.json"
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        return shown(self._capsys, *words, "--data-dir", self._data)
+        return shown(self._capsys, *words, *self._storage)
 
     def ask(self, text: str, *lines: Any, session: str = "trip") -> str:
         self.script.write_text(json.dumps(list(lines)))
@@ -33,9 +33,11 @@ class Shell:
         return json.loads(out)
 
 
-@pytest.fixture
-def shell(capsys: Capsys, tmp_path: Path) -> Shell:
-    return Shell(capsys, tmp_path)
+@pytest.fixture(params=["folder", "database"])
+def shell(request: pytest.FixtureRequest, capsys: Capsys, tmp_path: Path) -> Shell:
+    if request.param == "folder":
+        return Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"))
+    return Shell(capsys, tmp_path, "--database", request.getfixturevalue("postgres"), "--data-dir", ":memory:")
 
 
 def said(document: Any) -> list[str]:

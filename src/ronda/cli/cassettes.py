@@ -40,22 +40,17 @@ def _write(path: str, data: bytes) -> None:
 
 async def _export(arguments: argparse.Namespace) -> bytes:
     from ronda.agent.export import export_run
-    from ronda.cli.serve import data_folder
-    from ronda.journal.sqlite import SqliteJournal
-    from ronda.server.config import ServerConfig
+    from ronda.cli.storage import open_storage
 
-    folder = data_folder(ServerConfig(data_dir=arguments.data_dir))
-    path = None if folder is None else folder / "journal.db"
-    if path is None or not path.exists():
-        raise BadConfig(f"there is no journal in {folder}; --data-dir says where the server keeps its runs")
-    journal = SqliteJournal(path)
-    try:
-        events = await journal.read(arguments.run)
-        if not events:
-            raise BadConfig(f"the journal in {folder} has no run '{arguments.run}'")
-        return await export_run(events, await journal.previews(arguments.run))
-    finally:
-        await journal.close()
+    async with open_storage(arguments, "runs") as storage:
+        journal = storage.open_journal()
+        try:
+            events = await journal.read(arguments.run)
+            if not events:
+                raise BadConfig(f"the journal in {storage.place} has no run '{arguments.run}'")
+            return await export_run(events, await journal.previews(arguments.run))
+        finally:
+            await journal.close()
 
 
 def replay_file(arguments: argparse.Namespace) -> int:

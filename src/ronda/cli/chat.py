@@ -53,7 +53,7 @@ def chat(arguments: argparse.Namespace) -> int:
 
 
 async def _chat(arguments: argparse.Namespace, model: str, name: str) -> None:
-    async with open_sessions(arguments.data_dir) as host:
+    async with open_sessions(arguments) as host:
         await Chat(host, arguments, model, name).talk()
 
 

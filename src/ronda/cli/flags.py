@@ -39,6 +39,12 @@ def add_model_flags(parser: argparse.ArgumentParser | Group) -> None:
     )
 
 
+def add_storage_flags(parser: argparse.ArgumentParser) -> None:
+    """Where `cli.storage` finds what is kept."""
+    parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
+    parser.add_argument("--database", metavar="URL", help=DATABASE_HELP)
+
+
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-i",
@@ -68,7 +74,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="NAME", help="go on with the session of this name, and keep what is said in it"
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="where sessions are kept (default: your state folder)")
+    add_storage_flags(parser)
     _add_inputs(parser)
     parser.add_argument(
         "prompt",
@@ -86,7 +92,7 @@ def add_chat_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="NAME", help="the session to go on with (default: a new one, named by the time)"
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="where sessions are kept (default: your state folder)")
+    add_storage_flags(parser)
 
 
 def add_record_flags(parser: argparse.ArgumentParser) -> None:
@@ -155,8 +161,7 @@ def add_keys_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner", metavar="NAME", help="whose the new key is: all keys of an owner find what any of them has made"
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
-    parser.add_argument("--database", metavar="URL", help=DATABASE_HELP)
+    add_storage_flags(parser)
 
 
 def add_page_flags(parser: argparse.ArgumentParser) -> None:
@@ -184,4 +189,4 @@ def add_sessions_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--round", type=int, metavar="N", help="of a copy: up to this round of the run, from 0")
     parser.add_argument("--branch", metavar="ID", help="which branch to show or export, as 'export' lists them")
     parser.add_argument("--owner", metavar="NAME", default="", help="whose sessions, where the server has keys")
-    parser.add_argument("--data-dir", metavar="DIR", help="the data folder of the server (default: your state folder)")
+    add_storage_flags(parser)

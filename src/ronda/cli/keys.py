@@ -7,41 +7,28 @@ import asyncio
 import sys
 import time
 
-from ronda.cli.serve import data_folder
-from ronda.cli.settings import database_of
+from ronda.cli.storage import open_storage
 from ronda.errors import BadConfig
-from ronda.server.config import ServerConfig
-from ronda.server.storage import open_catalog, open_shared
-from ronda.store import StoreError
-from ronda.store.catalog import Catalog
 from ronda.store.keys import Keys, new_key
 
 _LONGEST = 64  # characters of an owner's name
 
 
 def keys(arguments: argparse.Namespace) -> int:
-    config = ServerConfig(data_dir=arguments.data_dir, database=database_of(arguments))
-    folder, shared = data_folder(config), open_shared(config)
-    if folder is None and shared is None:
-        raise BadConfig("keys are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
-    try:
-        asyncio.run(_with_keys(open_catalog(folder, shared), arguments))
-    except StoreError as error:
-        raise BadConfig(f"{error} ({'--data-dir' if shared is None else '--database'} says where)") from error
+    asyncio.run(_with_keys(arguments))
     return 0
 
 
-async def _with_keys(catalog: Catalog, arguments: argparse.Namespace) -> None:
-    try:
+async def _with_keys(arguments: argparse.Namespace) -> None:
+    async with open_storage(arguments, "keys") as storage:
+        keys = storage.catalog.keys
         match arguments.action:
             case "create":
-                await _create(catalog.keys, _owner(arguments.owner))
+                await _create(keys, _owner(arguments.owner))
             case "revoke":
-                await _revoke(catalog.keys, arguments.id)
+                await _revoke(keys, arguments.id)
             case _:
-                await _show(catalog.keys)
-    finally:
-        await catalog.close()
+                await _show(keys)
 
 
 def _owner(name: str | None) -> str:

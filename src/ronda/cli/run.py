@@ -188,7 +188,7 @@ async def _run(
     else:
         from ronda.cli.sessions import in_session
 
-        events_of = in_session(flags.session, flags.data_dir, options, begin)
+        events_of = in_session(flags, options, begin)
     async with events_of as events:
         approval.run = events.run
         await show_events(events, out, as_they_come=flags.stream)

@@ -15,16 +15,13 @@ from typing import TypeAlias
 
 from ronda.agent import RunOptions, stream_agent
 from ronda.cli.progress import short
-from ronda.cli.serve import data_folder
+from ronda.cli.storage import open_storage
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, NotFound
 from ronda.host import session_documents
 from ronda.host.leases import SessionBusy
 from ronda.host.sessions import SessionHost
-from ronda.server.config import ServerConfig
-from ronda.server.storage import open_catalog
-from ronda.store import StoreError
 from ronda.wire.door_request import OnBusy, SessionWish
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 
@@ -32,8 +29,6 @@ _AT_ONCE = 100
 
 
 def sessions(arguments: argparse.Namespace) -> int:
-    if data_folder(ServerConfig(data_dir=arguments.data_dir)) is None:
-        raise BadConfig("sessions are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
     if arguments.action != "list":
         check_session_name(arguments.name or "")
     asyncio.run(_do(arguments))
@@ -49,25 +44,29 @@ def check_session_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def open_sessions(data_dir: str | None) -> AsyncIterator[SessionHost]:
-    """Those of a data folder, which a server may have open at the same time."""
-    catalog = open_catalog(data_folder(ServerConfig(data_dir=data_dir)))
+async def open_sessions(arguments: argparse.Namespace, kept: str | None = None) -> AsyncIterator[SessionHost]:
+    """Those of a data folder or a database, which servers may have open at the same time."""
 
     async def find_run(run: str, owner: str) -> Run | None:
         return None  # what a server left half done, that server writes back
 
-    host = SessionHost(catalog.sessions, catalog.claims, find_run=find_run, cancel=lambda run, owner: None)
-    try:
-        yield host
-    except StoreError as error:
-        raise BadConfig(f"{error} (--data-dir says where)") from error
-    finally:
-        await host.close()
-        await catalog.close()
+    async with open_storage(arguments, kept) as storage:
+        catalog = storage.catalog
+        host = SessionHost(
+            catalog.sessions,
+            catalog.claims,
+            find_run=find_run,
+            cancel=lambda run, owner: None,
+            clock=storage.clock,
+        )
+        try:
+            yield host
+        finally:
+            await host.close()
 
 
 async def _do(arguments: argparse.Namespace) -> None:
-    async with open_sessions(arguments.data_dir) as host:
+    async with open_sessions(arguments, "sessions") as host:
         key = (arguments.owner, arguments.name or "")
         try:
             match arguments.action:
@@ -151,12 +150,10 @@ Begin: TypeAlias = Callable[[RunOptions], stream_agent]
 
 
 @asynccontextmanager
-async def in_session(
-    name: str, data_dir: str | None, options: RunOptions, begin: Begin, on_busy: OnBusy = "queue"
-) -> AsyncIterator[stream_agent]:
-    """A run that goes on with a session of a data folder."""
-    check_session_name(name)
-    async with open_sessions(data_dir) as host, go_on(host, name, options, begin, on_busy) as events:
+async def in_session(arguments: argparse.Namespace, options: RunOptions, begin: Begin) -> AsyncIterator[stream_agent]:
+    """A run that goes on with the session that the flags name."""
+    name = check_session_name(arguments.session)
+    async with open_sessions(arguments) as host, go_on(host, name, options, begin) as events:
         yield events
 
 

@@ -1,0 +1,61 @@
+"""`--data-dir` and `--database` → what servers keep there, for a command that reads it or adds to it while they run."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from ronda.cli.serve import data_folder
+from ronda.cli.settings import database_of
+from ronda.errors import BadConfig
+from ronda.journal import Journal
+from ronda.server.config import ServerConfig
+from ronda.server.storage import SharedDatabase, open_catalog, open_shared
+from ronda.store import StoreError
+from ronda.store.catalog import Catalog
+
+
+class Storage(NamedTuple):
+    """`clock` is the one that all who share the storage go by."""
+
+    catalog: Catalog
+    clock: Callable[[], float]
+    folder: Path | None
+    shared: SharedDatabase | None
+
+    @property
+    def place(self) -> str:
+        return str(self.folder) if self.shared is None else self.shared.database.place
+
+    def open_journal(self) -> Journal:
+        """The runs of servers. It forgets nothing: for how long runs are kept only the servers know."""
+        if self.shared is not None:
+            from ronda.journal.postgres import PostgresJournal
+
+            return PostgresJournal(*self.shared)
+        from ronda.journal.sqlite import SqliteJournal
+
+        path = None if self.folder is None else self.folder / "journal.db"
+        if path is None or not path.exists():
+            raise BadConfig(f"there is no journal in {self.folder}; --data-dir says where the server keeps its runs")
+        return SqliteJournal(path)
+
+
+@asynccontextmanager
+async def open_storage(arguments: argparse.Namespace, kept: str | None = None) -> AsyncIterator[Storage]:
+    """`kept` says what the command is about, if ':memory:', which keeps nothing, makes no sense for it."""
+    config = ServerConfig(data_dir=arguments.data_dir, database=database_of(arguments))
+    folder, shared = data_folder(config), open_shared(config)
+    if kept is not None and folder is None and shared is None:
+        raise BadConfig(f"{kept} are kept in a folder, and ':memory:' keeps nothing; choose one with --data-dir")
+    catalog = open_catalog(folder, shared)
+    try:
+        yield Storage(catalog, time.time if shared is None else shared.presence.clock, folder, shared)
+    except StoreError as error:
+        raise BadConfig(f"{error} ({'--data-dir' if shared is None else '--database'} says where)") from error
+    finally:
+        await catalog.close()
