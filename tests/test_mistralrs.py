@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -178,6 +179,24 @@ def test_a_model_calls_the_tools_of_mcp_servers(tmp_path: Path) -> None:
     broken = McpServerConfigPy("1", "x", McpServerSourcePy.Http("nowhere", None, None))
     with pytest.raises(BadConfig, match=r"mcp_client_config: servers\[0\]\.source needs a 'url'"):
         runner(tmp_path, "hi", mcp_client_config=McpClientConfigPy([broken]))
+
+
+def test_a_server_may_leave_out_what_the_original_s_examples_leave_out(tmp_path: Path) -> None:
+    http = McpServerConfigPy(name="far", source=McpServerSourcePy.Http(url="https://mcp.example/mcp"), enabled=False)
+    tiny = McpServerConfigPy(name="Tiny Tools", source=McpServerSourcePy.Process(sys.executable, [TINY]))
+    config = McpClientConfigPy(servers=[tiny, http])
+    made = runner(tmp_path, {"calls": [{"name": "pid", "arguments": {}}]}, "done", mcp_client_config=config)
+
+    async def program() -> Any:
+        request = ChatCompletionRequest(model="default", messages="hi", tool_choice="auto")  # type: ignore[arg-type]
+        return await made.send_chat_completion_request(request)  # an answer that is there, awaited all the same
+
+    answer = asyncio.run(program())
+    assert answer.choices[0].message.content == "done"
+    assert [call.name for call in answer.agentic_tool_calls] == ["pid"]
+    nowhere = McpClientConfigPy([McpServerConfigPy(name="x")])
+    with pytest.raises(BadConfig, match=r"mcp_client_config: servers\[0\]\.source\.type is None; it must be 'Process'"):
+        runner(tmp_path, "hi", mcp_client_config=nowhere)
 
 
 def test_a_result_without_an_id_is_paired_with_its_call() -> None:

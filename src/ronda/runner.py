@@ -17,7 +17,7 @@ import contextvars
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -188,6 +188,11 @@ class ChatCompletionResponse(Struct, frozen=True):
     files: list[File] = field(default_factory=list)
     limit: str | None = None
     warnings: list[str] = field(default_factory=list)
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Programs of mistral.rs await what is there already."""
+        return self
+        yield  # so that this is a generator
 
 
 class ChatCompletionChunk(ChatCompletionResponse, frozen=True):
