@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from tests.interaction.doors import Door, Remembering, soon
 from tests.server.app_door import (
@@ -23,9 +24,10 @@ from tests.server.app_door import (
     results_of,
 )
 from tests.server.runs_door import get, post
+from tests.tools.page.looks import needs_chromium
 
 from ronda.core.events import ModelFinished, TextDelta
-from ronda.core.parts import Image, Reasoning, Text, ToolCall, UserTurn
+from ronda.core.parts import Image, Reasoning, Text, ToolCall, ToolTurn, UserTurn
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
@@ -201,6 +203,22 @@ async def test_calls_that_cannot_run_are_told_in_their_place(door: Door) -> None
     assert errors[3] == "Invalid JSON tool arguments"
     assert errors[4] == "old_text not found"
     assert "Hi 😀" in heard.code_of(0)
+
+
+@needs_chromium
+async def test_a_screenshot_is_shown_to_the_page_and_kept_once(door: Door) -> None:
+    model = PageModel([create()], [call("screenshot_preview")], [Text("Fine.")])
+    async with door.serving(model, journal=Remembering(), app=AppConfig(variants=1)) as served:
+        heard = await generate(served)
+        kept = msgspec.json.encode(await served.events).decode()
+
+    heard.check()
+    shots = heard.of(0, "toolResult")[1]["data"]["output"]["screenshots"]
+    assert [shot["viewport"] for shot in shots] == ["desktop", "mobile"]
+    last = model.requests[2].turns[-1]
+    assert isinstance(last, ToolTurn)
+    assert last.results[0].attachments == tuple(Image(shot["image_url"]) for shot in shots)
+    assert [kept.count(shot["image_url"]) for shot in shots] == [1, 1]
 
 
 # ---- failing and leaving ----------------------------------------------------------------------------------------------
@@ -433,7 +451,7 @@ async def test_keys_in_the_message_are_never_kept(door: Door) -> None:
         heard = await generate(
             served, openAiApiKey="sk-SECRET-1", anthropicApiKey="sk-SECRET-2", openAiBaseURL="http://SECRET"
         )
-        kept = str(await served.events)
+        kept = msgspec.json.encode(await served.events).decode()
 
     heard.check()
     assert "SECRET" not in kept

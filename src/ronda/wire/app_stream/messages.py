@@ -31,7 +31,7 @@ from ronda.core.events import (
     TextDelta,
     Warned,
 )
-from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
+from ronda.core.parts import AssistantTurn, Image, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
 from ronda.wire.app_stream.html import page_in
 from ronda.wire.app_stream.parameters import MAIN
@@ -310,7 +310,8 @@ class VariantMessages:
             self.code = details.code
         if details.code is not None or (not details.ok and call.name == "create_file"):
             self._set_code(self.code)  # also where what was shown early has come to nothing
-        self._tool_result(place, details.output, ok=details.ok)
+        output = _with_pictures(details.output, result) if call.name == "screenshot_preview" else details.output
+        self._tool_result(place, output, ok=details.ok)
 
     def _refuse_calls(self) -> None:
         """Calls that cannot be run at all are told of in their place among the others."""
@@ -402,6 +403,16 @@ def _members(call: ToolCall) -> dict[str, Any]:
         return msgspec.json.decode(call.arguments, type=dict[str, Any])
     except UNREADABLE:
         return {}
+
+
+def _with_pictures(output: Raw, result: ToolResult) -> Any:
+    """Screenshots as the page shows them. They are kept once, as what the model was shown: the output names their places."""
+    read = msgspec.json.decode(output)
+    for shot in read.get("screenshots", ()):
+        picture = result.attachments[shot["image_part_index"]]
+        if isinstance(picture, Image):
+            shot["image_url"] = picture.url
+    return read
 
 
 _decode_details = msgspec.json.Decoder(_Details).decode
