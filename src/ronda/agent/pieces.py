@@ -11,21 +11,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.output import final_text
-from ronda.wire.showing import (
-    CallsGrew,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
+from ronda.wire import updates
+from ronda.wire.showing import Showing
 
 if TYPE_CHECKING:
     from ronda.core.run import Run
@@ -87,32 +74,39 @@ class AnswerText:
                     self._held.append(event.text)
                 elif not self._turn.calls:
                     out.append(Piece(event.text, self._turn))
-            elif (shown := showing.take(event)) is not None:
-                self._show(run, shown, out)
+            elif (update := showing.take(event)) is not None:
+                self._show(run, update, out)
         return out
 
-    def _show(self, run: Run, shown: Shown, out: list[Piece]) -> None:
-        match shown:
-            case CallsGrew():
+    def _show(self, run: Run, update: updates.Update, out: list[Piece]) -> None:
+        match update:
+            case updates.CallsGrew():
                 self._turn.calls = True
                 self._withdraw()
-            case TurnClosed(turn=turn):
+            case updates.TurnClosed(turn=turn):
                 if turn.calls and run.runs_tools:
                     self._withdraw()
-            case TurnBegan():
+            case updates.TurnBegan():
                 self._withdraw()  # the turn before was not the answer, whatever it was
                 self._turn = _Turn()
-            case Withdrawn():
+            case updates.Withdrawn():
                 self._withdraw()
-            case Ended():
-                if shown.failure is None:
+            case updates.Ended():
+                if update.failure is None:
                     out += self._rest(run)
             case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta():
                 pass
-            case TurnBroke() | ToolBegan() | ToolEnded() | QuestionAsked() | QuestionClosed() | Paused():
+            case (
+                updates.TurnBroke()
+                | updates.ToolBegan()
+                | updates.ToolEnded()
+                | updates.QuestionAsked()
+                | updates.QuestionClosed()
+                | updates.Paused()
+            ):
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
     def _withdraw(self) -> None:
         self._held = []

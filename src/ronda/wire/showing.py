@@ -6,8 +6,7 @@
     what the loop itself says, and an answer that was held, go out at the end
     a call that people are asked about is told of when they are asked, and ends where they say no
 
-A dialect is then a `match` over `Shown`. Pieces of text are the previews themselves, whether they came as previews or not:
-nearly all there is to show is text, and an object for each piece would cost more than writing it. So a writer looks at a
+A dialect is then a `match` over `Update` (`updates`). Pieces of text are the previews themselves, so a writer looks at a
 `TextDelta` itself (`holds_text`, and counts it in `text`), and asks here for everything else.
 
 The run is read when it has ended, and at no other moment: a log written again is the same, whoever asks and when.
@@ -16,10 +15,9 @@ The run is read when it has ended, and at no other moment: a log written again i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, assert_never
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from ronda.core.calls import HANDED_OVER, denial
 from ronda.core.events import (
@@ -49,8 +47,8 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
-from ronda.core.live import LiveCalls, Piece
-from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from ronda.core.live import LiveCalls
+from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.permissions import approval_of as permission
 from ronda.core.permissions import may_deny, permitted_tools
 from ronda.core.run import Run
@@ -60,122 +58,24 @@ from ronda.wire.call_ids import are_ours, own_id
 from ronda.wire.citations import Source
 from ronda.wire.failures import RUN_IS_WAITING, Failure, failure_at
 from ronda.wire.preview import ArgumentPatches, Previews
+from ronda.wire.questions import Questions
 from ronda.wire.tool_records import ToolRecords
-
-NO_APPROVALS: Final[Mapping[str, Approval]] = MappingProxyType({})
-NO_IDS: Final[Mapping[str, str]] = MappingProxyType({})
-
-Delta: TypeAlias = TextDelta | ReasoningDelta | RefusalDelta | LogprobsDelta
-
-
-class TurnBegan(Struct, frozen=True, gc=False):
-    """`broken` is the attempt before: what was shown of it is not part of the answer."""
-
-    start: ModelStarted
-    broken: ModelInterrupted | None
-
-
-class CallsGrew(Struct, frozen=True, gc=False):
-    """Calls that are being written, and the pieces of the caller's that go out. The first of each announces its call.
-
-    `previews` are of our tools' calls: what is new of the arguments that are worth watching.
-    """
-
-    pieces: Sequence[Piece] = ()
-    previews: Sequence[ArgumentPatches] = ()
-
-
-class TurnClosed(Struct, frozen=True, gc=False):
-    """A turn is whole. `unseen` and `pieces` are what of it was not shown yet, in its order."""
-
-    turn: AssistantTurn
-    at: float
-    unseen: Sequence[Delta]
-    pieces: Sequence[Piece]
-    previews: Sequence[ArgumentPatches] = ()  # where what runs is not what was shown of it
-    denied: Sequence[ToolEnded] = ()  # its calls that are not permitted: they began, and ended, with it
-
-
-class TurnBroke(Struct, frozen=True, gc=False):
-    turn: AssistantTurn
-    at: float
-    unseen: Sequence[Delta]
-
-
-class ToolBegan(Struct, frozen=True, gc=False):
-    """`was_asked`: of a call that people have approved, and which was told of when they were asked."""
-
-    call: ToolCall
-    at: float
-    was_asked: bool = False
-
-
-class ToolEnded(Struct, frozen=True, gc=False):
-    """`files` are those that it made, as `wire.made_files` writes them."""
-
-    call: ToolCall
-    result: ToolResult
-    at: float
-    files: Sequence[dict[str, Any]] = ()
-
-
-class QuestionAsked(Struct, frozen=True, gc=False):
-    """A person has to decide about a call. `is_news`: nothing was told of the call before."""
-
-    call: ToolCall
-    approval: Approval
-    at: float
-    is_news: bool
-
-
-class QuestionClosed(Struct, frozen=True, gc=False):
-    """Somebody decided, or nobody did in time. `ended` are the calls that do not run because of it."""
-
-    approval: Approval
-    answer: Answered
-    ended: Sequence[ToolEnded] = ()
-    rewritten: CallsGrew | None = None  # where the call is watched, and runs with other arguments
-
-
-class Paused(Struct, frozen=True, gc=False):
-    """The answer ends here for now: its run waits for people, and nobody waits for them any longer."""
-
-    approvals: Sequence[Approval]
-    failure: Failure  # what is said where there are no words for it
-
-
-class Withdrawn(Struct, frozen=True, gc=False):
-    """What the turn said is not the answer, for those who can take it back."""
-
-
-class Ended(Struct, frozen=True, gc=False):
-    """`text` is what no turn has shown: the loop's own words, or an answer that was held until it was checked.
-
-    `calls` are the caller's, `late` those of them that have not gone out. `files` are those that were wanted and not made.
-    """
-
-    end: RunFinished
-    text: str
-    calls: Sequence[ToolCall]
-    late: Sequence[ToolCall]
-    failure: Failure | None
-    files: Sequence[dict[str, Any]] = ()
-
-
-Shown: TypeAlias = (
-    Delta
-    | NativeDelta
-    | CallsGrew
-    | TurnBegan
-    | TurnClosed
-    | TurnBroke
-    | ToolBegan
-    | ToolEnded
-    | QuestionAsked
-    | QuestionClosed
-    | Withdrawn
-    | Paused
-    | Ended
+from ronda.wire.unseen import Seen, unseen_pieces
+from ronda.wire.updates import (
+    CallsGrew,
+    Delta,
+    Ended,
+    Paused,
+    QuestionAsked,
+    QuestionClosed,
+    ToolBegan,
+    ToolEnded,
+    TurnBegan,
+    TurnBroke,
+    TurnClosed,
+    Update,
+    Withdrawn,
+    ended_by,
 )
 
 _ANSWERED: Final = frozenset({"stop", "length", "content_filter", "limit"})  # what the model said last is the answer
@@ -200,10 +100,7 @@ class Showing:
     _has_logprobs = False
     _broken: ModelInterrupted | None = None
     _previews: Previews | None = None  # few tools have any
-    _slept: frozenset[str] = frozenset()  # calls that were told of, and wait for people: they are not told of again
-    _asked: frozenset[str] = frozenset()  # calls that were told of when people were asked about them
-    approvals: Mapping[str, Approval] = NO_APPROVALS  # that nobody has decided about yet, by their ids
-    approval_ids: Mapping[str, str] = NO_IDS  # of this turn's calls that people were asked about
+    _questions: Questions | None = None  # few turns ask any
     used_before: Usage = NO_USAGE  # by what was told in another answer …
     _is_resumed = False  # … to which the turn under way belongs
     is_continued = False  # there is such an answer
@@ -247,6 +144,16 @@ class Showing:
         self._clear(None)
 
     @property
+    def approvals(self) -> Mapping[str, Approval]:
+        """That nobody has decided about yet, by their ids."""
+        return {} if self._questions is None else self._questions.open
+
+    @property
+    def approval_ids(self) -> Mapping[str, str]:
+        """Of this turn's calls that people were asked about, by the ids of the calls."""
+        return {} if self._questions is None else self._questions.ids
+
+    @property
     def sources(self) -> Sequence[Source]:
         """What the text may cite. In an answer that is JSON, brackets mean something else."""
         return () if self.run.plan.options.response_format is not None else self.tools.sources
@@ -267,12 +174,7 @@ class Showing:
             self._ids = {}
         if self._previews is not None:
             self._previews.begin_turn()
-        if self._slept:
-            self._slept = frozenset()
-        if self.approval_ids:
-            self._asked, self.approval_ids = frozenset(), NO_IDS
-        if self.approvals:
-            self.approvals = NO_APPROVALS
+        self._questions = None
 
     def _close(self, event: ModelFinished) -> TurnClosed:
         turn = event.turn
@@ -342,9 +244,9 @@ class Showing:
             calls = self._calls = LiveCalls(self.run.plan, self._start, self._without)
         return calls
 
-    def fold(self, batch: Sequence[Event]) -> list[Shown]:
+    def fold(self, batch: Sequence[Event]) -> list[Update]:
         """For an answer in one piece, which has no use for previews, and shows of tools their records alone."""
-        folded: list[Shown] = []
+        folded: list[Update] = []
         for event in batch:
             if type(event) is ModelFinished:
                 folded.append(self._close(event))
@@ -356,7 +258,7 @@ class Showing:
                 folded.append(shown)
         return folded
 
-    def take(self, event: Event | Failure) -> Shown | None:
+    def take(self, event: Event | Failure) -> Update | None:
         """What is to be shown of an event, if anything is. A failure: nothing more is written, although the run has no end."""
         match event:  # in the order of how often they come
             case ReasoningDelta(text=text):
@@ -373,7 +275,7 @@ class Showing:
             case ModelFinished():
                 return self._close(event)
             case ToolStarted(call_id=id, at=at):
-                return None if id in self._slept else ToolBegan(self.tools.calls[id], at, id in self._asked)
+                return self._begin_tool(id, at)
             case ToolFinished(result=result, at=at):
                 files = self._end_tool(event)
                 return ToolEnded(self.tools.calls[result.call_id], result, at, files)
@@ -422,11 +324,16 @@ class Showing:
             case _:
                 assert_never(event)
 
+    def _begin_tool(self, id: str, at: float) -> ToolBegan | None:
+        questions = self._questions
+        if questions is None:
+            return ToolBegan(self.tools.calls[id], at)
+        return None if questions.is_under_way(id) else ToolBegan(self.tools.calls[id], at, id in questions.announced)
+
     def _end_tool(self, event: ToolFinished) -> list[dict[str, Any]]:
-        """The files that it made. What it wanted to know, nobody wants to know any more."""
-        if self.approvals:
-            id = event.result.call_id
-            self.approvals = {key: one for key, one in self.approvals.items() if one.question.call_id != id}
+        """The files that it made."""
+        if self._questions is not None:
+            self._questions.end_call(event.result.call_id)
         return self.tools.record(event.result, event.details, event.files, event.at)
 
     # ---- questions ---------------------------------------------------------------------------------------------------
@@ -439,39 +346,28 @@ class Showing:
                 self.used_before = self.used_before + event.usage
         self.tools.forget()
         self.warnings = ()
-        self._asked = frozenset()
+        if self._questions is not None:
+            self._questions.announced.clear()
         self._is_resumed = self.is_continued = True
 
     def _ask(self, question: Asked) -> QuestionAsked:
-        id = question.call_id
-        is_running = bool(question.child) or question.kind == "input"
-        is_news = not is_running and id not in self._asked
+        if self._questions is None:
+            self._questions = Questions()
         spec = None if question.child else self.run.tools.get(question.tool)
         approval = approval_of(question, spec, self.run.start.session, self.tools.round)
-        self.approvals = {**self.approvals, question.id: approval}
-        if question.child:
-            self._slept |= {id}
-        elif not is_running:
-            self._asked |= {id}
-            self.approval_ids = {**self.approval_ids, id: question.id}
-        return QuestionAsked(self.tools.calls[id], approval, question.at, is_news)
+        is_news = self._questions.ask(approval)
+        return QuestionAsked(self.tools.calls[question.call_id], approval, question.at, is_news)
 
     def _decide(self, answer: Answered) -> QuestionClosed | None:
-        approval = self.approvals.get(answer.id)
-        if approval is None:
+        closed = self._questions.close(answer) if self._questions is not None else []
+        if not closed:
             return None
-        closed = [approval]
-        question = approval.question
-        if answer.remember and question.kind == "approval" and not question.child:
-            others = [one for one in self.approvals.values() if one.question.tool == question.tool]
-            closed += [one for one in others if one is not approval and not one.question.child]
-        ids = {one.question.id for one in closed}
-        self.approvals = {id: one for id, one in self.approvals.items() if id not in ids}
+        question = closed[0].question
         if answer.decision == "approve" or question.kind == "input" or question.child:
             is_own = question.kind == "approval" and not question.child
             rewritten = self._rewritten(question.call_id, answer.arguments) if is_own else None
-            return QuestionClosed(approval, answer, rewritten=rewritten)
-        return QuestionClosed(approval, answer, [self._deny(one.question.call_id, answer) for one in closed])
+            return QuestionClosed(closed[0], answer, rewritten=rewritten)
+        return QuestionClosed(closed[0], answer, [self._deny(one.question.call_id, answer) for one in closed])
 
     def _deny(self, call_id: str, answer: Answered) -> ToolEnded:
         late = answer.decision == "expired"
@@ -485,29 +381,11 @@ class Showing:
         self.tools.record(result, self.tools.denial(call, why), (), at)
         return ToolEnded(call, result, at)
 
-    # ---- what was not shown yet --------------------------------------------------------------------------------------
+    # ---- the end of a turn, and of the run ---------------------------------------------------------------------------
 
     def _unseen(self, turn: AssistantTurn, logprobs: Raw) -> list[Delta]:
-        unseen: list[Delta] = []
-        for part in turn.parts:
-            match part:
-                case ToolCall():
-                    pass
-                case Text(text=text):
-                    rest, self.text = _behind(text, self.text)
-                    if not self.holds_text:
-                        _add(unseen, TextDelta, rest)
-                case Reasoning(text=text):
-                    rest, self._reasoning = _behind(text, self._reasoning)
-                    _add(unseen, ReasoningDelta, rest)
-                case Refusal(text=text):
-                    rest, self._refusal = _behind(text, self._refusal)
-                    if not self._refusal_is_text:
-                        _add(unseen, RefusalDelta, rest)
-                    elif not self.holds_text:
-                        _add(unseen, TextDelta, rest)
-                case _:
-                    assert_never(part)
+        seen = Seen(self.text, self._reasoning, self._refusal)
+        unseen = unseen_pieces(turn, seen, holds_text=self.holds_text, refusal_is_text=self._refusal_is_text)
         if logprobs != NULL and not self._has_logprobs:
             unseen.append(LogprobsDelta(logprobs))
         return unseen
@@ -524,23 +402,6 @@ class Showing:
             calls = [call for call in run.open_calls if call.name not in self._without]
         late = () if calls and self._announces and not self._is_resumed else calls
         missing = self.tools.miss_files(end.at) if end.reason in _ANSWERED else ()
-        self.approvals = NO_APPROVALS
+        if self._questions is not None:
+            self._questions.open.clear()
         return Ended(end, text, calls, late, failure_at(end, run.failure), missing)
-
-
-def ended_by(failure: Failure) -> Ended:
-    """An answer of which nothing more is written, although its run has no end."""
-    return Ended(RunFinished("failed", message=failure.message), "", (), (), failure)
-
-
-def _behind(text: str, seen: int) -> tuple[str, int]:
-    """What of a part comes behind what was seen of the turn, and what was seen of the parts behind it."""
-    return text[seen:], max(0, seen - len(text))
-
-
-def _add(unseen: list[Delta], kind: type[TextDelta | ReasoningDelta | RefusalDelta], text: str) -> None:
-    """Neighbours of one kind are one piece."""
-    if unseen and type(last := unseen[-1]) is kind:
-        unseen[-1] = kind(last.text + text)
-    elif text:
-        unseen.append(kind(text))

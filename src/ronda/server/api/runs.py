@@ -39,13 +39,14 @@ from ronda.server.doors.app_stream.page import builds_page
 from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
 from ronda.server.http.incoming import Incoming, Json
+from ronda.wire import updates
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
 from ronda.wire.fields import field, read_fields
 from ronda.wire.json import encode
 from ronda.wire.run_request import FIELDS as START_FIELDS
 from ronda.wire.runs import write_run, write_summary
-from ronda.wire.showing import CallsGrew, Showing, TurnClosed
+from ronda.wire.showing import Showing
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -256,14 +257,14 @@ class Frames:
             self._fact, self._preview = self._fact + 1, 0
             if self._guarded and isinstance(event, ModelFinished | ModelInterrupted):
                 event = replace(event, turn=AssistantTurn((), event.turn.stop))
-        shown = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEWED else None
+        update = self._showing.take(event) if self._showing is not None and type(event) in _PREVIEWED else None
         here = (self._fact, self._preview)
         if here <= self._seen:
             return b""
         position = write_position(here)
         frame = write_frame(position, event)
-        if isinstance(shown, CallsGrew | TurnClosed):
-            frame += b"".join([write_preview(position, patches) for patches in shown.previews])
+        if isinstance(update, updates.CallsGrew | updates.TurnClosed):
+            frame += b"".join([write_preview(position, patches) for patches in update.previews])
         return frame
 
 

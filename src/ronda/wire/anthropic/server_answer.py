@@ -17,6 +17,7 @@ from ronda.core.events import Event, LogprobsDelta, ModelFinished, NativeDelta, 
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.plan import Origin
 from ronda.core.run import Run
+from ronda.wire import updates
 from ronda.wire.anthropic import API, mcp_blocks
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
@@ -32,21 +33,7 @@ from ronda.wire.endings import extensions
 from ronda.wire.failures import TOO_LONG, Failure
 from ronda.wire.json import encode
 from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import (
-    CallsGrew,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
+from ronda.wire.showing import Showing
 from ronda.wire.supplies import supplies_of, write_mounts
 from ronda.wire.web_calls import read_call, read_outcome
 
@@ -160,8 +147,8 @@ class MessageAnswer:
                         content.grow("text", event.text)
                     else:
                         self._say(event.text)
-            elif (shown := showing.take(event)) is not None:
-                self._write(shown)
+            elif (update := showing.take(event)) is not None:
+                self._write(update)
         out, content.out = content.out, []
         return b"".join(out)
 
@@ -209,15 +196,15 @@ class MessageAnswer:
         id = "msg_" + self._run.id.removeprefix("run_")
         return {"id": id, "type": "message", "role": "assistant", "model": self._options.model}
 
-    def _write(self, shown: Shown) -> None:
+    def _write(self, update: updates.Update) -> None:
         content, tools = self._content, self._showing.tools
-        match shown:
+        match update:
             case TextDelta(text=text):
                 self._say(text)
             case ReasoningDelta(text=text):
                 self._end_text()
                 content.grow("thinking", text)
-            case CallsGrew(pieces=pieces, previews=previews):
+            case updates.CallsGrew(pieces=pieces, previews=previews):
                 if pieces:
                     self._end_text()
                 for piece in pieces:
@@ -227,34 +214,34 @@ class MessageAnswer:
                 if api == API:
                     self._end_text()
                     content.native(payload, with_text=not self._showing.holds_text)
-            case TurnBegan(broken=broken):
+            case updates.TurnBegan(broken=broken):
                 content.begin_turn()
                 sources = self._showing.sources
                 self._cited = CitedPieces(sources) if sources else None
                 if broken is not None:
                     self._tell(b"model_interrupted", {"reason": broken.reason})
-            case TurnClosed(
+            case updates.TurnClosed(
                 turn=turn
             ):  # which has blocks, and what they hold beside text is not in pieces: `Content` knows
                 self._turn = turn
                 self._show_rest(turn)
-                self._preview(shown.previews)
-                for ended in shown.denied:
+                self._preview(update.previews)
+                for ended in update.denied:
                     self._begin_call(ended.call)
                     self._write(ended)
-            case TurnBroke(turn=turn):
+            case updates.TurnBroke(turn=turn):
                 self._show_rest(turn)
-            case ToolBegan(call=call, was_asked=was_asked):
+            case updates.ToolBegan(call=call, was_asked=was_asked):
                 if not was_asked:
                     self._begin_call(call)
-            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+            case updates.QuestionAsked(call=call, approval=approval, is_news=is_news):
                 if is_news:
                     self._begin_call(call)
                 self._tell(_APPROVAL, approval.event)
-            case QuestionClosed(ended=ended, rewritten=rewritten):
+            case updates.QuestionClosed(ended=ended, rewritten=rewritten):
                 for one in ended if rewritten is None else (rewritten,):
                     self._write(one)
-            case ToolEnded(call=call, result=result, files=files):
+            case updates.ToolEnded(call=call, result=result, files=files):
                 if tools.tool_type(call) in CODE_TOOLS and (id := self._begun.pop(call.id, None)) is not None:
                     content.add(code_result(tools.tool_type(call), id, result, tools.members(call.id), files))
                     content.close()
@@ -265,14 +252,14 @@ class MessageAnswer:
                     self._end_search(call, result)
                 else:
                     self._end_mcp(call, origin, result)
-            case Ended():
-                self._end(shown)
-            case Paused():
+            case updates.Ended():
+                self._end(update)
+            case updates.Paused():
                 self._pause()
-            case RefusalDelta() | LogprobsDelta() | Withdrawn():
+            case RefusalDelta() | LogprobsDelta() | updates.Withdrawn():
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
     def _say(self, text: str) -> None:
         if self._cited is None:
@@ -362,7 +349,7 @@ class MessageAnswer:
         if self._options.shows_tools:
             self._content.out.append(b'event: %b\ndata: {"type":"%b",%b\n\n' % (name, name, encode(data)[1:]))
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: updates.Ended) -> None:
         content = self._content
         content.begin_turn()
         if (failure := ended.failure) is not None:

@@ -33,6 +33,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import AssistantTurn, Image, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
+from ronda.wire import updates
 from ronda.wire.app_stream.html import page_in
 from ronda.wire.app_stream.parameters import MAIN
 from ronda.wire.app_stream.summaries import file_input, input_of
@@ -41,22 +42,7 @@ from ronda.wire.failures import Failure
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.partial import Patch
 from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import (
-    CallsGrew,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-    ended_by,
-)
+from ronda.wire.showing import Showing
 
 _LEAST_GROWTH: Final = 40  # characters, as the reference has it
 _GROWTH: Final = 16  # a page that has grown by this part of itself is sent whole
@@ -182,49 +168,49 @@ class VariantMessages:
         for event in batch:
             if not self.is_over and (type(event) is Warned or type(event) is ModelRetried):
                 self._say("status", value=_status(event))
-            if not self.is_over and (shown := self._showing.take(event)) is not None:
-                self._write(shown)
+            if not self.is_over and (update := self._showing.take(event)) is not None:
+                self._write(update)
                 if type(event) is ModelFinished:
                     self._say("usage", data={"round": self._round, **_usage(event.usage)})
         out, self._out = self._out, []
         return out
 
-    def _write(self, shown: Shown) -> None:
-        match shown:
+    def _write(self, update: updates.Update) -> None:
+        match update:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self._say("assistant", value=text, id=f"assistant-{self._index}-{self._round}")
             case ReasoningDelta(text=text):
                 self._say("thinking", value=text, id=f"thinking-{self._index}-{self._round}")
-            case CallsGrew(previews=previews):
+            case updates.CallsGrew(previews=previews):
                 self._preview(previews)
-            case TurnBegan(start=start):
+            case updates.TurnBegan(start=start):
                 self._close_round("The model's answer broke off")
                 self._round = start.round
-            case TurnClosed(turn=turn, unseen=unseen, previews=previews):
+            case updates.TurnClosed(turn=turn, unseen=unseen, previews=previews):
                 for piece in unseen:
                     self._write(piece)
                 self._preview(previews)
                 self._calls = turn.calls
                 self._finish_drafts()
                 self._refuse_calls()
-            case TurnBroke(unseen=unseen):
+            case updates.TurnBroke(unseen=unseen):
                 for piece in unseen:
                     self._write(piece)
-            case ToolBegan(call=call):
+            case updates.ToolBegan(call=call):
                 self._start(self._place(call), call)
-            case ToolEnded(call=call, result=result):
+            case updates.ToolEnded(call=call, result=result):
                 self._end_tool(call, result)
-            case Ended():
-                self._end(shown)
-            case QuestionClosed(ended=ended, rewritten=rewritten):
+            case updates.Ended():
+                self._end(update)
+            case updates.QuestionClosed(ended=ended, rewritten=rewritten):
                 for one in ended if rewritten is None else (rewritten,):
                     self._write(one)
-            case Paused(failure=failure):  # the front end has nothing to ask people with
-                self._end(ended_by(failure))
-            case QuestionAsked() | LogprobsDelta() | NativeDelta() | Withdrawn():
+            case updates.Paused(failure=failure):  # the front end has nothing to ask people with
+                self._end(updates.ended_by(failure))
+            case updates.QuestionAsked() | LogprobsDelta() | NativeDelta() | updates.Withdrawn():
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
     def _say(self, type: str, *, value: str | None = None, data: Any = None, id: str | None = None) -> None:
         self._out.append(_text(type, self._index, value=value, data=data, id=id))
@@ -336,7 +322,7 @@ class VariantMessages:
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: updates.Ended) -> None:
         self._close_round("The run ended first")
         self.is_over = True
         if ended.failure is not None:

@@ -26,6 +26,7 @@ from ronda.core.events import (
 from ronda.core.live import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
+from ronda.wire import updates
 from ronda.wire.approvals import EVENT, Approval, write_approval
 from ronda.wire.citations import CitedPieces, CitedText
 from ronda.wire.door_request import AnswerOptions
@@ -37,21 +38,7 @@ from ronda.wire.mistral.chunks import reference, thinking, tool_file, write_cite
 from ronda.wire.mistral.completion_messages import write_usage
 from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
 from ronda.wire.mistral.shown_text import ShownText
-from ronda.wire.showing import (
-    CallsGrew,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
+from ronda.wire.showing import Showing
 from ronda.wire.web_search import WEB_TOOLS
 
 _BUILT_IN: Final = {"code_execution": "code_interpreter"}  # tools that Mistral has itself, by the type of ours
@@ -114,42 +101,42 @@ class ConversationAnswer:
                 if event.text and not showing.holds_text:
                     showing.text += len(event.text)
                     self._say(event.text)
-            elif (shown := showing.take(event)) is not None:
-                self._write(shown)
+            elif (update := showing.take(event)) is not None:
+                self._write(update)
 
-    def _write(self, shown: Shown) -> None:
-        match shown:
+    def _write(self, update: updates.Update) -> None:
+        match update:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self._say(text)
             case ReasoningDelta(text=text):
                 self._show(True, self._saying.thought(text))
-            case CallsGrew(pieces=pieces):
+            case updates.CallsGrew(pieces=pieces):
                 if pieces:
                     self._end_text()
                 self._grow(pieces)
-            case TurnBegan(start=start):
+            case updates.TurnBegan(start=start):
                 self._round, self._at = start.round, start.at
                 self._begin_message()
-            case TurnClosed(denied=denied):
-                self._close_turn(shown)
+            case updates.TurnClosed(denied=denied):
+                self._close_turn(update)
                 for one in denied:
                     self._begin_tool(one.call, one.at, is_told=False)
                     self._write(one)
-            case TurnBroke(unseen=unseen, at=at):
+            case updates.TurnBroke(unseen=unseen, at=at):
                 for piece in unseen:
                     self._write(piece)
                 self._close_message(at)
-            case ToolBegan(call=call, at=at, was_asked=was_asked):
+            case updates.ToolBegan(call=call, at=at, was_asked=was_asked):
                 self._begin_tool(call, at, is_told=was_asked)
-            case QuestionAsked(call=call, approval=approval, at=at, is_news=is_news):
+            case updates.QuestionAsked(call=call, approval=approval, at=at, is_news=is_news):
                 self._ask(call, approval, at, is_news=is_news)
-            case QuestionClosed(ended=ended):
+            case updates.QuestionClosed(ended=ended):
                 for one in ended:
                     self._begin_tool(one.call, one.at, is_told=True)
                     self._write(one)
-            case Paused():
+            case updates.Paused():
                 self._pause()
-            case ToolEnded(call=call, result=result, at=at):
+            case updates.ToolEnded(call=call, result=result, at=at):
                 id = self._tool_id(call)
                 entry = next((entry for entry in reversed(self.outputs) if entry["id"] == id), None)
                 if entry is None:  # it began in an answer before
@@ -157,12 +144,12 @@ class ConversationAnswer:
                 entry["completed_at"] = when(at)
                 entry["info"] = self._info(call, result)
                 self._put("tool.execution.done", id=id, name=entry["name"], info=entry["info"], created_at=when(at))
-            case Ended():
-                self._end(shown)
-            case LogprobsDelta() | NativeDelta() | Withdrawn():
+            case updates.Ended():
+                self._end(update)
+            case LogprobsDelta() | NativeDelta() | updates.Withdrawn():
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
     def _begin_tool(self, call: ToolCall, at: float, *, is_told: bool) -> dict[str, Any]:
         id, name = self._tool_id(call), self._name(call)
@@ -217,7 +204,7 @@ class ConversationAnswer:
         calls = [call for call in turn.calls if call.name not in ways]
         self._places = {call.id: place for place, call in enumerate(calls)}
 
-    def _close_turn(self, closed: TurnClosed) -> None:
+    def _close_turn(self, closed: updates.TurnClosed) -> None:
         for piece in closed.unseen:
             self._write(piece)
         is_held = self._showing.holds_text
@@ -229,7 +216,7 @@ class ConversationAnswer:
             self._close_message(closed.at, is_answer=not closed.turn.calls)
         self._place(closed.turn)
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: updates.Ended) -> None:
         end = ended.end
         at = when(end.at)
         if end.answer and (self._saying.parts or self._places):

@@ -30,6 +30,7 @@ from ronda.core.events import (
 from ronda.core.live import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
 from ronda.core.run import Run, rebuild
+from ronda.wire import updates
 from ronda.wire.approvals import EVENT, REQUIRES_ACTION, write_approval
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
@@ -40,22 +41,7 @@ from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.completion_messages import BREAK, write_call, write_turns, write_usage
 from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_out
 from ronda.wire.mistral.shown_text import ShownText
-from ronda.wire.showing import (
-    CallsGrew,
-    Delta,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
+from ronda.wire.showing import Showing
 
 DONE: Final = b"data: [DONE]\n\n"
 _NO_TEXT: Final = b'{"content":""}'  # a delta that adds nothing
@@ -90,7 +76,7 @@ class _Choice:
         self.saying.begin_round()
         self.has_begun = False
 
-    def last_text(self, ended: Ended) -> str:
+    def last_text(self, ended: updates.Ended) -> str:
         """The loop's own words are a message of their own."""
         if ended.end.answer and (self.saying.parts or self.showing.tools.calls):
             self.begin_message()
@@ -98,21 +84,21 @@ class _Choice:
 
     def fold(self, batch: Sequence[Event]) -> None:
         """For the plain answer, which is made of whole turns and needs no bytes of them."""
-        for shown in self.showing.fold(batch):
-            if type(shown) is TurnBegan:
+        for update in self.showing.fold(batch):
+            if type(update) is updates.TurnBegan:
                 self.begin_message()
-            elif type(shown) is TurnClosed:
-                for delta in shown.unseen:
+            elif type(update) is updates.TurnClosed:
+                for delta in update.unseen:
                     self._add(delta)
                 if not self.showing.holds_text:
                     self.saying.end()
-            elif type(shown) is Ended:
-                self.last_text(shown)
+            elif type(update) is updates.Ended:
+                self.last_text(update)
                 if goes_on(self.run):
                     for result in answers_to_handoffs(self.run).values():
                         self.showing.tools.record(result)
 
-    def _add(self, delta: Delta) -> None:
+    def _add(self, delta: updates.Delta) -> None:
         match delta:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self.saying.text(text)
@@ -173,63 +159,63 @@ class CompletionAnswer:
                 if event.text and not showing.holds_text:
                     showing.text += len(event.text)
                     out.append(self._text(choice, choice.saying.text(event.text)))
-            elif (shown := showing.take(event)) is not None:
-                self._write(choice, shown, out)
+            elif (update := showing.take(event)) is not None:
+                self._write(choice, update, out)
         return b"".join(out)
 
-    def _write(self, choice: _Choice, shown: Shown, out: list[bytes]) -> None:
+    def _write(self, choice: _Choice, update: updates.Update, out: list[bytes]) -> None:
         showing = choice.showing
-        match shown:
+        match update:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 out.append(self._text(choice, choice.saying.text(text)))
             case ReasoningDelta(text=text):
                 thought = encode(thinking(choice.saying.thought(text)))
                 out.append(self._delta(choice, b'"content":[%b]' % thought))
-            case CallsGrew(pieces=pieces):
+            case updates.CallsGrew(pieces=pieces):
                 out += [self._piece(choice, piece) for piece in pieces]
             case LogprobsDelta(logprobs=logprobs):
                 choice.logprobs.append(logprobs)
                 more = b',"logprobs":%b' % in_one_line(bytes(logprobs))
                 out.append(self._chunk(choice.index, _NO_TEXT, more=more))
-            case TurnBegan(broken=broken):
+            case updates.TurnBegan(broken=broken):
                 if broken is not None:
                     mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, top=mark))
                 choice.begin_message()
-            case TurnClosed(unseen=unseen, pieces=pieces, denied=denied):
+            case updates.TurnClosed(unseen=unseen, pieces=pieces, denied=denied):
                 for piece in unseen:
                     self._write(choice, piece, out)
                 if not showing.holds_text:
                     out.append(self._text(choice, choice.saying.end()))
                 out += [self._piece(choice, piece) for piece in pieces]
                 for ended in denied:
-                    self._write(choice, ToolBegan(ended.call, ended.at), out)
+                    self._write(choice, updates.ToolBegan(ended.call, ended.at), out)
                     self._write(choice, ended, out)
-            case ToolBegan(call=call, was_asked=was_asked):
+            case updates.ToolBegan(call=call, was_asked=was_asked):
                 if not was_asked:
                     out.append(self._progress(choice, call.id))
-            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+            case updates.QuestionAsked(call=call, approval=approval, is_news=is_news):
                 if is_news:
                     out.append(self._progress(choice, call.id))
                 top = b',"%b":%b' % (EVENT.encode(), encode(write_approval(approval)))
                 out.append(self._chunk(choice.index, _NO_TEXT, top=top))
-            case QuestionClosed(ended=ended, rewritten=rewritten):
+            case updates.QuestionClosed(ended=ended, rewritten=rewritten):
                 for one in ended if rewritten is None else (rewritten,):
                     self._write(choice, one, out)
-            case ToolEnded(call=call, result=result, files=files):
+            case updates.ToolEnded(call=call, result=result, files=files):
                 out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, call.id, result))
-            case Ended():
-                self._end(choice, shown, out)
-            case Paused():
+            case updates.Ended():
+                self._end(choice, update, out)
+            case updates.Paused():
                 self._close(choice, "stop", out)
-            case TurnBroke(unseen=unseen):
+            case updates.TurnBroke(unseen=unseen):
                 for piece in unseen:
                     self._write(choice, piece, out)
-            case NativeDelta() | Withdrawn():
+            case NativeDelta() | updates.Withdrawn():
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
     def _text(self, choice: _Choice, text: str) -> bytes:
         if not text:
@@ -272,7 +258,7 @@ class CompletionAnswer:
     def _file(self, choice: _Choice, file: dict[str, Any]) -> bytes:
         return self._chunk(choice.index, _NO_TEXT, top=b',"file_produced":%b' % encode(file))
 
-    def _end(self, choice: _Choice, ended: Ended, out: list[bytes]) -> None:
+    def _end(self, choice: _Choice, ended: updates.Ended, out: list[bytes]) -> None:
         out += [self._file(choice, file) for file in ended.files]
         out.append(self._text(choice, choice.last_text(ended)))
         if ended.end.reason == "tool_calls" and goes_on(choice.run):

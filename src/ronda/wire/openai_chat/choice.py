@@ -12,8 +12,9 @@ from msgspec import Raw
 
 from ronda.core.events import Event, LogprobsDelta, ReasoningDelta, RefusalDelta, TextDelta
 from ronda.core.run import Run
+from ronda.wire import updates
 from ronda.wire.citations import Citation, cite
-from ronda.wire.showing import Delta, Ended, Showing, TurnBegan, TurnClosed
+from ronda.wire.showing import Showing
 
 _PARAGRAPH: Final = "\n\n"
 
@@ -68,17 +69,17 @@ class Choice:
 
     def fold(self, batch: Sequence[Event]) -> None:
         """For the plain answer, which is made of whole turns and needs no bytes of them."""
-        for shown in self.showing.fold(batch):
-            if type(shown) is TurnClosed:
-                for delta in shown.unseen:
+        for update in self.showing.fold(batch):
+            if type(update) is updates.TurnClosed:
+                for delta in update.unseen:
                     self._add(delta)
-            elif type(shown) is TurnBegan:
+            elif type(update) is updates.TurnBegan:
                 self.begin_round()
-            elif type(shown) is Ended and shown.text:
+            elif type(update) is updates.Ended and update.text:
                 self.begin_round()
-                self.text.add(shown.text, self.round)
+                self.text.add(update.text, self.round)
 
-    def _add(self, delta: Delta) -> None:
+    def _add(self, delta: updates.Delta) -> None:
         match delta:
             case TextDelta(text=text):
                 self.text.add(text, self.round)

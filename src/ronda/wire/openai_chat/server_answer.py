@@ -27,6 +27,7 @@ from ronda.core.events import (
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
+from ronda.wire import updates
 from ronda.wire.approvals import EVENT, REQUIRES_ACTION
 from ronda.wire.citations import Citation, url_citation
 from ronda.wire.door_request import AnswerOptions
@@ -37,20 +38,6 @@ from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.choice import Choice
 from ronda.wire.openai_chat.usage import write_usage
 from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import (
-    CallsGrew,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
 
 _NOTHING: Final[dict[str, Any]] = {}
 # A delta that adds nothing. Programs add `delta.content` to a text without looking: it must be one.
@@ -116,8 +103,8 @@ class ChatAnswer:
         goes_on = choice.goes_on
         for event in batch:
             if type(event) is not TextDelta:
-                if (shown := showing.take(event)) is not None:
-                    self._write(choice, shown, out)
+                if (update := showing.take(event)) is not None:
+                    self._write(choice, update, out)
                     goes_on = choice.goes_on
             elif goes_on and (text := event.text):  # nearly all there is
                 showing.text += len(text)
@@ -129,39 +116,39 @@ class ChatAnswer:
                 goes_on = choice.goes_on = True
         return b"".join(out)
 
-    def _write(self, choice: Choice, shown: Shown, out: list[bytes]) -> None:
-        match shown:
+    def _write(self, choice: Choice, update: updates.Update, out: list[bytes]) -> None:
+        match update:
             case ReasoningDelta(text=text):
                 out.append(self._content(choice, b"reasoning_content", choice.reasoning.add(text, choice.round)))
-            case CallsGrew(pieces=pieces, previews=previews):
+            case updates.CallsGrew(pieces=pieces, previews=previews):
                 out += [self._piece(choice, piece) for piece in pieces]
                 out += [self._preview(choice, patches) for patches in previews]
-            case TurnClosed(denied=denied):
-                self._close_turn(choice, shown, out)
+            case updates.TurnClosed(denied=denied):
+                self._close_turn(choice, update, out)
                 for ended in denied:
-                    self._write(choice, ToolBegan(ended.call, ended.at), out)
+                    self._write(choice, updates.ToolBegan(ended.call, ended.at), out)
                     self._write(choice, ended, out)
-            case ToolBegan(call=call, was_asked=was_asked):
+            case updates.ToolBegan(call=call, was_asked=was_asked):
                 if not was_asked:
                     out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
-            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+            case updates.QuestionAsked(call=call, approval=approval, is_news=is_news):
                 if is_news:
                     out.append(self._progress(choice, choice.showing.tools.progress(call.id)))
                 out.append(self._named(choice, EVENT, approval.event))
-            case QuestionClosed(ended=ended, rewritten=rewritten):
+            case updates.QuestionClosed(ended=ended, rewritten=rewritten):
                 for one in ended if rewritten is None else (rewritten,):
                     self._write(choice, one, out)
-            case ToolEnded(call=call, result=result, files=files):
+            case updates.ToolEnded(call=call, result=result, files=files):
                 out += [self._file(choice, file) for file in files]
                 out.append(self._progress(choice, choice.showing.tools.progress(call.id, result)))
-            case TurnBegan(broken=broken):
+            case updates.TurnBegan(broken=broken):
                 if broken is not None:
                     mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, more=mark))
                 choice.begin_round()
-            case Ended():
-                self._end(choice, shown, out)
-            case Paused():
+            case updates.Ended():
+                self._end(choice, update, out)
+            case updates.Paused():
                 self._close(choice, "stop", out)
             case TextDelta(text=text):
                 out.append(self._content(choice, b"content", choice.text.add(text, choice.round)))
@@ -170,15 +157,15 @@ class ChatAnswer:
             case LogprobsDelta(logprobs=logprobs):
                 choice.logprobs.append(logprobs)
                 out.append(self._chunk(choice.index, _NO_TEXT, logprobs=in_one_line(bytes(logprobs))))
-            case TurnBroke(unseen=unseen):
+            case updates.TurnBroke(unseen=unseen):
                 for delta in unseen:
                     self._write(choice, delta, out)
-            case NativeDelta() | Withdrawn():
+            case NativeDelta() | updates.Withdrawn():
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
-    def _close_turn(self, choice: Choice, closed: TurnClosed, out: list[bytes]) -> None:
+    def _close_turn(self, choice: Choice, closed: updates.TurnClosed, out: list[bytes]) -> None:
         for piece in closed.unseen:
             self._write(choice, piece, out)
         if not closed.turn.calls:
@@ -235,7 +222,7 @@ class ChatAnswer:
         event = {"type": "file_produced", **file, "choices": _nothing_said(choice)}
         return b"event: file_produced\ndata: %b\n\n" % encode(event)
 
-    def _end(self, choice: Choice, ended: Ended, out: list[bytes]) -> None:
+    def _end(self, choice: Choice, ended: updates.Ended, out: list[bytes]) -> None:
         out += [self._file(choice, file) for file in ended.files]
         if ended.text:
             choice.begin_round()

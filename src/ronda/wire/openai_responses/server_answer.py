@@ -32,6 +32,7 @@ from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.plan import Origin
 from ronda.core.run import Run
+from ronda.wire import updates
 from ronda.wire.approvals import EVENT
 from ronda.wire.containers import container_id
 from ronda.wire.endings import extensions
@@ -46,22 +47,7 @@ from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.preview import ArgumentPatches
-from ronda.wire.showing import (
-    CallsGrew,
-    Delta,
-    Ended,
-    Paused,
-    QuestionAsked,
-    QuestionClosed,
-    Showing,
-    Shown,
-    ToolBegan,
-    ToolEnded,
-    TurnBegan,
-    TurnBroke,
-    TurnClosed,
-    Withdrawn,
-)
+from ronda.wire.showing import Showing
 from ronda.wire.web_calls import read_call, read_outcome, ronda_id
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
@@ -206,21 +192,21 @@ class ResponseAnswer:
                 return
             self._has_logprobs = False  # asked for, but not to be had
             self._say_waiting()
-        if (shown := showing.take(event)) is not None:
-            self._write(shown)
+        if (update := showing.take(event)) is not None:
+            self._write(update)
 
     def _say_waiting(self, logprobs: Sequence[bytes] = ()) -> None:
         waiting, self._waiting = self._waiting, ""
         if waiting:
             self._say(waiting, logprobs)
 
-    def _write(self, shown: Shown) -> None:
-        match shown:
+    def _write(self, update: updates.Update) -> None:
+        match update:
             case TextDelta(text=text):
                 self._say(text)
             case ReasoningDelta(text=text):
                 self._think(text)
-            case CallsGrew(pieces=pieces, previews=previews):
+            case updates.CallsGrew(pieces=pieces, previews=previews):
                 for piece in pieces:
                     self._grow(piece)
                 self._preview(previews)
@@ -229,15 +215,15 @@ class ResponseAnswer:
             case LogprobsDelta(logprobs=logprobs):
                 if self._message is not None:  # else they are of no text: of a call's tokens
                     self._say("", read_logprobs(logprobs))
-            case TurnClosed(denied=denied):
-                self._close_turn(shown)
+            case updates.TurnClosed(denied=denied):
+                self._close_turn(update)
                 for refused in denied:
-                    self._write(ToolBegan(refused.call, refused.at))
+                    self._write(updates.ToolBegan(refused.call, refused.at))
                     self._write(refused)
-            case TurnBroke(unseen=unseen):
+            case updates.TurnBroke(unseen=unseen):
                 self._show(unseen)
                 self._break_off()
-            case ToolBegan(call=call, was_asked=was_asked):
+            case updates.ToolBegan(call=call, was_asked=was_asked):
                 if self._is_mcp(call):
                     self._mcp_call(call)
                 if call.name in self._origins:
@@ -246,17 +232,17 @@ class ResponseAnswer:
                 self._begin_hosted(call)
                 if self.frames.writing and not was_asked:
                     self._tell(PROGRESS, self._showing.tools.progress(call.id))
-            case QuestionAsked(call=call, approval=approval, is_news=is_news):
+            case updates.QuestionAsked(call=call, approval=approval, is_news=is_news):
                 if self.frames.writing:
                     if is_news and call.name not in self._origins:
                         self._tell(PROGRESS, self._showing.tools.progress(call.id))
                     self._tell(EVENT.encode(), approval.event)
-            case QuestionClosed(ended=calls, rewritten=rewritten):
+            case updates.QuestionClosed(ended=calls, rewritten=rewritten):
                 for one in calls if rewritten is None else (rewritten,):
                     self._write(one)
-            case Paused():
+            case updates.Paused():
                 self._pause()
-            case ToolEnded(call=call, result=result, files=files):
+            case updates.ToolEnded(call=call, result=result, files=files):
                 if self.frames.writing:
                     for file in files:
                         self._tell(b"file_produced", file)
@@ -269,14 +255,14 @@ class ResponseAnswer:
                 if (hosted := self._hosted.pop(call.id, None)) is not None:
                     hosted.end(result, self._showing.tools.members(call.id))
                 self._end_search(call, result)
-            case Ended():
-                self._finish(shown)
-            case TurnBegan() | NativeDelta() | Withdrawn():
+            case updates.Ended():
+                self._finish(update)
+            case updates.TurnBegan() | NativeDelta() | updates.Withdrawn():
                 pass
             case _:
-                assert_never(shown)
+                assert_never(update)
 
-    def _show(self, unseen: Sequence[Delta]) -> None:
+    def _show(self, unseen: Sequence[updates.Delta]) -> None:
         for piece in unseen:
             if type(piece) is not LogprobsDelta:
                 self._write(piece)
@@ -366,7 +352,7 @@ class ResponseAnswer:
             call.add(arguments)
         return call
 
-    def _close_turn(self, closed: TurnClosed) -> None:
+    def _close_turn(self, closed: updates.TurnClosed) -> None:
         turn = closed.turn
         calls = turn.calls
         self._show(closed.unseen)
@@ -397,7 +383,7 @@ class ResponseAnswer:
             ids = [self._showing.shown_id(call.id) for call in turn.calls]
             self._done.append((thoughts.index, thoughts.close(b"completed", self._sealer.seal(turn, ids))))
 
-    def _finish(self, ended: Ended) -> None:
+    def _finish(self, ended: updates.Ended) -> None:
         if self._end is not None:  # it broke down behind its end
             return
         if ended.failure is not None and ended.failure.code in RUN_GOES_ON:
