@@ -28,8 +28,7 @@ BELOW = {
     "agent": {"prompty", "host"},
     "testing": {"agent"},
     "server": {"agent"},
-    "runner_files": {"files"},
-    "runner": {"server", "runner_files"},
+    "runner": {"server"},
     "mistralrs": {"runner"},
     "cli": {"server"},
 }

@@ -17,8 +17,7 @@ from ronda.core.parts import SystemTurn
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import BadRequest
-from ronda.runner import ChatCompletionRequest, Runner
-from ronda.runner_files import File, InputFile, RequestedFile, ShellSkillMount
+from ronda.runner import ChatCompletionRequest, File, InputFile, RequestedFile, Runner, ShellSkillMount
 from ronda.testing import ScriptedModel, calls, says
 
 

@@ -11,16 +11,14 @@ is shown before it is known to stand.
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import queue
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ronda.agent.pieces import AnswerText, Piece
+from ronda.agent.thread_reader import ThreadReader
 from ronda.core.parts import AssistantTurn
 from ronda.host.run import look_at
 from ronda.prompty.results import Refused
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from ronda.host.channel import ChannelReader
 
 Begin = Callable[[], "Awaitable[Start]"]
-
-_AHEAD: Final = 16  # batches, each of what came at once, that wait for whoever reads in another thread
 
 
 def signature_of(span: str) -> str:
@@ -53,7 +49,8 @@ class PromptyStream:
         self._answer = AnswerText(hold)
         self._read = partial(_Reading, begin, self._answer, name, inputs)
         self._reading: _Reading | None = None  # by `async for`
-        self._thread: _Thread | None = None  # by `for`
+        self._thread: ThreadReader[list[Piece]] | None = None  # by `for`
+        self._driving: list[asyncio.Task[Any]] = []  # by `for`: the task that drives the run, once there is one
         self._pieces: deque[Piece] = deque()
         self._result: Any = None
         self._error: BaseException | None = None
@@ -135,12 +132,12 @@ class PromptyStream:
         if self._thread is None:
             if self._reading is not None:
                 raise RuntimeError("this stream is being read by `async for`; it cannot be read by `for` as well")
-            self._thread = _Thread(self._read)
+            self._thread = ThreadReader(partial(_put_pieces, self._read, self._driving))
         if not self._pieces:
-            self._pieces.extend(self._thread.next())
+            self._pieces.extend(self._thread.next() or ())
         if self._pieces:
             return self._pieces.popleft()
-        if (task := self._thread.task) is not None:
+        for task in self._driving:
             self._end(task)
         raise StopIteration
 
@@ -214,65 +211,13 @@ class _Reading:
             self._loop.call_soon_threadsafe(self.task.cancel)
 
 
-class _Thread:
-    """A run on an event loop of its own, for those who do not await."""
-
-    def __init__(self, read: Callable[[], _Reading]) -> None:
-        self.task: asyncio.Task[Any] | None = None  # that drives the run
-        self._arrived: queue.SimpleQueue[list[Piece]] = queue.SimpleQueue()  # an empty batch is the end
-        self._lock = threading.Lock()
-        self._work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any], asyncio.Semaphore] | None = None
-        self._is_closed = False
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._run, read), name="ronda-stream", daemon=True)
-        self._thread.start()
-
-    def _run(self, read: Callable[[], _Reading]) -> None:
-        try:
-            asyncio.run(self._follow(read))
-        except asyncio.CancelledError:
-            pass  # whoever closed the stream knows
-        finally:
-            self._arrived.put([])
-
-    async def _follow(self, read: Callable[[], _Reading]) -> None:
-        task, room = asyncio.current_task(), asyncio.Semaphore(_AHEAD)
-        assert task is not None
-        with self._lock:
-            if self._is_closed:
-                return
-            self._work = asyncio.get_running_loop(), task, room
-        reading = read()
-        self.task = reading.task
-        try:
-            while pieces := await reading.next():
-                await room.acquire()
-                self._arrived.put(pieces)
-        finally:
-            await reading.close()
-            with self._lock:
-                self._work = None
-
-    def next(self) -> list[Piece]:
-        pieces = self._arrived.get()
-        if not pieces:
-            self._arrived.put([])  # over stays over
-            self._thread.join()
-            return pieces
-        with self._lock:
-            if self._work is not None:
-                loop, _, room = self._work
-                loop.call_soon_threadsafe(room.release)
-        return pieces
-
-    def close(self) -> None:
-        self.let_go()
-        self._thread.join()
-
-    def let_go(self) -> None:
-        """End the run, without waiting for it."""
-        with self._lock:
-            self._is_closed = True
-            if self._work is not None:
-                loop, task, _ = self._work
-                loop.call_soon_threadsafe(task.cancel)
+async def _put_pieces(
+    read: Callable[[], _Reading], driving: list[asyncio.Task[Any]], put: Callable[[list[Piece]], Awaitable[None]]
+) -> None:
+    reading = read()
+    driving.append(reading.task)
+    try:
+        while pieces := await reading.next():
+            await put(pieces)
+    finally:
+        await reading.close()

@@ -32,8 +32,15 @@ from ronda.mistralrs.mcp import McpClientConfigPy, McpServerConfigPy, McpServerS
 from ronda.mistralrs.request import ChatCompletionRequest, as_ours
 from ronda.mistralrs.search import ApproximateUserLocation, SearchContextSize, WebSearchOptions, WebSearchUserLocation
 from ronda.mistralrs.which import Architecture, Which, WhichModel
-from ronda.runner import ChatCompletionChunk, ChatCompletionResponse, ChatCompletionStream
-from ronda.runner_files import File, InputFile, RequestedFile, ShellSkillMount
+from ronda.runner import (
+    ChatCompletionChunk,
+    ChatCompletionResponse,
+    ChatCompletionStream,
+    File,
+    InputFile,
+    RequestedFile,
+    ShellSkillMount,
+)
 from ronda.server.detached.approval_callback import AgentToolApproval, AgentToolKind, AgentToolSource
 
 __all__ = [
