@@ -34,6 +34,7 @@ class Person:
     """Whoever is asked takes what is proposed."""
 
     files: tuple[File, ...] = ()
+    whole_results: frozenset[str] = frozenset()
 
     def progress(self, call_id: str, text: str) -> None:
         pass

@@ -36,6 +36,7 @@ class Watcher:
     """Whoever watches a run."""
 
     files: tuple[File, ...] = ()
+    whole_results: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self.shown = ""

@@ -244,6 +244,7 @@ async def _outcome(start: Start, parent: LiveRun, family: Family) -> ToolOutput:
     live.family = Family(depth=family.depth + 1)
     live.parent = parent
     live.files = parent.files
+    live.long_results = parent.long_results
     if run.ended is None:
         await start.drive()
     elif live.journal is not None:  # it had ended when its parent was cut off

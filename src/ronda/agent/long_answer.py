@@ -12,6 +12,7 @@ from ronda.drive import ToolContext, ToolOutput
 from ronda.files.file_store import FileFacts, FileStore
 from ronda.store import Taken
 from ronda.store.files import QuotaExceeded
+from ronda.tools.files.reading import READ
 
 if TYPE_CHECKING:
     from ronda.host.run import LiveRun
@@ -39,6 +40,6 @@ async def as_file(output: ToolOutput, parent: LiveRun, context: ToolContext, chi
     file = File(None, name, id, len(data), "txt", preview(data, PREVIEW_BYTES))
     text = (
         f"{output.content[:SHOWN]}\n… (the first {SHOWN} of {len(output.content)} characters; "
-        f"all of it is the file {name}, id {id})"
+        f"all of it is the file {name}, id {id}, which {READ} reads)"
     )
-    return replace(output, content=text, files=(*output.files, file))
+    return replace(output, content=text, files=(*output.files, file), whole=id)

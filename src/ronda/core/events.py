@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.limits import LimitName
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, ToolResult, Turn, Usage, UserTurn
-from ronda.core.plan import Plan
+from ronda.core.plan import Plan, ToolSpec
 
 # ---- previews ---------------------------------------------------------------------------------------------------------
 
@@ -174,6 +174,7 @@ class ToolFinished(Struct, frozen=True, gc=False, tag="tool_finished", omit_defa
     name: str = ""  # of the tool, as in ToolStarted
     details: Raw = NULL  # what people are told of it beside the model's text, as its kind of tool has it: JSON
     files: tuple[File, ...] = ()  # that it made
+    offers: tuple[ToolSpec, ...] = ()  # tools that the run has from now on: what reads on where the result was too long
 
 
 class Asked(Struct, frozen=True, gc=False, tag="asked", omit_defaults=True):

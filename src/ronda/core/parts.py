@@ -95,6 +95,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults
     failed: bool = False
     attachments: tuple[Attachment, ...] = ()
     native: Native | None = None
+    whole: str = ""  # the id of the file that has all of it, where `content` leaves something out
 
 
 Attachment: TypeAlias = Image | Audio | Video | File

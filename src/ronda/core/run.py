@@ -78,6 +78,8 @@ from ronda.core.found import with_found
 from ronda.core.obligations import is_met
 from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn
+from ronda.core.permissions import permitted
+from ronda.core.plan import ToolSpec
 from ronda.core.sizes import LARGE, event_size, result_size, turns_size
 from ronda.core.state import RunState
 from ronda.core.taint import leaking, marks_of
@@ -110,6 +112,8 @@ class Run(RunState):
                 self.tool_calls += event.tool_calls
                 if self.shown_tools is not self.plan.tools:
                     self.shown_tools = with_found(self.shown_tools, event, self.tools)
+                if event.offers:
+                    self._offer(event.offers)
                 self._close_turn_when_answered()
             case ModelStarted():
                 if self.model_is_running:
@@ -218,6 +222,12 @@ class Run(RunState):
         self._answer = None
         self._unchecked_output = False
         self._end = end or self._end
+
+    def _offer(self, specs: tuple[ToolSpec, ...]) -> None:
+        """Tools that a result brings: behind the others, so that a provider's cache of the request holds."""
+        new = [permitted(self.plan, spec) for spec in specs if spec.name not in self.tools]
+        self.tools.update({spec.name: spec for spec in new})
+        self.shown_tools = (*self.shown_tools, *new)
 
     def _close_turn_when_answered(self) -> None:
         calls = self._calls

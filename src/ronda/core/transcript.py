@@ -201,3 +201,9 @@ def continued(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolRe
             by_id[result.call_id] = result
     results = tuple([by_id[id] for id in calls if id in by_id])
     return (*before, *((ToolTurn(results),) if results else ()), *rest)
+
+
+def whole_results(turns: Sequence[Turn]) -> frozenset[str]:
+    """The ids of files that have all of a result of which a model was shown a part."""
+    tools = [turn for turn in turns if type(turn) is ToolTurn]
+    return frozenset([result.whole for turn in tools for result in turn.results if result.whole])

@@ -22,10 +22,12 @@ from ronda.core.request import Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.drive.contracts import (
+    MOST_SHOWN,
     Barrier,
     Capabilities,
     Emit,
     Exclusive,
+    OpenLongResults,
     Provider,
     Show,
     StartChild,
@@ -41,12 +43,14 @@ from ronda.drive.driver import Driver
 from ronda.drive.inbox import Inbox, Message, check_answer
 
 __all__ = [
+    "MOST_SHOWN",
     "Barrier",
     "Capabilities",
     "Emit",
     "Exclusive",
     "Inbox",
     "Message",
+    "OpenLongResults",
     "Provider",
     "Show",
     "StartChild",

@@ -16,6 +16,7 @@ from ronda.core.request import ModelRequest
 from ronda.errors import ToolFailed
 from ronda.wire.projection import Projection
 
+MOST_SHOWN: Final = 65_536  # characters of a result that a model is shown: as many as it may read of a file at a time
 NOBODY_TO_ASK: Final = "there is nobody to ask"
 
 # False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
@@ -90,6 +91,9 @@ class Channel(Protocol):
     @property
     def files(self) -> tuple[File, ...]: ...
 
+    @property
+    def whole_results(self) -> frozenset[str]: ...
+
     def progress(self, call_id: str, text: str) -> None: ...
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None: ...
@@ -119,6 +123,11 @@ class ToolContext(Struct, frozen=True):
     def files(self) -> tuple[File, ...]:
         """Those that the conversation has brought along."""
         return () if self.channel is None else self.channel.files
+
+    @property
+    def whole_results(self) -> frozenset[str]:
+        """The ids of files with results that were too long, in the conversation that the run goes on with."""
+        return frozenset() if self.channel is None else self.channel.whole_results
 
     def progress(self, text: str) -> None:
         """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it."""
@@ -166,6 +175,7 @@ class ToolOutput(Struct, frozen=True, gc=False):
     details: Mapping[str, Any] | None = None
     files: tuple[File, ...] = ()
     questions: tuple[Asked, ...] = ()  # of an agent whose run waits for people: there is nothing else to say yet
+    whole: str = ""  # the id of the file that has all of it, where `content` leaves something out
 
 
 class Tool(Protocol):
@@ -175,3 +185,17 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput: ...
+
+
+class LongResults(Protocol):
+    """Keeps results that are too long for a model."""
+
+    @property
+    def reader(self) -> Tool:
+        """What the model reads them with."""
+
+    async def shorten(self, output: ToolOutput, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+        """Its beginning and its end, and in `whole` where all of it is; the same where that cannot be kept."""
+
+
+OpenLongResults: TypeAlias = Callable[[], LongResults]  # with the first that is too long: most runs have none

@@ -40,7 +40,7 @@ from ronda.core.plan import NONE, Options
 from ronda.core.request import ModelRequest, Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
-from ronda.core.transcript import repair, settle
+from ronda.core.transcript import repair, settle, whole_results
 from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
 from ronda.drive.aside import LIGHT, LIGHT_BYTES, is_heavy
@@ -48,6 +48,7 @@ from ronda.drive.contracts import (
     Barrier,
     Emit,
     Exclusive,
+    OpenLongResults,
     Provider,
     StartChild,
     Summarize,
@@ -71,6 +72,7 @@ class Driver:
     is_cancelled: Callable[[], bool] | None = None
     start_child: StartChild | None = None
     room: Wait | None = None
+    long_results: OpenLongResults | None = None
     why_stopped: Callable[[], WhyStopped] | None = None
     workspace: str | None = None
     at_once = False
@@ -395,6 +397,10 @@ class Driver:
     def files(self) -> tuple[File, ...]:
         given = [turn for turn in self.run.start.turns if type(turn) is UserTurn]
         return tuple([part for turn in given for part in turn.parts if type(part) is File])
+
+    @property
+    def whole_results(self) -> frozenset[str]:
+        return whole_results(self.run.start.turns)
 
     def progress(self, call_id: str, text: str) -> None:
         show_progress(self, call_id, text)

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from ronda.core.events import Asked, ToolFinished
 from ronda.core.parts import NULL, ToolCall, ToolResult
+from ronda.core.permissions import permitted
 from ronda.core.plan import ToolSpec
-from ronda.drive.contracts import Tool, ToolContext, ToolOutput
+from ronda.drive.contracts import MOST_SHOWN, LongResults, Tool, ToolContext, ToolOutput
 from ronda.errors import RondaError, ToolFailed
 from ronda.schema.validate import validator_for
 
@@ -34,7 +35,7 @@ class Waiting(Struct, frozen=True):
 
 
 async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
-    tool = driver.tools.get(call.name)
+    tool = driver.tools.get(call.name) or _reader(driver, call)
     if tool is None:  # the plan names a handler that is not here any more, e.g. after a restart with another config
         return failed(call, "it cannot be called any more: nobody here runs it")
     spec = tool.spec
@@ -60,7 +61,10 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
         return failed(call, raised(error))
     if output.questions:
         return Waiting([replace(question, call_id=call.id) for question in output.questions])
-    result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments)
+    offers: tuple[ToolSpec, ...] = ()
+    if (len(output.content) > MOST_SHOWN or output.whole) and driver.long_results is not None:
+        output, offers = await _shortened(driver, driver.long_results(), output, spec, context)
+    result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments, whole=output.whole)
     details = NULL if output.details is None else _encoded(output.details, call)
     return ToolFinished(
         result,
@@ -69,7 +73,32 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
         name=call.name,
         details=details,
         files=output.files,
+        offers=offers,
     )
+
+
+def _reader(driver: Driver, call: ToolCall) -> Tool | None:
+    """What reads results that were too long is no tool of the plan's: the run has it since the first of them."""
+    if driver.long_results is None:
+        return None
+    reader = driver.long_results().reader
+    return reader if reader.spec.name == call.name else None
+
+
+async def _shortened(
+    driver: Driver, results: LongResults, output: ToolOutput, spec: ToolSpec, context: ToolContext
+) -> tuple[ToolOutput, tuple[ToolSpec, ...]]:
+    """A result that is too long for the model, and what it needs to read the rest. One that could not be read on, since the
+    choice or the operator forbids that or the name is the caller's, stays as it is: better too long than lost."""
+    run, reader = driver.run, results.reader.spec
+    known = run.tools.get(reader.name)
+    offered = known or permitted(run.plan, reader)
+    may_read = offered.kind != "caller" and offered.approval != "deny" and run.plan.choice.allows(reader.name)
+    if spec.name == reader.name or not may_read:
+        return output, ()
+    if not output.whole:
+        output = await results.shorten(output, spec, context)
+    return output, (reader,) if output.whole and known is None else ()
 
 
 def _context(driver: Driver, call: ToolCall, spec: ToolSpec) -> ToolContext:

@@ -22,6 +22,7 @@ from ronda.drive import (
     Exclusive,
     Inbox,
     Message,
+    OpenLongResults,
     Provider,
     Summarize,
     Tool,
@@ -182,6 +183,7 @@ class LiveRun(Driven):
     span: OpenSpan | None = None  # that began before it was driven
     read_answer: Callable[[Run], Any] | None = None  # in a span of its own; called where somebody traces
     workspace: str | None = None  # a folder for its tools
+    long_results: OpenLongResults | None = None  # who keeps those that are too long for a model
     files: Any = None  # where what its children make is kept; theirs to know
     goes_on = False  # it was begun before: what it has started may be there
     parent: LiveRun | None = None  # of a run that is a call of another: both stop for the same reason
@@ -366,6 +368,7 @@ class LiveRun(Driven):
         driver.why_stopped = self._why_stopped
         driver.inbox = self.inbox
         driver.workspace = self.workspace
+        driver.long_results = self.long_results
         driver.at_once = spans is not None
         if self.scratch is not None:
             driver.go_on_from(self.scratch)

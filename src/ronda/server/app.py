@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from ronda.server.resources.named_servers import NamedServers
     from ronda.server.resources.web_search import WebSearch
     from ronda.tools.files.documents import Documents
+    from ronda.tools.files.long_result import LongResultFiles
     from ronda.tools.mcp.config import McpServer
     from ronda.tools.mcp.servers import ServersPerLoop
     from ronda.tools.search.settings import SearchCallback
@@ -121,6 +122,7 @@ class Server:
             logs=Logs(config.keep_previews, config.keep_previews_bytes),
         )
         self.runs.files = self.files
+        self.runs.long_results = lambda: self.long_results
         self._upkeep: list[asyncio.Task[None]] = []
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them
         self.runs.left_waiting = partial(expire_later, self)
@@ -183,6 +185,13 @@ class Server:
     def clock(self) -> float:
         """The time by which leases of the queue end: that of all who share it."""
         return self.runs.clock()
+
+    @cached_property
+    def long_results(self) -> LongResultFiles:
+        """Keeps what tools answer at too great a length: opened for the first such answer."""
+        from ronda.tools.files.long_result import LongResultFiles
+
+        return LongResultFiles(self.files)
 
     @cached_property
     def documents(self) -> Documents:

@@ -17,7 +17,7 @@ from ronda.core.guardrails import Guardrails, guarded_stages
 from ronda.core.parts import Turn
 from ronda.core.permissions import approved_for_good, may_ask
 from ronda.core.run import Run, rebuild
-from ronda.drive import Inbox, Provider, Summarize, Tool
+from ronda.drive import Inbox, OpenLongResults, Provider, Summarize, Tool
 from ronda.files.file_store import FileStore
 from ronda.host.history import is_in_session
 from ronda.host.log import START, Follower, Log, Logs, Position
@@ -72,7 +72,8 @@ class Runs:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
         self.remembered = RememberedApprovals()
         self.clock: Callable[[], float] = time.time  # of all who share the queue
-        self.files: FileStore | None = None  # where what runs make is kept
+        self.files: FileStore | None = None  # where what runs make is kept …
+        self.long_results: OpenLongResults | None = None  # … and what tools answer at too great a length
         # Who of this process decides about the calls of a run that is about to begin; None: clients do.
         self.find_approve: Callable[[Run], Approve | None] = lambda run: None
         self._approval_timeout = approval_timeout
@@ -143,6 +144,7 @@ class Runs:
             live.exclusive = self.host.exclusive_in(run.start.owner, run.start.session or run.id)
             live.start_child_of = start_child_of
             live.files = self.files
+            live.long_results = self.long_results
             live.add_tap(partial(_hand_out, run, journal))
             if live.approver is not None and (approve := self.find_approve(run)) is not None:
                 live.approver = approver = Approver(approve, run, live.inbox)

@@ -96,6 +96,7 @@ def every_fact(run: str) -> list[Event]:
         ToolStarted("call_1"),
         ToolFinished(ToolResult("call_1", "", native=Native("mcp", Raw(b"null")))),
         ToolFinished(ToolResult("call_1", ""), details=Raw(b'{"tool_type": "shell"}'), files=(File(id="file_1"),)),
+        ToolFinished(ToolResult("call_1", STRANGE, whole="file_2"), offers=(ToolSpec("read", STRANGE),)),
         Asked("ask_1", "call_1", "input", "search", '{"q": 1}', SCHEMA, STRANGE, 9.5, at=0.1),
         Answered("ask_1", "approve", '{"q": 1.10}', STRANGE, True, STRANGE, at=0.1),
         Checked(STRANGE, at=0.1),

@@ -72,6 +72,7 @@ class Watcher:
         self.questions: list[tuple[str, Mapping[str, Any] | None]] = []
         self._answers = list(answers)
         self.files: tuple[File, ...] = ()
+        self.whole_results: frozenset[str] = frozenset()
 
     def progress(self, call_id: str, text: str) -> None:
         self.shown.append(text)

@@ -20,7 +20,7 @@ from ronda.core.permissions import strictest
 from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
-from ronda.core.transcript import repair
+from ronda.core.transcript import repair, whole_results
 from ronda.drive import Capabilities, Provider, Tool, capabilities_of
 from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
@@ -273,9 +273,18 @@ async def open_for(
         from ronda.server.resources.supplies import supply
 
         opened, offer = await supply(server, owner, served, request, opened, offer, rounds)
+    if rounds > 0 and len(turns) > 1 and whole_results(turns):
+        offer = _with_reader(offer, server.long_results.reader.spec)
     if needs and any(need.confirmed for need in needs):
         offer = _with_confirmation(server, offer, needs, tools)
     return opened, offer if rounds == 0 else server.toolbox.with_finder(offer, choice)
+
+
+def _with_reader(offer: Offer, reader: ToolSpec) -> Offer:
+    """A conversation in which a result was too long is gone on with: the model may still want to read the rest."""
+    if any(spec.name == reader.name for spec in offer.specs):
+        return offer
+    return Offer((*offer.specs, reader), offer.handlers, offer.stand_ins, offer.about)
 
 
 def _with_confirmation(server: Server, offer: Offer, needs: Sequence[Need], agents: tuple[Tool, ...]) -> Offer:

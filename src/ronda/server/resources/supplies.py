@@ -27,7 +27,6 @@ from ronda.server.resources.input_files import InputFiles, describe_files
 from ronda.server.resources.models import Target, TargetOpening
 from ronda.server.resources.toolbox import Offer
 from ronda.tools.files.documents import Extracted, is_document
-from ronda.tools.files.long_result import LongResultTool
 from ronda.tools.files.reading import LIST, READ, ListFilesTool, ReadFileTool
 from ronda.tools.files.session_files import KnownFile, SessionFiles, decode
 from ronda.wire.door_request import DoorRequest
@@ -129,8 +128,6 @@ class Equipment:
                 {name: handlers[name] for name in runs_code}, self.files, self._supplies, self._server.skills
             )
         if has_files or runs_code or self._supplies.files:
-            others = {name: tool for name, tool in handlers.items() if name not in runs_code and not tool.spec.is_agent}
-            found |= {name: LongResultTool(tool, self.files.store) for name, tool in others.items()}
             found |= {READ: ReadFileTool(self.files, self._extract), LIST: ListFilesTool(self.files)}
         return found
 

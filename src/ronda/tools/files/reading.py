@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
-from ronda.drive import ToolContext, ToolOutput
+from ronda.drive import MOST_SHOWN, ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.files.kinds import Utf8Check
 from ronda.tools.files.documents import Extracted
@@ -19,7 +19,7 @@ from ronda.tools.files.session_files import KnownFile, SessionFiles
 
 READ: Final = "mistralrs_read_file"
 LIST: Final = "mistralrs_list_files"
-MAX_SLICE: Final = 65_536  # characters of one call
+MAX_SLICE: Final = MOST_SHOWN  # characters of one call
 
 # The text of a document; None of a file that is none.
 ExtractText = Callable[[ToolContext, KnownFile], Awaitable[Extracted | None]]
@@ -38,7 +38,7 @@ _NO_PARAMETERS: Final = {"type": "object", "properties": {}, "additionalProperti
 
 
 class ReadFileTool:
-    def __init__(self, files: SessionFiles, extract: ExtractText) -> None:
+    def __init__(self, files: SessionFiles, extract: ExtractText, labels: tuple[str, ...] = ("files", PRIVATE)) -> None:
         self._files = files
         self._extract = extract
         self.spec = ToolSpec(
@@ -47,7 +47,7 @@ class ReadFileTool:
             Raw(msgspec.json.encode(_READ_PARAMETERS)),
             strict=True,
             repeatable=True,
-            labels=("files", PRIVATE),
+            labels=labels,
         )
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:

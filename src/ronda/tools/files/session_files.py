@@ -77,7 +77,10 @@ class SessionFiles:
         return list({file.id: file for file in [*brought, *made]}.values())
 
     async def find(self, context: ToolContext, id: str) -> KnownFile | None:
-        return next((file for file in await self.all(context) if file.id == id), None)
+        known = next((file for file in await self.all(context) if file.id == id), None)
+        if known is None and id in context.whole_results:  # of a session that this conversation was in before
+            return await self._known(context.owner, File(id=id))
+        return known
 
     async def read(self, file: KnownFile) -> bytes:
         if file.stored is not None:
