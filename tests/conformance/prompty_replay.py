@@ -13,6 +13,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.conformance.prompty_trajectory import HarnessEvent, summary, trajectory
 from tests.conformance.prompty_vectors import Json, expected_of, fits
 
 from ronda.agent import Agent, Cancel, invoke_agent_async
@@ -20,7 +21,6 @@ from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RunEnded
-from ronda.prompty.trajectory import HarnessEvent, summary, trajectory
 from ronda.prompty.turn_engine import TurnView
 from ronda.providers.script import Call, Line, ScriptedModel
 

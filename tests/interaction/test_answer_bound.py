@@ -8,7 +8,7 @@ import pytest
 from tests.interaction.doors import Door, Exchange, Upstream, delta
 from tests.interaction.test_stream_status import BODIES, error_in, post
 
-from ronda.core.limits import NO_RETRY
+from ronda.core.limits import Retry
 
 DOORS = pytest.mark.parametrize("path", BODIES)
 LIMIT = 20_000
@@ -50,7 +50,10 @@ async def test_a_frame_without_end_is_an_error_too(door: Door, path: str) -> Non
         while True:
             await exchange.write(b"x" * 1000)
 
-    async with Upstream(act) as upstream, door.serving(upstream.url, max_answer_bytes=LIMIT, retry=NO_RETRY) as served:
+    async with (
+        Upstream(act) as upstream,
+        door.serving(upstream.url, max_answer_bytes=LIMIT, retry=Retry(tries=1)) as served,
+    ):
         answer = await post(served, path, stream=True)
 
     assert (answer.status, len(upstream.bodies)) == (502, 1)

@@ -11,7 +11,6 @@ from tests.interaction.doors import QUICK, Door, Upstream, completes, refuses
 from ronda import Agent, Retry, invoke_agent, invoke_agent_async, stream_agent, tool
 from ronda.core.actions import CallModel, CallTool
 from ronda.core.events import Event, ModelInterrupted, ModelRetried, ModelStarted, RunStarted, TextDelta
-from ronda.core.limits import NO_RETRY
 from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn
 from ronda.core.parts import user as says_user
 from ronda.core.plan import Options, Plan, ResponseFormat, ToolSpec
@@ -133,7 +132,7 @@ def test_no_retry_means_one_try() -> None:
     model = ScriptedModel(BUSY, says("never said"))
 
     with pytest.raises(ExecuteError, match="busy"):
-        invoke_agent(Agent(model=model), "go", retry=NO_RETRY)
+        invoke_agent(Agent(model=model), "go", retry=Retry(tries=1))
 
     assert len(model.heard) == 1
 
@@ -141,7 +140,7 @@ def test_no_retry_means_one_try() -> None:
 def test_a_calls_retry_wins_over_the_agents() -> None:
     model = ScriptedModel(BUSY, says("now"))
 
-    assert invoke_agent(Agent(model=model, retry=NO_RETRY), "go", retry=QUICK) == "now"
+    assert invoke_agent(Agent(model=model, retry=Retry(tries=1)), "go", retry=QUICK) == "now"
 
 
 # ---- when they are used up -------------------------------------------------------------------------------------------

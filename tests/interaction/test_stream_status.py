@@ -29,7 +29,7 @@ from tests.interaction.doors import (
 )
 
 from ronda.core.events import ModelFinished
-from ronda.core.limits import NO_RETRY
+from ronda.core.limits import Retry
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import UpstreamError
@@ -75,7 +75,7 @@ def ids_apart(answer: Raw) -> Json:
 async def test_a_failure_that_nothing_was_shown_before_is_the_plain_one(
     door: Door, path: str, act: Act, status: int
 ) -> None:
-    async with Upstream(act, act) as upstream, door.serving(upstream.url, retry=NO_RETRY) as served:
+    async with Upstream(act, act) as upstream, door.serving(upstream.url, retry=Retry(tries=1)) as served:
         plain = await post(served, path, stream=False)
         streamed = await post(served, path, stream=True)
 
@@ -168,7 +168,7 @@ async def test_an_official_client_raises_the_same_exception_streamed_and_plain(
     door: Door, ask: Ask, act: Act, status: int
 ) -> None:
     raised = []
-    async with Upstream(act, act) as upstream, door.serving(upstream.url, retry=NO_RETRY) as served, soon():
+    async with Upstream(act, act) as upstream, door.serving(upstream.url, retry=Retry(tries=1)) as served, soon():
         for stream in (False, True):
             with pytest.raises(Exception, match=r".") as caught:
                 await ask(served, stream)
@@ -211,7 +211,7 @@ async def test_an_error_inside_a_stream_has_the_type_and_code_of_the_plain_one(
         await exchange.shown.wait()
         await act(exchange)
 
-    async with Upstream(act, late) as upstream, door.serving(upstream.url, retry=NO_RETRY) as served:
+    async with Upstream(act, late) as upstream, door.serving(upstream.url, retry=Retry(tries=1)) as served:
         upstream.shown = shown
         plain = await post(served, path, stream=False)
         streamed = await post(served, path, stream=True, shown=shown)

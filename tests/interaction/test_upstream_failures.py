@@ -27,7 +27,7 @@ from tests.interaction.every_door import NAMES, ask, tool_of
 
 from ronda import Retry, tool
 from ronda.core.events import ModelFailed, ModelInterrupted, ModelRetried
-from ronda.core.limits import NO_RETRY, Timeouts
+from ronda.core.limits import Timeouts
 from ronda.providers.script import Call, Line, ScriptedModel, calls, says
 
 
@@ -169,7 +169,7 @@ async def test_a_client_library_is_told_not_to_repeat_the_request(door: Door, st
 
 
 async def test_no_retry_means_one_try(door: Door, stream: bool) -> None:
-    await check(door, stream, refuses(500, "overloaded"), says="overloaded", asked=1, retry=NO_RETRY)
+    await check(door, stream, refuses(500, "overloaded"), says="overloaded", asked=1, retry=Retry(tries=1))
 
 
 async def test_a_plain_answer_that_is_cut(door: Door) -> None:

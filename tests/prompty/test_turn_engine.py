@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from tests.conformance.prompty_trajectory import summary, trajectory
 
 from ronda import Agent, Cancel, GuardrailResult, Guardrails, invoke_agent
 from ronda.core.calls import OUTCOME_UNKNOWN
@@ -14,7 +15,6 @@ from ronda.core.parts import AssistantTurn, Text, ToolResult, Turn, user
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import RunEnded
-from ronda.prompty.trajectory import summary, trajectory
 from ronda.prompty.turn_engine import EngineResult, TurnView, view
 from ronda.testing import Call, ScriptedModel, calls, fails, says
 

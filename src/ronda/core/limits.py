@@ -81,7 +81,6 @@ class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
 
 
 RETRY = Retry()  # one object: what has the default for its default is not journaled
-NO_RETRY = Retry(tries=1)
 
 
 class Timeouts(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -21,7 +21,6 @@ Mode = Literal["auto", "on", "off"]
 Profile = Literal["restricted", "developer", "browser"]
 
 MODES: tuple[Mode, ...] = ("auto", "on", "off")
-PROFILES: tuple[Profile, ...] = ("restricted", "developer")
 MODE_VARIABLES = ("RONDA_SANDBOX", "MISTRALRS_SANDBOX")  # the first that is set counts, and only while the mode is auto
 
 WEB_PORTS = (80, 443)  # of an allowed host that names no port

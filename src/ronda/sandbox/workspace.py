@@ -31,7 +31,6 @@ class FoundFile(Struct, frozen=True):
 
     name: str  # relative, with /
     size: int
-    changed_ns: int
 
 
 def clean_name(name: str) -> str:
@@ -186,5 +185,5 @@ def list_files(workspace: str | os.PathLike[str], skip: Callable[[str], bool] = 
                 and status.st_nlink == 1
                 and not any(skip(part) for part in entry.path.split("/"))
             ):
-                found.append(FoundFile(entry.path, status.st_size, status.st_mtime_ns))
+                found.append(FoundFile(entry.path, status.st_size))
     return sorted(found, key=lambda file: file.name)

@@ -39,4 +39,3 @@ def is_name(text: str) -> bool:
 
 
 MODES: Final = get_args(SessionMode)
-WAYS: Final = get_args(OnBusy)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from ronda.tools.mcp.config import AUTO, McpServer
 from ronda.tools.mcp.connection import Connection
-from ronda.tools.mcp.servers import ServerStatus, status_of
 
 IDLE_SECONDS: Final = 300.0
 MAX_AWAKE: Final = 64  # on one loop; beyond that, those sleep first that were called longest ago
@@ -44,9 +43,6 @@ class _Pool:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._look)
         return found
-
-    def status(self) -> list[ServerStatus]:
-        return [status_of(one) for one in self._connections.values() if one.is_open]
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -90,10 +86,6 @@ async def shared_connection(server: McpServer, scope: str = "") -> Connection:
     connection.open()
     await connection.settled()
     return connection
-
-
-def shared_status() -> list[ServerStatus]:
-    return _pool().status()
 
 
 async def close_shared() -> None:

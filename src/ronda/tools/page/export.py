@@ -29,7 +29,6 @@ from ronda.tools.page.services import PageServices
 MAX_PICTURES: Final = 50
 MAX_TOTAL: Final = 100 * 1024 * 1024  # bytes of all pictures together
 MAX_CODE: Final = 20_000_000  # characters: pages may carry their pictures
-FILE_NAME: Final = "screenshot-to-code-export.zip"  # as the front end calls it
 _AT_A_TIME: Final = 4
 
 BABEL: Final = "https://unpkg.com/@babel/standalone@7.25.6/babel.min.js"  # the last that every page was tried with
