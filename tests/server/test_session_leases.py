@@ -21,8 +21,8 @@ from ronda.journal.memory import MemoryJournal
 from ronda.server.app import create_app
 from ronda.store import StoreError
 from ronda.store.claims import FileClaims, MemoryClaims
-from ronda.store.memory_sessions import MemorySessions
-from ronda.store.sessions import Lease
+from ronda.store.memory import MemoryCatalog
+from ronda.store.sessions import Lease, Sessions
 from ronda.store.sqlite_catalog import SqliteCatalog
 from ronda.testing import ScriptedModel
 from ronda.wire.door_request import SessionWish
@@ -201,9 +201,7 @@ async def test_another_process_takes_over(door: Door, tmp_path: Path, monkeypatc
     assert answer.said.content == "Now."
 
 
-def a_host(
-    store: MemorySessions, claims: MemoryClaims | FileClaims, journal: MemoryJournal, **more: float
-) -> SessionHost:
+def a_host(store: Sessions, claims: MemoryClaims | FileClaims, journal: MemoryJournal, **more: float) -> SessionHost:
     async def find_run(run: str, owner: str) -> object:
         events = await journal.read(run)
         return rebuild(events) if events else None
@@ -214,10 +212,21 @@ def a_host(
 async def test_a_lease_is_renewed_for_as_long_as_its_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(host, "LEASE_SECONDS", 5.0)
-    store = MemorySessions()
+    store = MemoryCatalog().sessions
     sessions = a_host(store, MemoryClaims(), MemoryJournal())
     visit = await sessions.enter("ann", SessionWish("s"), "run_1")
-    await until(lambda: store.leases["ann", "s"].until > visit.hold.lease.until)
+    renew, renewed = store.renew, asyncio.Event()
+
+    async def renew_and_tell(holder: str, until: float) -> list[tuple[str, str]]:
+        rows = await renew(holder, until)
+        renewed.set()
+        return rows
+
+    monkeypatch.setattr(store, "renew", renew_and_tell)
+    async with soon():
+        await renewed.wait()
+    other = Lease("other", "run_2", visit.hold.lease.until + 5)
+    assert not (await store.lease("ann", "s", other, visit.hold.lease.until)).is_ours
     await visit.leave()
     assert (await store.lease("ann", "s", Lease("other", "run_2", 1.0), 0.0)).is_ours
     await sessions.close()
@@ -301,7 +310,7 @@ async def test_a_run_is_told_once_to_make_room() -> None:
     async def find_run(run: str, owner: str) -> None:
         return None
 
-    sessions = SessionHost(MemorySessions(), MemoryClaims(), find_run=find_run, cancel=cancel)
+    sessions = SessionHost(MemoryCatalog().sessions, MemoryClaims(), find_run=find_run, cancel=cancel)
     visit = await sessions.enter("ann", SessionWish("s"), "run_1")
     sessions.begin(visit, ["run_1"])
     for _ in range(2):  # nobody drives it yet

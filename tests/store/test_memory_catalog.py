@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from tests.store.catalogs import (
-    AgentsContract,
-    ClaimsContract,
-    ContainersContract,
-    ConversationsContract,
-    FilesContract,
-    KeysContract,
-)
-from tests.store.sessions import SessionsContract
-
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
+from ronda.testing.catalogs import CatalogContract
+from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
+from ronda.testing.session_stores import SessionsContract
 
 
-class TestMemoryCatalog(
-    AgentsContract,
-    ConversationsContract,
-    FilesContract,
-    ContainersContract,
-    KeysContract,
-    ClaimsContract,
-    SessionsContract,
-):
+class TestMemoryCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
     async def open(self) -> Catalog:
         return MemoryCatalog()

@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.store.catalogs import (
-    AgentsContract,
-    ClaimsContract,
-    ContainersContract,
-    ConversationsContract,
-    FilesContract,
-    KeysContract,
-)
-from tests.store.sessions import SessionsContract
 
 from ronda.store.catalog import Catalog
 from ronda.store.postgres import Database
 from ronda.store.postgres_catalog import PostgresCatalog
 from ronda.store.postgres_presence import PostgresPresence
 from ronda.store.queue import Queue
+from ronda.testing.catalogs import CatalogContract
+from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
 from ronda.testing.queues import QueueContract
+from ronda.testing.session_stores import SessionsContract
 
 
 class Processes:
@@ -49,15 +43,7 @@ async def processes(postgres: str) -> AsyncIterator[Processes]:
     await processes.close()
 
 
-class TestPostgresCatalog(
-    AgentsContract,
-    ConversationsContract,
-    FilesContract,
-    ContainersContract,
-    KeysContract,
-    ClaimsContract,
-    SessionsContract,
-):
+class TestPostgresCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
     @pytest.fixture(autouse=True)
     def place(self, processes: Processes) -> None:
         self.processes = processes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ronda.store.memory_queue import MemoryQueue
+from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import Queue
 from ronda.store.sqlite_catalog import SqliteCatalog
 from ronda.testing.queues import WIDE, QueueContract
@@ -16,7 +16,7 @@ from ronda.testing.queues import WIDE, QueueContract
 class TestMemoryQueue(QueueContract):
     @pytest.fixture(autouse=True)
     def place(self) -> None:
-        self.queue = MemoryQueue()
+        self.queue = MemoryCatalog().queue
 
     async def open(self) -> Queue:
         return self.queue

@@ -11,15 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.catalogs import (
-    AgentsContract,
-    ClaimsContract,
-    ContainersContract,
-    ConversationsContract,
-    FilesContract,
-    KeysContract,
-)
-from tests.store.sessions import SessionsContract
 from tests.timeouts import soon
 
 from ronda.store import StoreError
@@ -29,17 +20,12 @@ from ronda.store.conversations import RunRow
 from ronda.store.keys import new_key
 from ronda.store.sessions import NewNode
 from ronda.store.sqlite_catalog import SqliteCatalog
+from ronda.testing.catalogs import CatalogContract
+from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
+from ronda.testing.session_stores import SessionsContract
 
 
-class TestSqliteCatalog(
-    AgentsContract,
-    ConversationsContract,
-    FilesContract,
-    ContainersContract,
-    KeysContract,
-    ClaimsContract,
-    SessionsContract,
-):
+class TestSqliteCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path: Path) -> None:
         self.path = tmp_path / "catalog.db"

@@ -31,7 +31,7 @@ from ronda.server.detached.approvals import RemoteApprover
 from ronda.server.detached.remembered import RememberedApprovals
 from ronda.server.exchange.rejoin import Rejoined, rejoin
 from ronda.store.claims import Claims
-from ronda.store.memory_queue import MemoryQueue
+from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import Queue
 from ronda.store.sessions import NO_BOUNDS, Bounds, Sessions
 from ronda.wire.call_ids import handed_out
@@ -81,7 +81,7 @@ class Runs:
         self.guards = guarded_stages(guardrails)  # of the plans of all runs
         self._guardrails = guardrails
         self._summarize = summarize
-        self._queue: Queue = queue or MemoryQueue()
+        self._queue: Queue = queue or MemoryCatalog().queue
         self._tails: dict[str, Tail] = {}
         self._pumps: set[asyncio.Task[None]] = set()
         self.memory = MemoryJournal()  # of runs that whoever asked does not want kept; gone with the process

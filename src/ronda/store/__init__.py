@@ -1,9 +1,9 @@
-"""What is kept, and by whom: small async protocols, each with a store in memory and one in a SQLite file.
+"""What is kept, and by whom: small async protocols, each with a store in tables: in memory, in a file, in PostgreSQL.
 
 catalog         all that clients and operators made: agents, conversations, files, skills, keys, secrets, claims, the queue
 agents …        what of each is kept, and how it is asked for. What it means is not known here
-memory          stores that forget with their process
 sql_…           stores in tables, of SQLite or of PostgreSQL
+memory          tables that are forgotten with their process
 sqlite_…        a file, which the processes of one machine may share
 postgres_…      a database, which many machines may share
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -14,51 +13,29 @@ from ronda.store.postgres import Database
 from ronda.store.postgres_presence import ALIVE, PostgresPresence
 from ronda.store.postgres_tables import CATALOG
 from ronda.store.sql import Sql
-from ronda.store.sql_agents import SqlAgents
-from ronda.store.sql_containers import SqlContainers
-from ronda.store.sql_conversations import SqlConversations
-from ronda.store.sql_files import SqlFiles
-from ronda.store.sql_keys import SqlKeys
-from ronda.store.sql_queue import SqlQueue
-from ronda.store.sql_sessions import SqlSessions
-from ronda.store.sql_skills import SqlSkills
+from ronda.store.sql_catalog import SqlCatalog
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class PostgresCatalog:
+class PostgresCatalog(SqlCatalog):
     """`close` closes the database, too, and comes after that of a journal."""
 
     is_there = True
 
     def __init__(self, database: Database, presence: PostgresPresence) -> None:
+        super().__init__()
         self._database = database
         self._presence = presence
         database.migrate("catalog", CATALOG)
-        self.agents = SqlAgents(self)
-        self.conversations = SqlConversations(self)
-        self.keys = SqlKeys(self)
-        self.files = SqlFiles(self)
-        self.skills = SqlSkills(self)
-        self.containers = SqlContainers(self)
-        self.sessions = SqlSessions(self)
         self.claims = PostgresClaims(database, presence)
-        self.queue = SqlQueue(self)
 
     async def read(self, job: Callable[[Sql], _T]) -> _T:
         return await self._database.read(job)
 
     async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
         return await self._database.write(job, alone, may_be_lost=may_be_lost)
-
-    async def secret(self, name: str) -> bytes:
-        def find_or_make(db: Sql) -> bytes:
-            db.execute("INSERT INTO secret VALUES (?, ?) ON CONFLICT DO NOTHING", (name, secrets.token_bytes(32)))
-            value: bytes = db.execute("SELECT value FROM secret WHERE name = ?", (name,)).fetchone()[0]
-            return value
-
-        return await self.write(find_or_make, "secret")
 
     async def close(self) -> None:
         try:

@@ -10,7 +10,8 @@ from ronda.core.skills import StoredSkill
 class Skills(Protocol):
     """A skill is known by its owner and its id."""
 
-    async def create(self, owner: str, skill: StoredSkill) -> None: ...
+    async def create(self, owner: str, skill: StoredSkill) -> None:
+        """Raises Taken for an id that is."""
 
     async def find(self, owner: str, id: str) -> StoredSkill | None: ...
 

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import structs
 
 from ronda.core.skills import StoredSkill
-from ronda.store.sql import Sql, Tables
+from ronda.store import Taken
+from ronda.store.sql import Duplicate, Sql, Tables
 
 _decode = msgspec.json.Decoder(StoredSkill).decode
 
@@ -17,7 +18,10 @@ class SqlSkills:
 
     async def create(self, owner: str, skill: StoredSkill) -> None:
         row = (skill.id, owner, skill.created, skill.revision, msgspec.json.encode(skill))
-        await self._tables.write(lambda db: db.execute("INSERT INTO skill VALUES (?, ?, ?, ?, ?)", row))
+        try:
+            await self._tables.write(lambda db: db.execute("INSERT INTO skill VALUES (?, ?, ?, ?, ?)", row))
+        except Duplicate as error:
+            raise Taken(f"there is a skill '{skill.id}' already") from error
 
     async def find(self, owner: str, id: str) -> StoredSkill | None:
         def find(db: Sql) -> StoredSkill | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +14,10 @@ from typing import Final, Literal, TypeVar
 
 from ronda.store import StoreError
 from ronda.store.claims import FileClaims
-from ronda.store.sql import Duplicate
-from ronda.store.sql_agents import SqlAgents
-from ronda.store.sql_containers import SqlContainers
-from ronda.store.sql_conversations import SqlConversations
-from ronda.store.sql_files import SqlFiles
-from ronda.store.sql_keys import SqlKeys
+from ronda.store.sql import Duplicate, Sql
+from ronda.store.sql_catalog import SqlCatalog
 from ronda.store.sql_queue import TABLES as QUEUE
-from ronda.store.sql_queue import SqlQueue
-from ronda.store.sql_sessions import SESSION_TABLES, SqlSessions
-from ronda.store.sql_skills import SqlSkills
+from ronda.store.sql_sessions import SESSION_TABLES
 from ronda.store.sqlite import explain, open_database, transaction
 
 _T = TypeVar("_T")
@@ -84,42 +77,26 @@ _MIGRATIONS: Final = (
 )
 
 
-class SqliteCatalog:
+class SqliteCatalog(SqlCatalog):
     """Keeps things in the file at `path`. A lock that others keep for longer than `timeout` seconds is an error."""
 
     def __init__(self, path: str, *, timeout: float = 5.0) -> None:
+        super().__init__()
         self._path = path
         self._timeout = timeout
         self._db: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "ronda-catalog")  # which begins with the first thing to do
-        self.agents = SqlAgents(self)
-        self.conversations = SqlConversations(self)
-        self.keys = SqlKeys(self)
-        self.files = SqlFiles(self)
-        self.skills = SqlSkills(self)
-        self.containers = SqlContainers(self)
-        self.sessions = SqlSessions(self)
         self.claims = FileClaims(f"{path}-claims")
-        self.queue = SqlQueue(self)
 
     @property
     def is_there(self) -> bool:
         return self._db is not None or os.path.exists(self._path)
 
-    async def secret(self, name: str) -> bytes:
-        def find_or_make(db: sqlite3.Connection) -> bytes:
-            db.execute("INSERT OR IGNORE INTO secret VALUES (?, ?)", (name, secrets.token_bytes(32)))
-            value: bytes = db.execute("SELECT value FROM secret WHERE name = ?", (name,)).fetchone()[0]
-            return value
-
-        return await self.write(find_or_make)
-
-    async def read(self, job: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do something in one snapshot."""
+    async def read(self, job: Callable[[Sql], _T]) -> _T:
         return await self._do(job, "DEFERRED")
 
-    async def write(self, job: Callable[[sqlite3.Connection], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
-        """Do something in one transaction. Whoever writes is alone, and the disk is not waited for."""
+    async def write(self, job: Callable[[Sql], _T], alone: str = "", *, may_be_lost: bool = False) -> _T:
+        """Whoever writes is alone, and the disk is not waited for."""
         return await self._do(job, "IMMEDIATE")
 
     async def close(self) -> None:
@@ -129,25 +106,34 @@ class SqliteCatalog:
             await asyncio.get_running_loop().run_in_executor(self._thread, db.close)
         self._thread.shutdown(wait=False)
 
-    async def _do(self, job: Callable[[sqlite3.Connection], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
+    async def _do(self, job: Callable[[Sql], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
         def in_thread() -> _T:
-            try:
-                db = self._open()
-                with transaction(db, kind):
-                    return job(db)
-            except sqlite3.IntegrityError as error:
-                raise Duplicate(str(error)) from error
-            except sqlite3.Error as error:
-                raise explain(self._path, error) from error
-            except UnicodeError as error:  # a lone surrogate is no text
-                raise StoreError(self._path, f"this cannot be written: {error}") from error
+            if self._db is None:
+                self._db = open_tables(self._path, self._timeout)
+            return do_job(self._db, self._path, job, kind)
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
 
-    def _open(self) -> sqlite3.Connection:
-        if self._db is None:
-            db = open_database(self._path, _MIGRATIONS, kind="ronda catalog", timeout=self._timeout)
-            db.execute("PRAGMA foreign_keys = ON")
-            db.execute("PRAGMA wal_autocheckpoint = 1000")
-            self._db = db
-        return self._db
+
+def open_tables(path: str, timeout: float = 5.0) -> sqlite3.Connection:
+    db = open_database(path, _MIGRATIONS, kind="ronda catalog", timeout=timeout)
+    try:
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA wal_autocheckpoint = 1000")
+    except sqlite3.Error as error:
+        db.close()
+        raise explain(path, error) from error
+    return db
+
+
+def do_job(db: sqlite3.Connection, path: str, job: Callable[[Sql], _T], kind: Literal["DEFERRED", "IMMEDIATE"]) -> _T:
+    """In one transaction, or in one snapshot."""
+    try:
+        with transaction(db, kind):
+            return job(db)
+    except sqlite3.IntegrityError as error:
+        raise Duplicate(str(error)) from error
+    except sqlite3.Error as error:
+        raise explain(path, error) from error
+    except UnicodeError as error:  # a lone surrogate is no text
+        raise StoreError(path, f"this cannot be written: {error}") from error

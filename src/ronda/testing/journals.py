@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -40,21 +40,12 @@ from ronda.core.plan import Plan, ToolSpec
 from ronda.errors import ProtocolError
 from ronda.journal import Journal, JournalConflict, Unfinished
 from ronda.testing.facts import FILE, SCHEMA, STRANGE, every_fact, finish, start
+from ronda.testing.raises import raises
 from ronda.testing.run_lists import RunListContract
 
 
 def _facts(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if type(event) not in PREVIEWS]
-
-
-@contextmanager
-def _raises(error: type[Exception]) -> Iterator[None]:
-    """Without pytest, so that this module can be imported without it."""
-    try:
-        yield
-    except error:
-        return
-    raise AssertionError(f"nothing raised {error.__name__}")
 
 
 class JournalContract(RunListContract):
@@ -172,7 +163,7 @@ class JournalContract(RunListContract):
         async with self.opened() as journal:
             journal.append("a", [start("a", "first")])
             await journal.barrier("a")
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 journal.append("a", [start("a", "second")])
                 await journal.barrier("a")
             assert _facts(await journal.read("a")) == [start("a", "first")]
@@ -182,21 +173,21 @@ class JournalContract(RunListContract):
             journal.append("a", [start("a", "first")])
             await journal.barrier("a")
             journal.release("a")
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 journal.append("a", [start("a", "second")])
                 await journal.barrier("a")
             assert _facts(await journal.read("a")) == [start("a", "first")]
 
     async def test_12_only_a_held_run_takes_events(self) -> None:
         async with self.opened() as journal:
-            with _raises(ProtocolError):
+            with raises(ProtocolError):
                 journal.append("a", finish())
             journal.append("a", [start("a")])
             await journal.barrier("a")
             journal.release("a")
-            with _raises(ProtocolError):
+            with raises(ProtocolError):
                 journal.append("a", finish())
-            with _raises(ProtocolError):
+            with raises(ProtocolError):
                 journal.expect("", ["call_1"], "a")
 
     async def test_13_a_run_is_resumed_where_it_ended(self) -> None:
@@ -212,11 +203,11 @@ class JournalContract(RunListContract):
     async def test_14_a_run_that_is_driven_cannot_be_resumed(self) -> None:
         async with self.opened() as journal:
             journal.append("a", [start("a")])
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 await journal.resume("a")
             journal.release("a")
             await journal.resume("a")
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 await journal.resume("a")
 
     async def test_15_a_conflict_disturbs_no_other_run(self) -> None:
@@ -292,7 +283,7 @@ class JournalContract(RunListContract):
             assert not await journal.forget("a")
             assert not await journal.forget(STRANGE)
             journal.append("a", [start("a")])
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 await journal.forget("a")
             journal.release("a")
             assert await journal.forget("a")
@@ -399,13 +390,13 @@ class DurableJournalContract(JournalContract):
             one.append("a", [start("a")])
             await one.barrier("a")
             assert await other.unfinished() == []
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 await other.resume("a")
             one.release("a")
             await one.barrier("a")
             assert await other.unfinished() == [Unfinished("a", 1, start("a"))]
             assert _facts(await other.resume("a")) == [start("a")]
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 await one.resume("a")
 
     async def test_26_of_two_that_start_a_run_one_wins(self) -> None:
@@ -416,7 +407,7 @@ class DurableJournalContract(JournalContract):
             told = await asyncio.gather(one.barrier("a"), other.barrier("a"), return_exceptions=True)
             has_one_won = told[0] is None  # nearly always; but nobody says who writes first
             assert [type(error) for error in told if error is not None] == [JournalConflict]
-            with _raises(JournalConflict):  # and again: it must not be overheard
+            with raises(JournalConflict):  # and again: it must not be overheard
                 await (other if has_one_won else one).barrier("a")
             await other.barrier("b")
             assert _facts(await one.read("a")) == [start("a", "one" if has_one_won else "other")]
@@ -443,7 +434,7 @@ class DurableJournalContract(JournalContract):
                 one.release(name)
             one.append("driven", [start("driven")])
             await one.barrier("driven")
-            with _raises(JournalConflict):
+            with raises(JournalConflict):
                 await other.forget("driven")
             assert await other.forget("a")
             assert await other.forget("c")

@@ -1,11 +1,10 @@
-"""What every store of sessions promises."""
+"""What every catalog promises of sessions. See `catalogs` for how to use it."""
 
 from __future__ import annotations
 
 import asyncio
 
 from msgspec import Raw
-from tests.store.catalogs import Contract
 
 from ronda.store.sessions import (
     ROOT,
@@ -15,6 +14,7 @@ from ronda.store.sessions import (
     NewNode,
     SessionRow,
 )
+from ronda.testing.catalogs import Contract
 
 
 def node(parent: int, upto: int, text: bytes = b"[1,2]", run: str = "", count: int = 2) -> NewNode:
