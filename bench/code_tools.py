@@ -63,7 +63,7 @@ class Bench:
         """Milliseconds of the exchange with a session's Python alone."""
         async with self.workbench.use(ToolContext("run", session, 0, "call")) as opened:
             begun = time.perf_counter()
-            await opened.execute("1 + 1", timeout=60.0, show=lambda text: None)
+            await opened.execute("1 + 1", timeout=60.0, show=lambda text, stream: None)
             return (time.perf_counter() - begun) * 1000
 
     async def memory(self, session: str) -> float | None:

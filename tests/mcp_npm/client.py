@@ -36,7 +36,7 @@ class Person:
     files: tuple[File, ...] = ()
     whole_results: frozenset[str] = frozenset()
 
-    def progress(self, call_id: str, text: str) -> None:
+    def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
         pass
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:

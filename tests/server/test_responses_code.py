@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
-from tests.interaction.doors import TIMEOUT, Door, Json
+from tests.interaction.doors import TIMEOUT, Door, Json, soon
 from tests.server.coding import post, serving, stream
 from tests.server.coding import root as root
 
@@ -104,6 +106,31 @@ async def test_a_stream_of_commands_has_the_apis_own_events(door: Door, root: Pa
         "response.output_item.done",
     ]
     assert [event["sequence_number"] for _, event in events] == list(range(len(events)))
+
+
+def open_gate(root: Path) -> None:
+    [gate] = root.rglob("gate")
+    gate.write_text("gate ")
+
+
+async def test_output_of_a_command_is_shown_while_it_runs(door: Door, root: Path) -> None:
+    first = "mkfifo gate; printf 'é'; printf problem >&2; cat gate; printf x; exit 0"
+    model = ScriptedModel(calls("mistralrs_shell", commands=["true", f"({first})"]), says("done"))
+    body = {"input": "go", "tools": [SHELL], "stream": True}
+    shown: list[tuple[int, str, str]] = []
+    output: Json = {}
+    async with serving(door, model, root), soon(), door.http.post(f"{door.url}/responses", json=body) as answer:
+        async for line in answer.content:
+            event = json.loads(line[6:]) if line.startswith(b"data: {") else {}
+            if event.get("type") == "response.shell_call_output_content.delta":
+                shown += [(event["command_index"], name, text) for name, text in event["delta"].items()]
+                if sorted([text for _, _, text in shown]) == ["problem", "é"]:  # the command waits, and goes on
+                    await asyncio.to_thread(open_gate, root)
+            elif event.get("type") == "response.output_item.done" and event["item"]["type"] == "shell_call_output":
+                output = event["item"]["output"][1]
+    ends = {name: "".join([text for at, one, text in shown if (at, one) == (1, name)]) for name in ("stdout", "stderr")}
+    assert ends == {"stdout": "égate x", "stderr": "problem"}
+    assert (output["stdout"], output["stderr"]) == ("égate x", "problem")
 
 
 @pytest.mark.parametrize(("type", "tool"), [("code_interpreter", PYTHON), ("shell", SHELL)])

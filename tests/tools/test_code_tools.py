@@ -42,7 +42,7 @@ class Watcher:
         self.shown = ""
         self.seen = asyncio.Event()
 
-    def progress(self, call_id: str, text: str) -> None:
+    def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
         self.shown += text
         self.seen.set()
 

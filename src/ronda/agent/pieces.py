@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import Event, LogprobsDelta, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta, ToolProgressed
 from ronda.core.output import final_text
 from ronda.wire import updates
 from ronda.wire.showing import Showing
@@ -94,7 +94,7 @@ class AnswerText:
             case updates.Ended():
                 if update.failure is None:
                     out += self._rest(run)
-            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta():
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | LogprobsDelta() | NativeDelta() | ToolProgressed():
                 pass
             case (
                 updates.TurnBroke()

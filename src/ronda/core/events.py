@@ -53,11 +53,13 @@ class NativeDelta(Struct, frozen=True, gc=False, tag="native_delta"):
     payload: Raw
 
 
-class ToolProgressed(Struct, frozen=True, gc=False, tag="tool_progressed"):
+class ToolProgressed(Struct, frozen=True, gc=False, tag="tool_progressed", omit_defaults=True):
     """A tool that is running shows what it has so far. What the model reads is its result."""
 
     call_id: str
     text: str
+    stream: str = ""  # of a program: "stdout" or "stderr"
+    part: int = 0  # which of its commands it is of, where a call has several
 
 
 # ---- facts ------------------------------------------------------------------------------------------------------------

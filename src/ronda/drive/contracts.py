@@ -94,7 +94,7 @@ class Channel(Protocol):
     @property
     def whole_results(self) -> frozenset[str]: ...
 
-    def progress(self, call_id: str, text: str) -> None: ...
+    def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None: ...
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None: ...
 
@@ -129,10 +129,13 @@ class ToolContext(Struct, frozen=True):
         """The ids of files with results that were too long, in the conversation that the run goes on with."""
         return frozenset() if self.channel is None else self.channel.whole_results
 
-    def progress(self, text: str) -> None:
-        """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it."""
+    def progress(self, text: str, stream: str = "", part: int = 0) -> None:
+        """Show whoever watches what there is so far: from any thread, and as often as you like. The model does not see it.
+
+        `stream` and `part` are as in `ToolProgressed`.
+        """
         if self.channel is not None:
-            self.channel.progress(self.call_id, text)
+            self.channel.progress(self.call_id, text, stream, part)
 
     async def ask_model(self, turns: Sequence[Turn], options: Options) -> ModelFinished:
         """One answer of the run's own model, within what the run has left. Raises ToolFailed where there is none to be had."""

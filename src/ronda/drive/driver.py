@@ -29,6 +29,7 @@ from ronda.core.events import (
     RunFinished,
     Steered,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     Warned,
 )
@@ -402,8 +403,8 @@ class Driver:
     def whole_results(self) -> frozenset[str]:
         return whole_results(self.run.start.turns)
 
-    def progress(self, call_id: str, text: str) -> None:
-        show_progress(self, call_id, text)
+    def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
+        show_progress(self, ToolProgressed(call_id, text, stream, part))
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return await questions.ask_person(self, call_id, message, schema)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from ronda.core.events import ToolProgressed
 from ronda.drive.tools import as_text
 
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
 PROGRESS_BYTES: Final = 64 * 1024  # of one call, at the most: it is kept for as long as somebody may follow the run
 
 
-def show_progress(driver: Driver, call_id: str, text: str) -> None:
-    if not isinstance(text, str):
-        raise TypeError(f"progress is a text, not {type(text).__name__}")
+def show_progress(driver: Driver, progress: ToolProgressed) -> None:
+    if not isinstance(progress.text, str):
+        raise TypeError(f"progress is a text, not {type(progress.text).__name__}")
     if not driver.run.plan.stream:  # nobody watches
         return
     try:
@@ -25,13 +27,14 @@ def show_progress(driver: Driver, call_id: str, text: str) -> None:
     except RuntimeError:  # a thread
         is_here = False
     if is_here:
-        _show(driver, call_id, text)
+        _show(driver, progress)
     else:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the run is long over
-            driver.loop.call_soon_threadsafe(_show, driver, call_id, text)
+            driver.loop.call_soon_threadsafe(_show, driver, progress)
 
 
-def _show(driver: Driver, call_id: str, text: str) -> None:
+def _show(driver: Driver, progress: ToolProgressed) -> None:
+    call_id, text = progress.call_id, progress.text
     if not text or call_id not in [call.id for call in driver.run.open_calls]:
         return
     shown = driver.progressed.get(call_id, 0)
@@ -42,4 +45,4 @@ def _show(driver: Driver, call_id: str, text: str) -> None:
     if shown + len(data) > PROGRESS_BYTES:
         data = data[: PROGRESS_BYTES - shown] + "\n… (no more of it is shown)".encode()
     driver.flush()  # what happened before it is told before it
-    driver.emit([ToolProgressed(call_id, data.decode("utf-8", "ignore"))])
+    driver.emit([replace(progress, text=data.decode("utf-8", "ignore"))])

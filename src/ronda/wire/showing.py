@@ -296,7 +296,7 @@ class Showing:
                     return None
                 self._has_logprobs = True
                 return event
-            case NativeDelta():
+            case NativeDelta() | ToolProgressed():
                 return event
             case ModelInterrupted(turn=turn, at=at):
                 self._broken = event
@@ -311,7 +311,7 @@ class Showing:
             case Warned(message=message):
                 self.warnings = [*self.warnings, message]
                 return None
-            case RunStarted() | ModelFailed() | Steered() | Compacted() | ToolProgressed() | Recovered():
+            case RunStarted() | ModelFailed() | Steered() | Compacted() | Recovered():
                 return None
             case Asked():
                 return self._ask(event)

@@ -21,6 +21,7 @@ from ronda.core.events import (
     RefusalDelta,
     RunFinished,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
@@ -128,6 +129,7 @@ class Ended(Struct, frozen=True, gc=False):
 Update: TypeAlias = (
     Delta
     | NativeDelta
+    | ToolProgressed
     | CallsGrew
     | TurnBegan
     | TurnClosed

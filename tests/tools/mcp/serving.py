@@ -74,7 +74,7 @@ class Watcher:
         self.files: tuple[File, ...] = ()
         self.whole_results: frozenset[str] = frozenset()
 
-    def progress(self, call_id: str, text: str) -> None:
+    def progress(self, call_id: str, text: str, stream: str = "", part: int = 0) -> None:
         self.shown.append(text)
 
     async def ask(self, call_id: str, message: str, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ The file is in a hidden folder of the session's own, so that it is nobody's resu
 from __future__ import annotations
 
 import asyncio
+import codecs
 
 from ronda.errors import BadRequest
 from ronda.sandbox.box import Sandbox
@@ -14,6 +15,11 @@ from ronda.sandbox.workspace import clean_name, write_input
 
 FOLDER = ".outputs"
 _MOST_BYTES = 4 * 1024 * 1024  # of a stream that are kept
+
+
+def text_decoder() -> codecs.IncrementalDecoder:
+    """For a stream that is watched: a character whose bytes come in two pieces is one."""
+    return codecs.getincrementaldecoder("utf-8")("replace")
 
 
 class LongCapture(Capture):

@@ -21,7 +21,7 @@ from ronda.drive.aside import LIGHT_BYTES, aside
 from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Process, Stream
-from ronda.tools.code.long_output import LongCapture
+from ronda.tools.code.long_output import LongCapture, text_decoder
 
 _START_SECONDS = 30.0
 _GRACE = 3.0  # seconds for code that was interrupted to end
@@ -70,13 +70,14 @@ class Session:
         self._process: Process | None = None
         self._take: Callable[[Stream, bytes], None] = lambda stream, data: None
 
-    async def execute(self, code: str, *, timeout: float, show: Callable[[str], None]) -> Execution:
+    async def execute(self, code: str, *, timeout: float, show: Callable[[str, Stream], None]) -> Execution:
         captures: dict[Stream, LongCapture] = {name: LongCapture(_MOST_OUTPUT) for name in ("stdout", "stderr")}
+        decoders = {name: text_decoder() for name in captures}
 
         def take(stream: Stream, data: bytes) -> None:
             captures[stream].add(data)
             if captures[stream].total <= _MOST_OUTPUT:  # nobody wants to watch a flood
-                show(data.decode(errors="replace"))
+                show(decoders[stream].decode(data), stream)
 
         self._take = take
         self.used = time.monotonic()

@@ -19,7 +19,7 @@ from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Process, Stream, tell
-from ronda.tools.code.long_output import LongCapture, shown_text
+from ronda.tools.code.long_output import LongCapture, shown_text, text_decoder
 from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.python import EXCLUSIVE, OUTPUTS
 from ronda.tools.code.workbench import Workbench
@@ -124,14 +124,15 @@ class _Call:
         self._context = context
         self._count = 0  # of commands that have ended
         self._captures = self._fresh()
+        self._decoders = {name: text_decoder() for name in self._captures}
 
     def _fresh(self) -> dict[Stream, LongCapture]:
         return {"stdout": LongCapture(self._most), "stderr": LongCapture(self._most)}
 
     def _take(self, stream: Stream, data: bytes) -> None:
         self._captures[stream].add(data)
-        if self._captures[stream].total <= self._most:
-            self._context.progress(data.decode(errors="replace"))
+        if self._captures[stream].total <= self._most:  # nobody wants to watch a flood
+            self._context.progress(self._decoders[stream].decode(data), stream, self._count)
 
     async def run(self, commands: list[str], timeout: float) -> list[dict[str, Any]]:
         outputs: list[dict[str, Any]] = []
@@ -164,6 +165,7 @@ class _Call:
 
     async def _output(self, outcome: dict[str, Any]) -> dict[str, Any]:
         captures, self._captures = self._captures, self._fresh()
+        self._decoders = {name: text_decoder() for name in captures}
         self._count += 1
         name = f"{self._context.call_id}-{self._count}"
         stdout = await shown_text(captures["stdout"], self._sandbox, f"{name}-stdout")

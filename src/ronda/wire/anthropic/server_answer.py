@@ -13,7 +13,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, assert_never
 
-from ronda.core.events import Event, LogprobsDelta, ModelFinished, NativeDelta, ReasoningDelta, RefusalDelta, TextDelta
+from ronda.core.events import (
+    Event,
+    LogprobsDelta,
+    ModelFinished,
+    NativeDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolProgressed,
+)
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.plan import Origin
 from ronda.core.run import Run
@@ -256,7 +265,7 @@ class MessageAnswer:
                 self._end(update)
             case updates.Paused():
                 self._pause()
-            case RefusalDelta() | LogprobsDelta() | updates.Withdrawn():
+            case RefusalDelta() | LogprobsDelta() | ToolProgressed() | updates.Withdrawn():
                 pass
             case _:
                 assert_never(update)

@@ -29,6 +29,7 @@ from ronda.core.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    ToolProgressed,
     Warned,
 )
 from ronda.core.parts import AssistantTurn, Image, ToolCall, ToolResult, Usage
@@ -207,7 +208,7 @@ class VariantMessages:
                     self._write(one)
             case updates.Paused(failure=failure):  # the front end has nothing to ask people with
                 self._end(updates.ended_by(failure))
-            case updates.QuestionAsked() | LogprobsDelta() | NativeDelta() | updates.Withdrawn():
+            case updates.QuestionAsked() | LogprobsDelta() | NativeDelta() | ToolProgressed() | updates.Withdrawn():
                 pass
             case _:
                 assert_never(update)

@@ -22,6 +22,7 @@ from ronda.core.events import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.live import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, Usage
@@ -146,7 +147,7 @@ class ConversationAnswer:
                 self._put("tool.execution.done", id=id, name=entry["name"], info=entry["info"], created_at=when(at))
             case updates.Ended():
                 self._end(update)
-            case LogprobsDelta() | NativeDelta() | updates.Withdrawn():
+            case LogprobsDelta() | NativeDelta() | ToolProgressed() | updates.Withdrawn():
                 pass
             case _:
                 assert_never(update)

@@ -26,6 +26,7 @@ from ronda.core.events import (
     RefusalDelta,
     RunStarted,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.live import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
@@ -212,7 +213,7 @@ class CompletionAnswer:
             case updates.TurnBroke(unseen=unseen):
                 for piece in unseen:
                     self._write(choice, piece, out)
-            case NativeDelta() | updates.Withdrawn():
+            case NativeDelta() | ToolProgressed() | updates.Withdrawn():
                 pass
             case _:
                 assert_never(update)

@@ -23,6 +23,7 @@ from ronda.core.events import (
     RefusalDelta,
     RunStarted,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
@@ -160,7 +161,7 @@ class ChatAnswer:
             case updates.TurnBroke(unseen=unseen):
                 for delta in unseen:
                     self._write(choice, delta, out)
-            case NativeDelta() | updates.Withdrawn():
+            case NativeDelta() | ToolProgressed() | updates.Withdrawn():
                 pass
             case _:
                 assert_never(update)

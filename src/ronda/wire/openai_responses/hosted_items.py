@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from ronda.core.events import ToolProgressed
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_responses.output_items import Frames
@@ -26,6 +27,8 @@ class Items(Protocol):
 
 class HostedCall(Protocol):
     """A call that is under way; it began when it was made."""
+
+    def progress(self, progress: ToolProgressed) -> None: ...
 
     def end(self, result: ToolResult, details: Mapping[str, Any]) -> None: ...
 
@@ -73,6 +76,9 @@ class CodeCall:
             frames.delta(b"response.code_interpreter_call_code.delta", self._place, code)
             frames.put(b"response.code_interpreter_call_code.done", b'%b,"code":%b' % (self._place, encode(code)))
             frames.put(b"response.code_interpreter_call.interpreting", self._place)
+
+    def progress(self, progress: ToolProgressed) -> None:
+        """The API has no word for output of code that is running."""
 
     def _as(self, status: str, **more: Any) -> dict[str, Any]:
         return {**self._item, "status": status, "code": self._code, "outputs": None, **more}
@@ -122,26 +128,53 @@ class ShellCall:
                 frames.put(b"response.shell_call_command.done", b'%b,"command":%b' % (place, text))
         item |= {"status": "completed", "action": {"commands": commands, **limits}}
         items.finish_item(index, _put_item(frames, "done", index, item))
+        self._output = _ShellOutput(items, call_id, arguments.get("max_output_length"))
+
+    def progress(self, progress: ToolProgressed) -> None:
+        self._output.grow(progress.part, progress.stream, progress.text)
 
     def end(self, result: ToolResult, details: Mapping[str, Any]) -> None:
-        id, index = self._items.next_item("sho")
         not_run = {"stdout": "", "stderr": result.content, "outcome": {"type": "exit", "exit_code": 1}}
-        outputs = details.get("outputs") or [not_run]
-        item: dict[str, Any] = {
+        self._output.close(details.get("outputs") or [not_run], details.get("max_output_length"))
+
+
+class _ShellOutput:
+    """`shell_call_output`. It has its place when the call begins, so that it is the same whether anybody watches or not."""
+
+    def __init__(self, items: Items, call_id: str, most: Any) -> None:
+        self._items = items
+        id, self._index = items.next_item("sho")
+        self._place = b'"item_id":%b,"output_index":%d' % (encode(id), self._index)
+        self._shown: dict[tuple[int, str], str] = {}  # by command, and the name of its stream
+        self._item: dict[str, Any] = {
             "type": "shell_call_output",
             "id": id,
-            "call_id": self._call_id,
+            "call_id": call_id,
             "status": "in_progress",
             "output": [],
-            "max_output_length": details.get("max_output_length"),
+            "max_output_length": most,
         }
-        frames = self._items.frames
-        _put_item(frames, "added", index, item)
-        if frames.writing:
-            for at, output in enumerate(outputs):
-                place = b'"item_id":%b,"output_index":%d,"command_index":%d' % (encode(id), index, at)
-                delta = encode({"stdout": output["stdout"], "stderr": output["stderr"]})
-                frames.put(b"response.shell_call_output_content.delta", b'%b,"delta":%b' % (place, delta))
-                frames.put(b"response.shell_call_output_content.done", b'%b,"output":%b' % (place, encode([output])))
-        item |= {"status": "completed", "output": outputs}
-        self._items.finish_item(index, _put_item(frames, "done", index, item))
+        _put_item(items.frames, "added", self._index, self._item)
+
+    def grow(self, command: int, stream: str, text: str) -> None:
+        self._shown[command, stream] = self._shown.get((command, stream), "") + text
+        self._put("delta", command, b'"delta":%b' % encode({stream: text}))
+
+    def close(self, outputs: Sequence[Mapping[str, Any]], most: Any) -> None:
+        if self._items.frames.writing:
+            for command, output in enumerate(outputs):
+                for stream in ("stdout", "stderr"):
+                    self._show_rest(command, stream, output[stream])
+                self._put("done", command, b'"output":%b' % encode([output]))
+        item = self._item | {"status": "completed", "output": outputs, "max_output_length": most}
+        self._items.finish_item(self._index, _put_item(self._items.frames, "done", self._index, item))
+
+    def _show_rest(self, command: int, stream: str, text: str) -> None:
+        """What nobody has seen yet. Of output that was too long only the end of the command tells what is left of it."""
+        shown = self._shown.get((command, stream), "")
+        if text != shown and text.startswith(shown):
+            self.grow(command, stream, text[len(shown) :])
+
+    def _put(self, event: str, command: int, fields: bytes) -> None:
+        name = f"response.shell_call_output_content.{event}".encode()
+        self._items.frames.put(name, b'%b,"command_index":%d,%b' % (self._place, command, fields))

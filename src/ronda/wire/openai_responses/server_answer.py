@@ -27,6 +27,7 @@ from ronda.core.events import (
     RunFinished,
     RunStarted,
     TextDelta,
+    ToolProgressed,
 )
 from ronda.core.live import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
@@ -257,6 +258,9 @@ class ResponseAnswer:
                 self._end_search(call, result)
             case updates.Ended():
                 self._finish(update)
+            case ToolProgressed(call_id=id):
+                if self.frames.writing and (running := self._hosted.get(id)) is not None:
+                    running.progress(update)
             case updates.TurnBegan() | NativeDelta() | updates.Withdrawn():
                 pass
             case _:
