@@ -16,7 +16,6 @@ from ronda import tool
 from ronda.agent.long_answer import MAX_ANSWER, SHOWN
 from ronda.core.events import RunStarted, ToolFinished, ToolStarted
 from ronda.core.parts import user
-from ronda.errors import BadConfig
 from ronda.server.resources.agent_files import AgentFiles
 from ronda.server.resources.toolbox import Toolbox
 from ronda.testing import ScriptedModel, calls, says
@@ -98,12 +97,6 @@ async def test_the_settings_make_agents_tools_of_the_model_and_of_others(
     assert (record["name"], record["result_content"]) == ("triage", "Done.")
     assert [one[0].agent for one in events if isinstance(one[0], RunStarted)] == ["", "triage", "billing"]
     assert {name: json.loads(bytes(value)) for name, value in events[2][0].inputs.items()} == {"what": "tea"}  # type: ignore[union-attr]  # a RunStarted, as above
-
-
-async def test_names_that_nobody_has_are_told_when_the_server_starts(door: Door, tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="the agent 'nobody'"):
-        async with door.serving(ScriptedModel(says("x")), agents=str(tmp_path), agent_tools={"default": ("nobody",)}):
-            pass
 
 
 async def test_a_name_in_a_file_that_nobody_has_is_told_to_whoever_asks(door: Door, tmp_path: Path) -> None:
@@ -238,7 +231,10 @@ def test_an_agent_goes_on_in_the_next_process(tmp_path: Path, how: signal.Signal
 def test_a_name_that_leads_nowhere_is_told_when_the_server_starts(tmp_path: Path) -> None:
     write_agent(tmp_path, "triage", "x", agents=["nobody", "billing"])
     write_agent(tmp_path, "billing", "x")
-    assert (
-        "the agent 'triage': there is no agent 'nobody', which it names"
-        in AgentFiles(str(tmp_path), Toolbox()).report()
-    )
+    files = AgentFiles(str(tmp_path), Toolbox(), {"default": ("billing", "ag_1"), "none": ("triage",)})
+    why = "which it names; it is looked for among the agents that clients make"
+    assert files.report()[:2] == [
+        f"[agent_tools]: no file is the agent 'ag_1', {why}",
+        f"[agent_tools]: no file is the agent 'none', {why}",
+    ]
+    assert f"the agent 'triage': no file is the agent 'nobody', {why}" in files.report()

@@ -20,7 +20,7 @@ makes the call again when there is an answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +60,13 @@ class Family(Struct):
     started: set[str] = msgspec.field(default_factory=set)  # the calls they came from
 
 
+class VersionedAgent(Struct, frozen=True):
+    """An agent that is made when it is called: as it is in `version`, or in the one that its run was begun with."""
+
+    version: int
+    open: Callable[[int], Awaitable[Agent]]
+
+
 class Share(Struct, frozen=True):
     """What one child may use. None is as much as it likes."""
 
@@ -86,7 +93,8 @@ async def start_child(
     family.tokens += share.tokens or 0
     family.tool_calls += share.tool_calls or 0
     try:
-        output = await _run(parent, family, share, agent, inputs, mode, Link(id, context.call_id), begun, context)
+        link = Link(id, context.call_id, agent.version if isinstance(agent, VersionedAgent) else 0)
+        output = await _run(parent, family, share, agent, inputs, mode, link, begun, context)
         return await as_file(output, parent, context, id)
     finally:
         # Given back: what the child did use comes to the parent with the result of the call.
@@ -199,6 +207,8 @@ async def _start(
     lent = agent.tools if isinstance(agent, Child) else None
     if begun is not None:
         try:
+            if isinstance(agent, VersionedAgent):
+                agent = await agent.open(begun.run.start.version)
             is_made = isinstance(agent, Agent)
             found = agent if is_made else _as_begun(_prompty(agent), begun.run.start)
             start = await restart(found, inputs if is_made else None, lent, begun.run, begun.events, options)
@@ -208,6 +218,8 @@ async def _start(
             raise
         start.live.happened(begun.events)
         return start
+    if isinstance(agent, VersionedAgent):
+        agent = await agent.open(agent.version)
     if isinstance(agent, Agent):
         return Start(agent, inputs, None, stream, options, link=link)
     return await start_job(_job(agent, inputs), lent, stream, options, link=link)

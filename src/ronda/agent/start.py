@@ -112,10 +112,11 @@ class FileRun(Protocol):
 
 
 class Link(Struct, frozen=True):
-    """Of a run that is a call of another: its id, and the call's."""
+    """Of a run that is a call of another: its id, the call's, and the version of the agent, where that has several."""
 
     run: str
     call: str
+    version: int = 0
 
 
 class Start:
@@ -216,6 +217,7 @@ class Start:
             inputs=kept,
             file=origin,
             call="" if link is None else link.call,
+            version=0 if link is None else link.version,
         )
         run = Run(start)
         if journal is not None:

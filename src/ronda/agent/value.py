@@ -94,22 +94,34 @@ class Agent:
     def as_tool(self, *, name: str | None = None, description: str | None = None) -> Tool:
         """This agent as a tool of another one: a call of it is a run of its own, within what its caller has left."""
         text = self.description or self.instructions.strip().partition("\n")[0][:MAX_DESCRIPTION]
-        spec = ToolSpec(
-            name=_NO_NAME.sub("_", self.name)[:MAX_NAME] if name is None else name,
-            description=description or text or f"Ask the agent '{self.name}'.",
-            parameters=_QUESTION,
-            timeout=None,  # it has what its caller has left
-            declared=STARTED,
-            is_agent=True,
-            labels=tuple(sorted(taint_labels(tool.spec for tool in self._tools.values()))),
-        )
-        return AgentTool(spec, self)
+        called = _NO_NAME.sub("_", self.name)[:MAX_NAME] if name is None else name
+        labels = taint_labels(tool.spec for tool in self._tools.values())
+        return AgentTool(asked_with_text(called, description or text or f"Ask the agent '{self.name}'.", labels), self)
 
     def _open(self, spec: str) -> Provider:
         where = where_is(spec, self.base_url, self.api_key, self.timeouts, self.api_version, self.vision)
         if (key := missing_key(spec, where)) is not None:
             raise BadConfig(f"{spec} needs a key: set {key}, or give api_key=…, or base_url=… of a server of your own")
         return open_provider(spec, where)
+
+
+def asked_with_text(name: str, description: str, labels: Iterable[str]) -> ToolSpec:
+    """An agent as a tool, whose caller's model asks it in its own words."""
+    return ToolSpec(
+        name=name,
+        description=description,
+        parameters=_QUESTION,
+        timeout=None,  # it has what its caller has left
+        declared=STARTED,
+        is_agent=True,
+        labels=tuple(sorted(labels)),
+    )
+
+
+def with_spec(agent: Agent, spec: str) -> Agent:
+    """An agent of a provider that is open already, under the name that its model has: runs are told it."""
+    object.__setattr__(agent, "model", spec)
+    return agent
 
 
 def check_is_model(model: object) -> None:

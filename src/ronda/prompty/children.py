@@ -53,17 +53,21 @@ class Children:
         return AgentTool(_spec(declared, child), Child(child, self._lent), declared.mode)
 
     async def agent(self, name: str, parent: Prompty) -> AgentTool:
-        """The agent of this name: the server's, or the file beside this one."""
+        """The agent of this name: the server's (a file, or one that a client made), or the file beside this one."""
         folder = Path(parent.path).parent if parent.path is not None else None
         try:
             return await asyncio.to_thread(self._agent, name, folder)
         except PromptyNotFound as error:
+            if self._lent.agents is not None and (found := await self._lent.agents.stored(name)) is not None:
+                return found
             raise BadPrompty(f"there is no agent '{name[:200]}'", path=parent.path, field="agents") from error
 
     def _agent(self, name: str, folder: Path | None) -> AgentTool:
         roots, path = list(self._host.roots), f"{name}.prompty"
         if self._lent.agents is not None:
-            path = self._lent.agents.path(name)
+            if (place := self._lent.agents.path(name)) is None:
+                raise PromptyNotFound(f"there is no file of the agent '{name[:200]}'")
+            path = place
             roots.append(str(Path(path).parent))
         found = Roots(folder, roots, self._host.files).find(path)
         child = self._read(found)

@@ -19,6 +19,7 @@ from ronda.drive import Tool
 from ronda.errors import BadConfig
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.model import FunctionTool, Prompty
+from ronda.tools.agent import AgentTool
 
 if TYPE_CHECKING:
     from ronda.tools.mcp.servers import McpServers
@@ -28,10 +29,13 @@ KindHandler: TypeAlias = Callable[..., Any]  # (tool, arguments, agent, inputs) 
 
 
 class AgentNames(Protocol):
-    """Whoever knows the files of a server by their names."""
+    """Whoever knows the agents of a server by their names, as one of its owners may use them."""
 
-    def path(self, name: str) -> str:
-        """Where the agent of this name is, or would be."""
+    def path(self, name: str) -> str | None:
+        """Where the file of this name is, or would be; None where there are no files."""
+
+    async def stored(self, name: str) -> AgentTool | None:
+        """The agent of this name that is no file, but was made by a client."""
 
     def agents_of(self, path: str | None) -> Sequence[str]:
         """The names that the operator adds to those that the file at this path has itself."""

@@ -58,6 +58,7 @@ from ronda.wire.capabilities import Capability, Need
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:
+    from ronda.prompty.registry import AgentNames
     from ronda.server.detached.replicas import Replicas
     from ronda.server.doors.app_stream.state import AppStream
     from ronda.server.resources.code_tools import CodeTools
@@ -137,7 +138,8 @@ class Server:
             provider = open_provider(config.model, where)
             self.missing_key = missing_key(config.model, where)
         self.models = Models(config.model, provider, config.aliases)
-        self.models.add(StoredAgents(self.catalog.agents, self.models))
+        self.stored_agents = StoredAgents(self.catalog.agents, self.models)
+        self.models.add(self.stored_agents)
         self.agent_files: AgentFiles | None = None
         callbacks = {**(tool_callbacks or {}), **loaded.callbacks}
         dispatch = Dispatch.of(config)
@@ -167,13 +169,14 @@ class Server:
         )
         if config.agents is not None:
             self.agent_files = AgentFiles(config.agents, self.toolbox, config.agent_tools)
-            self.toolbox.agents = self.agent_files
             self.models.add(self.agent_files)
+        if config.agents is not None or config.agent_tools:
+            self.toolbox.agents_for = self._agents_for
 
-    async def agent_tools(self) -> Sequence[Tool]:
-        """The agents that the operator makes tools of the server's own model."""
-        names = self.config.agent_tools.get("default", ())
-        return await self.agent_files.tools_named(names) if names and self.agent_files is not None else ()
+    def _agents_for(self, owner: str) -> AgentNames:
+        from ronda.server.exchange.agent_tools import NamedAgents  # for those alone who have such agents
+
+        return NamedAgents(self, owner)
 
     @cached_property
     def app_stream(self) -> AppStream:

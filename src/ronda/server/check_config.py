@@ -47,8 +47,6 @@ def check_config(config: ServerConfig) -> None:
 
         open_page_services(None, images=config.images, page=config.page, fetch_allow=config.fetch_allow)
     _check_dispatch(config)
-    if config.agent_tools and config.agents is None:
-        raise BadConfig("[agent_tools] names agents, and there are none: --agents says in which folder they are")
     for name in ("max_tool_rounds", "max_tool_rounds_ceiling"):
         value = getattr(config, name)
         if value is not None and value < 0:

@@ -182,14 +182,18 @@ async def reopen(
     if start.file is not None:
         files, path = server.agent_files, Path(start.file.path)
         prompty = kept_file(start.file, None if files is None else files.environment(path))
-        agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent)
+        agent, tools = await reopen_file(job_of(prompty, start), server.toolbox.lent_to(start.owner))
         declared = {spec.name for spec in start.plan.tools if spec.kind in DECLARED}
         return agent.provider, {**own, **{name: tool for name, tool in tools.items() if name not in declared}}
     name = start.agent or "default"
     if start.version:  # the one that it began with, whatever it was called then
         name = f"{name.partition('@')[0]}@{start.version}"
     served = await server.models.find(name, start.owner)
-    brought = (*served.tools, *await server.agent_tools())
+    brought = served.tools
+    if server.config.agent_tools:
+        from ronda.server.exchange.agent_tools import tools_of_target
+
+        brought = (*brought, *(await tools_of_target(server, served, start.owner))[0])
     if served.opener is not None:  # of a journal that keeps no files yet
         inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
         brought = (await served.open(start.turns, inputs)).tools

@@ -94,7 +94,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
     opened, offer = await open_for(server, served, asked, turns, rounds, owner)
     plan = _plan(server, job, able, offer, rounds, owner)
-    warnings = asked.answer.warnings
+    warnings = (*asked.answer.warnings, *opened.warnings)
     if asked.needs:
         warnings = (*warnings, *_left_out(server, job))
     if warning is not None:
@@ -247,9 +247,13 @@ async def open_for(
         await server.toolbox.ready()
     if served.opener is None and not request.inputs:
         brought = served.tools
+        warnings: tuple[str, ...] = ()
         if server.config.agent_tools and rounds > 0:
-            brought = (*brought, *await server.agent_tools())
-        opened = TargetOpening(served.begin(turns), brought, served.declared)
+            from ronda.server.exchange.agent_tools import tools_of_target  # for those alone who have such agents
+
+            agents, warnings = await tools_of_target(server, served, owner)
+            brought = (*brought, *agents)
+        opened = TargetOpening(served.begin(turns), brought, served.declared, warnings=warnings)
     else:
         opened = await served.open(turns, request.inputs)
     declared, needs, tools, named = request.tools, request.needs, opened.tools, NONE_NAMED

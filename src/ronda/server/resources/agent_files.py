@@ -25,15 +25,13 @@ from msgspec.structs import replace
 from ronda.agent.join import agent_of, tell_answer
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.core.run import Run
-from ronda.drive import Tool
 from ronda.errors import BadConfig, BadRequest, RondaError
-from ronda.prompty.children import Children
 from ronda.prompty.dotenv import with_dotenv
 from ronda.prompty.errors import BadPrompty
 from ronda.prompty.history import PLACE_OF_THREAD, place_in, thread_of
 from ronda.prompty.inputs import kept_inputs
 from ronda.prompty.load import read_file, tell_load
-from ronda.prompty.model import Host, Prompty, for_one_run
+from ronda.prompty.model import Prompty, for_one_run
 from ronda.prompty.prepare import prepare
 from ronda.prompty.report import Problem
 from ronda.prompty.tool_kinds import tools_of
@@ -47,6 +45,7 @@ from ronda.trace.spans import Tracer
 log = logging.getLogger("ronda.server")
 
 ENDING = ".prompty"
+_NO_FILE = "no file is the agent '{}', which it names; it is looked for among the agents that clients make"
 
 
 class AgentBroken(RondaError):
@@ -73,11 +72,6 @@ class AgentFiles:
         self._stamps: dict[str, tuple[int, int, str]] = {}  # a file's name → its time, size and title
         if not self._folder.is_dir():
             raise BadConfig(f"there is no folder of agents {folder!r}")
-        for name in dict.fromkeys(
-            [*self._agent_tools, *[one for names in self._agent_tools.values() for one in names]]
-        ):
-            if name != "default" and not Path(self.path(name)).is_file():
-                raise BadConfig(f"[agent_tools] names the agent '{name}', which {folder!r} does not have")
 
     def names(self) -> Iterable[str]:
         paths = sorted(self._folder.rglob(f"*{ENDING}"))
@@ -95,6 +89,9 @@ class AgentFiles:
             name = self._titles.get(name, name)
         return str(self._folder.resolve() / f"{name}{ENDING}")
 
+    def has(self, name: str) -> bool:
+        return Path(self.path(name)).is_file()
+
     def agents_of(self, path: str | None) -> Sequence[str]:
         """What the operator adds to the agents that a file has as its tools."""
         if path is None or not self._agent_tools:
@@ -103,16 +100,6 @@ class AgentFiles:
         place = Path(path)
         name = place.relative_to(folder).as_posix().removesuffix(ENDING) if place.is_relative_to(folder) else ""
         return self._agent_tools.get(name, ())
-
-    async def tools_named(self, names: Sequence[str]) -> list[Tool]:
-        """Agents as tools of the server's own model. One that cannot be used is left out: the model can do without."""
-        tools: list[Tool] = []
-        for name in names:
-            try:
-                tools.append(await Children(Host(), self._toolbox.lent).agent(name, Prompty()))
-            except BadPrompty as error:
-                log.warning("the agent '%s' cannot be used as a tool: %s", name, error)
-        return tools
 
     async def find(self, name: str, owner: str) -> Target | None:
         began = time.time()
@@ -124,10 +111,10 @@ class AgentFiles:
             return None
         if known.served is None:
             raise AgentBroken(f"the agent '{name}' cannot be used: {without_paths(known.problem)}")
-        if known.prompty is None or Tracer.is_idle():
+        if known.prompty is None:
             return known.served
-        loaded = (began, time.time())  # told with the run that it was for
-        return replace(known.served, opener=partial(self._open, known.prompty, loaded=loaded))
+        loaded = None if Tracer.is_idle() else (began, time.time())  # told with the run that it was for
+        return replace(known.served, opener=partial(self._open, known.prompty, owner, loaded=loaded))
 
     def _with_title(self, title: str) -> _Known | None:
         """The file that calls itself so. The folder is only searched where what was found the last time is no longer true."""
@@ -169,6 +156,9 @@ class AgentFiles:
         from ronda.prompty.validate import validate  # once, when a server starts
 
         titles, lines = self._read_titles(), []
+        for name, named in self._agent_tools.items():
+            own = [] if name == "default" else [name]
+            lines += [f"[agent_tools]: {_NO_FILE.format(one)}" for one in (*own, *named) if not self.has(one)]
         for name in self.names():
             known = self._look_at(name)
             if known is None:
@@ -180,8 +170,7 @@ class AgentFiles:
                 lines.append(f"the agent '{name}' cannot be used: {'; '.join(errors) or known.problem}")
             lines += [f"the agent '{name}': {line}" for line, is_error in found if not is_error]
             named = () if known.prompty is None else known.prompty.agents
-            missing = [one for one in named if not Path(self.path(one)).is_file()]
-            lines += [f"the agent '{name}': there is no agent '{one}', which it names" for one in missing]
+            lines += [f"the agent '{name}': {_NO_FILE.format(one)}" for one in named if not self.has(one)]
             title = known.prompty.name if known.prompty is not None else ""
             if title and titles[title] != name:
                 lines.append(
@@ -225,7 +214,7 @@ class AgentFiles:
             spec,
             agent.provider,
             options=agent._options,
-            opener=partial(self._open, prompty),
+            opener=partial(self._open, prompty, ""),
             max_tokens=None if own is None else own.max_output_tokens,
             format_is_wish=True,
             read_answer=partial(_tell_answer, prompty),
@@ -235,6 +224,7 @@ class AgentFiles:
     async def _open(
         self,
         prompty: Prompty,
+        owner: str,
         turns: tuple[Turn, ...],
         inputs: Mapping[str, Any],
         *,
@@ -249,7 +239,7 @@ class AgentFiles:
             )
         prompty = for_one_run(prompty)
         known, begun = begin(prompty, turns, inputs)
-        table = await tools_of(prompty, self._toolbox.lent, known)  # lent to its children, too
+        table = await tools_of(prompty, self._toolbox.lent_to(owner), known)  # lent to its children, too
         here = tuple([tool for tool in table.values() if tool.spec.kind != "caller"])
         theirs = tuple([tool.spec for tool in table.values() if tool.spec.kind == "caller"])
         file = None if prompty.host is None else prompty.host.keep(prompty)

@@ -35,6 +35,7 @@ class TargetOpening(Struct, frozen=True):
     exclusive: bool = False
     file: AgentFile | None = None  # what a run of it is opened again with, and …
     inputs: Mapping[str, Raw] = {}  # … what it was asked with
+    warnings: tuple[str, ...] = ()  # for the caller: what the run goes without
 
 
 # A request's conversation and inputs → what the agent makes of them.

@@ -74,7 +74,8 @@ class Toolbox:
         self._most = max_offered
         self._with_finder: tuple[Sequence[ToolSpec], Offer] = ((), self._fixed)
         self._with_mcp: tuple[Sequence[Tool], Offer] = ((), self._fixed)
-        self.agents: AgentNames | None = None  # who knows the agents of this server by name
+        # An owner → who knows the agents of this server by name, as this owner may use them.
+        self.agents_for: Callable[[str], AgentNames] | None = None
 
     def _own(self) -> Offer:
         """What every request is offered: the same value until a tool of an MCP server comes or goes."""
@@ -97,15 +98,14 @@ class Toolbox:
     def names(self) -> list[str]:
         return [*self._own().handlers, *self._callbacks, *(() if self._web is None else self._web.names)]
 
-    @property
-    def lent(self) -> Lent:
+    def lent_to(self, owner: str) -> Lent:
         """Who here runs what an agent declares, and what the agents that it starts do."""
         callbacks = {name: self._called_back(ToolSpec(name), function) for name, function in self._callbacks.items()}
         return Lent(
             {**self._dispatch.by_name, **callbacks, **self._own().handlers},
             self._dispatch.otherwise,
             None if self._mcp is None else self._mcp.here(),
-            self.agents,
+            None if self.agents_for is None else self.agents_for(owner),
         )
 
     def _called_back(self, spec: ToolSpec, function: Callable[..., Any]) -> Tool:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.parts import SystemTurn, Turn
-from ronda.errors import NotFound
+from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
 from ronda.server.doors.mistral.endpoint import Asks, matches
 from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
@@ -59,6 +59,22 @@ class StoredAgents:
             return None
         row = await self._rows.find(owner, id, version or None)
         return await self._served(row, owner) if row is not None else None
+
+    async def named(self, name: str, owner: str) -> ServedAgent | None:
+        """The same by the name that its owner gave it, with `@VERSION` or `@ALIAS` behind it or without."""
+        if (found := await self.find(name, owner)) is not None:
+            return found
+        rows = await self._rows.of(owner)
+        by_title, _, version = name.rpartition("@")
+        for title, wanted in ((name, ""), (by_title, version)):
+            ids = [row.id for row in rows if title and read_stored(row.body).name == title]
+            if len(ids) > 1:
+                raise BadRequest(
+                    f"there are {len(ids)} agents named '{title[:200]}'; name one by its id, such as '{ids[0]}'"
+                )
+            if ids:
+                return await self.find(f"{ids[0]}@{wanted}" if wanted else ids[0], owner)
+        return None
 
     async def _served(self, row: AgentRow, owner: str) -> ServedAgent:
         agent = read_stored(row.body)

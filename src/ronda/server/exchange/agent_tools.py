@@ -1,0 +1,132 @@
+"""The names of agents, in files and in the settings → tools: of the server's files, and of what clients made (`/v1/agents`).
+
+A name means a file first, then an agent of the run's owner: `ID` or its name, and after an `@` a version or an alias of it. It is
+looked for when the run is opened. What a call starts has that version, also when it goes on after a restart. The agent has the
+tools that it has when it is asked directly, but for its handoffs; a tool that the caller would run, nobody runs here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ronda.agent.children import VersionedAgent
+from ronda.agent.value import Agent, asked_with_text, with_spec
+from ronda.core.plan import ToolSpec
+from ronda.core.taint import EGRESS, UNTRUSTED, taint_labels
+from ronda.drive import Tool, ToolContext, ToolOutput
+from ronda.errors import NotFound, RondaError
+from ronda.prompty.children import Children
+from ronda.prompty.handlers import MissingTool
+from ronda.prompty.model import Host, Prompty
+from ronda.server.doors.mistral.agents import ServedAgent
+from ronda.server.exchange.opening import open_for
+from ronda.server.resources.models import Target
+from ronda.tools.agent import AgentTool
+from ronda.tools.mcp.names import offered_name
+from ronda.wire.capabilities import renamed
+from ronda.wire.door_request import DoorRequest
+
+if TYPE_CHECKING:
+    from ronda.server.app import Server
+
+log = logging.getLogger("ronda.server")
+MAX_DESCRIPTION = 300
+
+
+class NamedAgents:
+    """The agents of a server, as one of its owners may name them."""
+
+    def __init__(self, server: Server, owner: str) -> None:
+        self._server = server
+        self._owner = owner
+
+    def path(self, name: str) -> str | None:
+        files = self._server.agent_files
+        return None if files is None else files.path(name)
+
+    def agents_of(self, path: str | None) -> Sequence[str]:
+        files = self._server.agent_files
+        return () if files is None else files.agents_of(path)
+
+    async def stored(self, name: str) -> AgentTool | None:
+        served = await self._server.stored_agents.named(name, self._owner)
+        return None if served is None else _tool(self._server, served, self._owner)
+
+
+async def tools_of_target(server: Server, served: Target, owner: str) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """The agents that the settings make tools of the server's model, or of an agent that a client made; and warnings. One that
+    cannot be asked is left out: who asks can do without it, and other owners may have it."""
+    table = server.config.agent_tools
+    names = list(table.get("default", ()))
+    if isinstance(served, ServedAgent):
+        itself = (served.id, served.agent.name)
+        names += [one for name in itself for one in table.get(name, ())]
+        names = [name for name in names if name.partition("@")[0] not in itself]
+    children, tools, warnings = Children(Host(), server.toolbox.lent_to(owner)), dict[str, Tool](), list[str]()
+    for name in dict.fromkeys(names):
+        try:
+            tool = await children.agent(name, Prompty())
+            if tool.spec.name in tools:
+                raise NotFound(f"another agent is the tool '{tool.spec.name}', too")
+        except RondaError as error:
+            log.warning("the agent '%s' cannot be used as a tool: %s", name, error)
+            warnings.append(f"the agent '{name[:200]}' is not offered to the model: {error}")
+        else:
+            tools[tool.spec.name] = tool
+    return tuple(tools.values()), tuple(warnings)
+
+
+def _tool(server: Server, served: ServedAgent, owner: str) -> AgentTool:
+    agent = served.agent
+    about = (agent.description or "").strip() or " ".join((agent.instructions or "").split())[:MAX_DESCRIPTION]
+    spec = asked_with_text(
+        offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", _labels(server, served)
+    )
+    return AgentTool(spec, VersionedAgent(served.version, partial(_open, server, served, owner)))
+
+
+def _labels(server: Server, served: ServedAgent) -> frozenset[str]:
+    """What its tools may do, as far as that can be told before it is called: MCP servers are only connected to then."""
+    needs = server.other_needs(served.needs)
+    offer = server.toolbox.offer(served.declared, 1, served.tools, needs=needs, choice=served.choice)
+    far = () if len(needs) == len(served.needs) else (UNTRUSTED, EGRESS)
+    return taint_labels(offer.specs) | set(far)
+
+
+async def _open(server: Server, served: ServedAgent, owner: str, version: int) -> Agent:
+    """The agent with the tools that it has now."""
+    if version != served.version:
+        found = await server.stored_agents.find(f"{served.id}@{version}", owner)
+        if found is None:
+            raise NotFound(f"the agent '{served.id}' has no version {version} any more", code="agent_not_found")
+        served = found
+    request = DoorRequest(model=served.id, turns=())
+    _, offer = await open_for(server, served, request, (), server.config.rounds_for(None)[0], owner)
+    tools = [
+        MissingTool(spec) if (tool := offer.handlers.get(spec.name)) is None else _AsOffered(spec, tool)
+        for spec in offer.specs
+    ]
+    agent = Agent(
+        served.provider,
+        instructions=served.agent.instructions or "",
+        tools=tools,
+        options=served.options,
+        tool_choice=renamed(served.choice, offer.stand_ins),
+        name=served.id,
+    )
+    return with_spec(agent, served.spec)
+
+
+class _AsOffered(Struct, frozen=True):
+    """A tool with what the server says of it for this agent: whether calls are confirmed, whether it has to be found."""
+
+    spec: ToolSpec
+    tool: Tool
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        return await self.tool.run(arguments, context)
