@@ -11,9 +11,9 @@ import pytest
 from ronda import ChatCompletionRequest, Runner, mistralrs
 from ronda.core.parts import ToolTurn
 from ronda.errors import BadConfig
+from ronda.runner.code_settings import CodeExecutionConfig, ShellConfig
 from ronda.sandbox.layers import choose_layer, find_layers
 from ronda.sandbox.policy import Loopback, NoNetwork, Policy
-from ronda.server.resources.code_settings import CodeExecutionConfig, ShellConfig
 from ronda.testing import ScriptedModel, calls, says
 
 

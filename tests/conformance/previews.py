@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from ronda.wire.partial import Patch, pointer
+from ronda.wire.partial_json import Patch, pointer
 from ronda.wire.preview import CallPreview
 
 

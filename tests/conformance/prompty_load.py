@@ -16,7 +16,7 @@ from tests.conformance.report import PartResult, Tally
 
 from ronda.prompty import load, schema, to_dict, validate_inputs
 from ronda.prompty.frontmatter import split
-from ronda.prompty.tree import parse_yaml
+from ronda.prompty.yaml_tree import parse_yaml
 from ronda.schema.validate import Validator
 
 KNOWN = {

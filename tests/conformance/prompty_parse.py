@@ -8,7 +8,7 @@ import msgspec
 from tests.conformance.prompty_vectors import Json, expected_of, fits, fits_error, run_vectors
 from tests.conformance.report import PartResult
 
-from ronda.prompty.rich import Message
+from ronda.prompty.message_parts import Message
 from ronda.prompty.roles import parse
 from ronda.prompty.template import TemplateError
 

@@ -20,7 +20,7 @@ from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.drive import Show, ToolContext, ToolOutput
 from ronda.errors import RunEnded, UpstreamError
-from ronda.prompty.rich import read_message
+from ronda.prompty.message_parts import read_message
 from ronda.prompty.turn_engine import TurnView
 from ronda.prompty.turns import turns_of
 

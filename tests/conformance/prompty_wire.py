@@ -10,8 +10,8 @@ from tests.conformance.prompty_vectors import Json, expected_of, fits, fits_erro
 from tests.conformance.report import PartResult
 
 from ronda.prompty import Prompty, loads
+from ronda.prompty.message_parts import read_message
 from ronda.prompty.requests import write_request
-from ronda.prompty.rich import read_message
 
 
 def run(data: Path) -> PartResult:

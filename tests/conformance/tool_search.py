@@ -15,7 +15,7 @@ from msgspec import Raw
 from tests.conformance.report import PartResult, absent
 
 from ronda.core.plan import ToolSpec
-from ronda.tools.find import FOUND, ToolIndex
+from ronda.tools.tool_search import FOUND, ToolIndex
 
 TOOLS = 400
 WANTED = 0.9

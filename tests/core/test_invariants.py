@@ -28,7 +28,7 @@ from ronda.core.events import (
     ToolStarted,
 )
 from ronda.core.limits import Limits, Retry
-from ronda.core.live import LiveCalls
+from ronda.core.live_calls import LiveCalls
 from ronda.core.output import was_shown
 from ronda.core.parts import (
     AssistantTurn,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.timeouts import soon
 
 from ronda.core.events import Event, ModelStarted, TextDelta, Warned
-from ronda.host.kept import KeptLog
+from ronda.host.durable_log import DurableLog
 from ronda.host.log import Log
 from ronda.journal.memory import MemoryJournal
 from ronda.store import StoreError
@@ -43,7 +43,7 @@ def seen(log: Log) -> list[Event]:
 
 async def test_what_is_not_kept_is_not_shown() -> None:
     journal, log = Slow(), Log(RUN)
-    kept = KeptLog(log, journal, "run_1")
+    kept = DurableLog(log, journal, "run_1")
     async with soon():
         kept.append([ModelStarted(0)])
         kept.show([TextDelta("Hel")])
@@ -62,7 +62,7 @@ async def test_what_is_not_kept_is_not_shown() -> None:
 
 async def test_what_a_journal_cannot_keep_is_never_shown() -> None:
     journal, log = Slow(), Log(RUN)
-    kept = KeptLog(log, journal, "run_1")
+    kept = DurableLog(log, journal, "run_1")
     async with soon():
         kept.append([Warned("so")])
         (await journal.waiting_for.get()).set_exception(StoreError("journal.db", "the disk is full"))
@@ -77,7 +77,7 @@ def test_all_of_it_is_shown_in_its_order(steps: list[str]) -> None:
     async def drive() -> tuple[list[Event], list[Event]]:
         journal, log = MemoryJournal(), Log(RUN)
         journal.append("run_1", [RUN])
-        kept = KeptLog(log, journal, "run_1")
+        kept = DurableLog(log, journal, "run_1")
         told: list[Event] = []
         for at, step in enumerate(steps):
             if step == "keep":

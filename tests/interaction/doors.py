@@ -39,7 +39,7 @@ from ronda.journal.memory import MemoryJournal
 from ronda.server.app import Server, create_app
 from ronda.server.config import MAX_BODY, ServerConfig
 from ronda.server.http.auth import Auth
-from ronda.server.http.heads import BoundedHeads
+from ronda.server.http.protocol import BoundedProtocol
 from ronda.server.http.sockets import BoundedSockets
 from ronda.store.catalog import Catalog
 from ronda.testing import ScriptedModel
@@ -400,7 +400,7 @@ async def open_door() -> AsyncIterator[Door]:
                 ws=BoundedSockets,
                 ws_max_size=MAX_BODY,
                 ws_per_message_deflate=False,
-                http=BoundedHeads,
+                http=BoundedProtocol,
             )
         )
         task = asyncio.create_task(server.serve([listener]))

@@ -15,7 +15,7 @@ from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.parts import AssistantTurn, Text, ToolCall
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
-from ronda.wire.partial import read_pointer
+from ronda.wire.partial_json import read_pointer
 
 PAGE = '<h1>"Grüße" 😀</h1>\n'
 ARGUMENTS = json.dumps({"content": PAGE, "path": "index.html"})

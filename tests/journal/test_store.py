@@ -12,7 +12,7 @@ import pytest
 from ronda.store import StoreError
 from ronda.store.presence import Presence
 from ronda.store.sqlite import checkpoint, connect, open_database
-from ronda.store.sync import WalSync
+from ronda.store.wal_sync import WalSync
 
 FIRST = ("CREATE TABLE note (text TEXT)", "INSERT INTO note VALUES ('first')")
 SECOND = ("ALTER TABLE note ADD COLUMN at REAL", "UPDATE note SET at = 2.0")

@@ -16,7 +16,7 @@ from ronda import invoke_agent, invoke_agent_async, load
 from ronda.agent.pipeline import prepare
 from ronda.core.events import Event, ModelStarted, ToolFinished
 from ronda.core.parts import Image, Text, UserTurn
-from ronda.prompty.rich import Message
+from ronda.prompty.message_parts import Message
 from ronda.prompty.turns import turns_of
 from ronda.prompty.validate import validate
 

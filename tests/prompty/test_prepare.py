@@ -23,7 +23,7 @@ from ronda import (
 )
 from ronda.prompty import InvokerError, Prompty, loads
 from ronda.prompty.components import register
-from ronda.prompty.rich import Message, Part
+from ronda.prompty.message_parts import Message, Part
 
 INPUTS = {
     "q": {"kind": "string", "required": True},

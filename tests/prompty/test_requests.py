@@ -9,8 +9,8 @@ import pytest
 from tests.pipeline.files import text_of
 
 from ronda.prompty import loads
+from ronda.prompty.message_parts import read_message
 from ronda.prompty.requests import write_request
-from ronda.prompty.rich import read_message
 
 
 def body(messages: list[Any], api: str = "chat", provider: str = "openai", **options: Any) -> Any:

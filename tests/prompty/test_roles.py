@@ -17,7 +17,7 @@ from ronda.core.parts import (
     ToolTurn,
     UserTurn,
 )
-from ronda.prompty.rich import Message, Part, to_turns
+from ronda.prompty.message_parts import Message, Part, to_turns
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.template import TemplateError, messages_from, render
 

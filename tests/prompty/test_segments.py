@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ronda.prompty.rich import Message
+from ronda.prompty.message_parts import Message
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.segments import Segment
 from ronda.prompty.template import StrictViolation, TemplateError, messages_from, render, render_segments

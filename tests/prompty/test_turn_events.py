@@ -11,7 +11,7 @@ from ronda import Agent, Cancel, GuardrailResult, Guardrails, Steering, invoke_a
 from ronda.core.events import Event
 from ronda.core.parts import AssistantTurn, Text, Turn, user
 from ronda.errors import ExecuteError, GuardrailError, LimitExceeded, RunCancelled, ToolMissing
-from ronda.prompty.rich import Message, Part
+from ronda.prompty.message_parts import Message, Part
 from ronda.prompty.turn_events import TurnEvents
 from ronda.testing import Call, ScriptedModel, calls, fails, says
 

@@ -23,7 +23,7 @@ from ronda.journal.memory import MemoryJournal
 from ronda.providers.script import Line, ScriptedModel, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
-from ronda.server.http.heads import MAX_HEAD, BoundedHeads
+from ronda.server.http.protocol import MAX_HEAD, BoundedProtocol
 from ronda.server.http.sockets import BoundedSockets
 
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
@@ -104,7 +104,7 @@ async def running(*lines: Line, model: ScriptedModel | None = None, **limits: fl
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     up, looked = asyncio.Event(), asyncio.Event()
-    protocol: Any = partial(BoundedHeads, **limits)
+    protocol: Any = partial(BoundedProtocol, **limits)
     settings = uvicorn.Config(create_app(server), http=protocol, ws=BoundedSockets, log_level="critical")
     process = LookedAt(looked, settings, up=up.set, before_end=server.runs.stop)
     task = asyncio.create_task(process.serve([listener]))

@@ -27,7 +27,7 @@ import pytest
 from tests.interaction.doors import TIMEOUT, Door, Json, Served, Upstream, answers
 
 from ronda import Agent, run_agent_async
-from ronda.drive.aside import thread
+from ronda.drive.offload import thread
 from ronda.errors import ExecuteError
 from ronda.journal.sqlite import SqliteJournal
 from ronda.providers import Where, open_provider
@@ -499,7 +499,7 @@ async def test_every_door_counts_its_messages(door: Door, path: str, name: str) 
 
 async def test_what_is_packed_does_not_burst(door: Door) -> None:
     """A summary that a client brings back is packed: a few bytes can be very many."""
-    from ronda.wire.openai_responses.sealed import wrap_summary
+    from ronda.wire.openai_responses.encrypted_content import wrap_summary
 
     item = {"type": "compaction", "encrypted_content": wrap_summary("x" * 1_000_000)}
     async with door.serving(ScriptedModel()) as served:

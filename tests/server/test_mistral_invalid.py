@@ -29,7 +29,6 @@ from ronda.wire.mistral.conversations import (
     read_restart,
     read_start,
 )
-from ronda.wire.mistral.details import Invalid
 from ronda.wire.mistral.server_request import (
     FIELDS,
     MESSAGE_FIELDS,
@@ -38,6 +37,7 @@ from ronda.wire.mistral.server_request import (
     Message,
     read_completion,
 )
+from ronda.wire.mistral.validation_errors import Invalid
 
 HI: list[Any] = [{"role": "user", "content": "hi"}]
 GOOD: Json = {"agent_id": "default", "messages": HI}

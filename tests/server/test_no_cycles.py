@@ -34,7 +34,7 @@ from ronda.journal.sqlite import SqliteJournal
 from ronda.providers.script import Call, Line, ScriptedModel, calls, fails, says
 from ronda.server.app import Server, create_app
 from ronda.server.config import ServerConfig
-from ronda.server.http.heads import BoundedHeads
+from ronda.server.http.protocol import BoundedProtocol
 
 HI: Json = {"role": "user", "content": "hi"}
 BODIES: dict[str, Json] = {
@@ -123,7 +123,7 @@ async def running(provider: Any, *, journal: Any = None, **config: Any) -> Async
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         settings = uvicorn.Config(
-            create_app(server), lifespan="off", log_level="critical", ws="websockets-sansio", http=BoundedHeads
+            create_app(server), lifespan="off", log_level="critical", ws="websockets-sansio", http=BoundedProtocol
         )
         uvicorns = _Uvicorn(settings)
         task = asyncio.create_task(uvicorns.serve([listener]))
@@ -316,7 +316,7 @@ def test_responses_over_a_websocket_leave_no_cycles() -> None:
 
     assert once == often
     assert {name for name in once if name.startswith("ronda")} <= {
-        "ronda.server.http.heads.BoundedHeads"
+        "ronda.server.http.heads.BoundedProtocol"
     }  # uvicorn's too
 
 

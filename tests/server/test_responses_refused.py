@@ -20,7 +20,7 @@ from ronda.providers.script import ScriptedModel, says
 from ronda.wire.openai_responses import compaction, server_request
 from ronda.wire.openai_responses import input as items
 from ronda.wire.openai_responses import tools as declared
-from ronda.wire.openai_responses.sealed import Sealer
+from ronda.wire.openai_responses.encrypted_content import Sealer
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
 

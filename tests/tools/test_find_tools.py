@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext
-from ronda.tools.find import FindTools, ToolIndex, words
+from ronda.tools.tool_search import FindTools, ToolIndex, words
 
 TOOLS = [
     ToolSpec("get_weather", "The weather in a city."),

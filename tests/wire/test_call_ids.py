@@ -12,7 +12,7 @@ from msgspec import Raw
 from ronda.core.parts import AssistantTurn, Native, Text, ToolCall, ToolResult, ToolTurn, Turn, user
 from ronda.wire.call_ids import all_renamed, own_id, stored_id
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.sealed import Room, Sealer
+from ronda.wire.openai_responses.encrypted_content import Room, Sealer
 
 RUNS = st.integers(0, 2**96 - 1).map(lambda number: f"run_{number:024x}")
 

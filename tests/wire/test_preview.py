@@ -16,7 +16,7 @@ from ronda import tool
 from ronda.core.parts import ToolCall
 from ronda.core.plan import ToolSpec
 from ronda.errors import BadConfig
-from ronda.wire.partial import Patch
+from ronda.wire.partial_json import Patch
 from ronda.wire.preview import CallPreview, Previews, write_patches
 
 VALUES = st.recursive(

@@ -39,9 +39,9 @@ from ronda.drive import Tool, drive
 from ronda.providers.script import Call, Line, ScriptedModel
 from ronda.wire.failures import BROKE_DOWN
 from ronda.wire.openai_responses.client import Reader, read_plain
+from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer
 from ronda.wire.openai_responses.input import read_items
 from ronda.wire.openai_responses.resource import Kept
-from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

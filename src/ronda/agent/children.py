@@ -28,8 +28,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.agent.join import FileJob, start_job
 from ronda.agent.long_answer import as_file
+from ronda.agent.prompty_run import FileJob, start_job
 from ronda.agent.reopen import kept_file, restart
 from ronda.agent.start import Link, RunOptions, Start
 from ronda.agent.value import Agent

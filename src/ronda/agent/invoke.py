@@ -86,8 +86,8 @@ async def run_agent_async(
 
 
 def _call(agent: AnyAgent, inputs: Inputs | None, tools: Tools | None, options: RunOptions) -> Call:
-    from ronda.agent.join import Source  # those who make their agents in code need none of it
     from ronda.agent.pipeline import Call
+    from ronda.agent.prompty_run import Source  # those who make their agents in code need none of it
 
     return Call(Source(agent), inputs, tools, options)
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from ronda.agent.blocking import awaitable, blocking
-from ronda.agent.join import Conversation, FileJob, Source, check_inputs, read_conversation, start_job
+from ronda.agent.prompty_run import Conversation, FileJob, Source, check_inputs, read_conversation, start_job
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import RunOptions, Start, checked_options
 from ronda.agent.streams import PromptyStream, signature_of
@@ -31,13 +31,13 @@ from ronda.errors import BadRequest, RondaError
 from ronda.prompty import results
 from ronda.prompty.discovery import ModelInfo, map_models
 from ronda.prompty.inputs import validate_inputs as validated
+from ronda.prompty.message_parts import Message
 from ronda.prompty.model import Connection, Model, Prompty
 from ronda.prompty.prepare import parsed, rendered
 from ronda.prompty.prepare import prepare as prepared
 from ronda.prompty.process import UNEXPECTED, BadResponse
 from ronda.prompty.process import process as result_of
 from ronda.prompty.requests import write_embedding, write_image
-from ronda.prompty.rich import Message
 from ronda.prompty.upstream import Upstream, provider_of, upstream_of
 from ronda.providers import Where
 from ronda.trace.spans import Emit, span

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from ronda.agent.join import FileJob, agent_of
+from ronda.agent.prompty_run import FileJob, agent_of
 from ronda.agent.start import RunOptions, Start
 from ronda.agent.value import Agent, Inputs, Tools
 from ronda.core.events import AgentFile, Event, RunStarted

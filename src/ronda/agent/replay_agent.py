@@ -8,8 +8,8 @@ import msgspec
 
 from ronda.agent.blocking import blocking
 from ronda.agent.cassette import Cassette, read_cassette
-from ronda.agent.join import Source
 from ronda.agent.pipeline import Call
+from ronda.agent.prompty_run import Source
 from ronda.agent.replay import Replayed, compare_starts
 from ronda.agent.replay import replay as play
 from ronda.agent.value import AnyAgent, Inputs, Tools

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from ronda.agent.approve import Approve, Decision, answer_to
 from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
-from ronda.agent.join import Source
+from ronda.agent.prompty_run import Source
 from ronda.agent.reopen import file_of, restart
 from ronda.agent.result import Result, outcome
 from ronda.agent.start import OnEvent, RunOptions

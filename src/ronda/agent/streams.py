@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ronda.agent.pieces import AnswerText, Piece
+from ronda.agent.answer_text import AnswerText, Piece
 from ronda.agent.thread_reader import ThreadReader
 from ronda.core.parts import AssistantTurn
 from ronda.host.run import look_at

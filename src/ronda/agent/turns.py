@@ -12,8 +12,8 @@ from typing import Any
 
 from ronda.agent.blocking import blocking
 from ronda.agent.cancel import Cancel
-from ronda.agent.join import Source, read_answer
 from ronda.agent.pipeline import Call
+from ronda.agent.prompty_run import Source, read_answer
 from ronda.agent.start import RunOptions
 from ronda.agent.value import AnyAgent, Inputs, Tools
 from ronda.core.limits import Retry

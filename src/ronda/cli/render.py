@@ -9,7 +9,7 @@ import msgspec
 
 from ronda.agent.pipeline import prepare
 from ronda.cli.files import load_file, read_inputs
-from ronda.prompty.rich import Message, Part
+from ronda.prompty.message_parts import Message, Part
 
 SHOWN = 60  # characters of a medium
 

@@ -138,7 +138,7 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
     from ronda.cli.process import CONNECTION_SECONDS
     from ronda.server.app import create_app
     from ronda.server.doors.mcp.route import McpPort
-    from ronda.server.http.heads import BoundedHeads
+    from ronda.server.http.protocol import BoundedProtocol
     from ronda.server.http.sockets import BoundedSockets
 
     config = server.config
@@ -146,7 +146,7 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
     return uvicorn.Config(
         app if mcp_port is None else McpPort(app, mcp_port),
         http=partial(  # type: ignore[arg-type]  # called as its class is
-            BoundedHeads,
+            BoundedProtocol,
             header_seconds=config.header_seconds,
             body_seconds=config.body_seconds,
             stall_seconds=config.stall_seconds,
@@ -167,7 +167,7 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
 
 async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:
     """Whether only those with a key are let in. Where everybody would be, that must be said, or they must be on this machine."""
-    from ronda.server.http.pages import is_loopback
+    from ronda.server.http.browser_guard import is_loopback
 
     try:
         has_keys = bool(await catalog.keys.all())

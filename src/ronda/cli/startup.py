@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ronda._version import __version__
 from ronda.server.app import Server
-from ronda.server.http.pages import is_loopback
+from ronda.server.http.browser_guard import is_loopback
 
 
 def startup_lines(server: Server, folder: Path | None, host: str, port: int, *, has_keys: bool) -> list[str]:

@@ -16,7 +16,7 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
-from ronda.core.live import LiveCalls
+from ronda.core.live_calls import LiveCalls
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Refusal, Text
 from ronda.core.plan import Plan
 

@@ -74,7 +74,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
-from ronda.core.found import with_found
+from ronda.core.found_tools import with_found
 from ronda.core.obligations import is_met
 from ronda.core.output import fold
 from ronda.core.parts import NO_USAGE, AssistantTurn, Text, ToolResult, ToolTurn

@@ -44,7 +44,6 @@ from ronda.core.steering import Steering
 from ronda.core.transcript import repair, settle, whole_results
 from ronda.drive import guards, questions
 from ronda.drive.answers import fitted, problem_with
-from ronda.drive.aside import LIGHT, LIGHT_BYTES, is_heavy
 from ronda.drive.contracts import (
     Barrier,
     Emit,
@@ -58,6 +57,7 @@ from ronda.drive.contracts import (
     child_id,
 )
 from ronda.drive.inbox import Inbox
+from ronda.drive.offload import LIGHT, LIGHT_BYTES, is_heavy
 from ronda.drive.progress import show_progress
 from ronda.drive.tools import Waiting, as_text, call_tool
 from ronda.errors import BadRequest, ProtocolError, UpstreamError

@@ -33,7 +33,7 @@ from ronda.drive import (
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest
 from ronda.host.channel import Channel, ChannelReader
-from ronda.host.kept import KeptLog
+from ronda.host.durable_log import DurableLog
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.trace.run import RunSpans, run_spans
@@ -209,14 +209,14 @@ class LiveRun(Driven):
         self.journal = journal
         self.log: Log | None = None  # of what nobody follows there is none
         # Who is told first: the log, who waits until it is kept, or the one reader.
-        self._told: Log | KeptLog | Channel | None = None
+        self._told: Log | DurableLog | Channel | None = None
         self._facts: list[Event] = [run.start]  # that a log would have; nobody can follow a run of the library's later
         self._host = host
         must_be_kept = run.start.outlives or run.questions_asked > 0
         if host is not None and (run.plan.stream or must_be_kept):
             self._told = self.log = host.logs.open(run.start)
             if must_be_kept and journal is not None:
-                self._told = KeptLog(self.log, journal, run.id)
+                self._told = DurableLog(self.log, journal, run.id)
         self._taps = taps
         self._size = run.size  # of what was told
 
@@ -382,7 +382,7 @@ class LiveRun(Driven):
 
     async def keep(self) -> None:
         """Return once everything that happened so far is kept."""
-        if type(self._told) is KeptLog:
+        if type(self._told) is DurableLog:
             await self._told.keep()
         elif self.journal is not None:
             await self.journal.barrier(self.run.id)

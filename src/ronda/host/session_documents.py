@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 from ronda.errors import BadRequest, NotFound
 from ronda.host.history import History, new_node
 from ronda.host.leases import Key

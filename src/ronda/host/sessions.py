@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ronda.core.parts import Turn
 from ronda.core.splice import SessionMode, Spliced, splice
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 from ronda.host.history import (
     History,
     Place,

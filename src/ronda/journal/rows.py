@@ -55,7 +55,7 @@ from ronda.core.events import (
 from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantTurn, ToolResult, Turn
 from ronda.core.plan import ToolSpec
-from ronda.drive.aside import LIGHT_BYTES, LIGHT_TURNS
+from ronda.drive.offload import LIGHT_BYTES, LIGHT_TURNS
 from ronda.journal import JournalConflict, RunPage, RunQuery, RunSummary, state_at
 from ronda.journal.chains import Chain, Chains
 from ronda.journal.codecs import (

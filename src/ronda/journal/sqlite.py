@@ -27,7 +27,7 @@ from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
 from ronda.store.presence import Presence
 from ronda.store.sqlite import MEMORY, explain, is_busy, open_database, transaction
-from ronda.store.sync import WalSync
+from ronda.store.wal_sync import WalSync
 
 AT_ONCE = 128  # calls that are looked up, some 10 µs each, before others have their turn
 LOOKS_EVERY = 0.05  # seconds between two looks at what other processes write

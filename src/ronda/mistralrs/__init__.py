@@ -41,7 +41,7 @@ from ronda.runner import (
     RequestedFile,
     ShellSkillMount,
 )
-from ronda.server.detached.approval_callback import AgentToolApproval, AgentToolKind, AgentToolSource
+from ronda.runner.approvals import AgentToolApproval, AgentToolKind, AgentToolSource
 
 __all__ = [
     "AgentPermission",

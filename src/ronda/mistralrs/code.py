@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from ronda.errors import BadConfig
+from ronda.runner import code_settings
 from ronda.sandbox.policy import FullNetwork, Loopback, Network, NoNetwork, Policy
-from ronda.server.resources import code_settings
 
 Ours = TypeVar("Ours", covariant=True)
 

@@ -14,7 +14,7 @@ from ronda.prompty.load import AnyPath, examine, read_text
 from ronda.prompty.model import OpenApiTool, Prompty, PromptyTool
 from ronda.prompty.references import Roots
 from ronda.prompty.report import Problem, Report
-from ronda.prompty.tree import Place
+from ronda.prompty.yaml_tree import Place
 
 __all__ = ["Problem", "check", "look", "place_of"]
 

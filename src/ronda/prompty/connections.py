@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ronda.errors import BadConfig
-from ronda.prompty.at import At, listed
 from ronda.prompty.errors import BadPrompty, ConnectionMissing
+from ronda.prompty.location import At, listed
 from ronda.prompty.model import Connection, OAuthConnection, ReferenceConnection
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.report import Report

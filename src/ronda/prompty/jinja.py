@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from ronda.prompty.jinja_expressions import Expressions, Function, Namespace, Scope, counted, fail, names_in, sources
 from ronda.prompty.jinja_functions import FILTERS, TESTS
-from ronda.prompty.leaves import items_of, kind_of, truthy
 from ronda.prompty.segments import Budget, Fragment, Out, Rich, Segment, TemplateError
+from ronda.prompty.template_values import items_of, kind_of, truthy
 
 # What there is to run; anything else is refused.
 _STATEMENTS = (

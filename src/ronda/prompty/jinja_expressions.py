@@ -13,8 +13,8 @@ from typing import Any, Never
 from jinja2 import nodes
 
 from ronda.prompty.jinja_functions import FILTERS, METHODS, TESTS
-from ronda.prompty.leaves import UNDEFINED, absent, bare, items_of, kind_of, member, text, truthy
 from ronda.prompty.segments import Budget, Fragment, Out, Rich, TemplateError
+from ronda.prompty.template_values import UNDEFINED, absent, bare, items_of, kind_of, member, text, truthy
 
 _BITS = 4096  # of a whole number
 _ITEMS = 100_000  # of a list a template builds

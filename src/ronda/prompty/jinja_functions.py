@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ronda.prompty.leaves import UNDEFINED, absent, bare, items_of, kind_of, member, portable, text, truthy
 from ronda.prompty.segments import Budget, Fragment, Rich
+from ronda.prompty.template_values import UNDEFINED, absent, bare, items_of, kind_of, member, portable, text, truthy
 
 _BLANK = " \t\r\n"
 

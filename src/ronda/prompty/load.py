@@ -16,15 +16,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ronda.prompty.at import At
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
 from ronda.prompty.files import Disk, Files
 from ronda.prompty.frontmatter import Split, split
+from ronda.prompty.location import At
 from ronda.prompty.model import Prompty, hosted
 from ronda.prompty.read import read_prompty
 from ronda.prompty.references import Resolver, Roots, decode_text
 from ronda.prompty.report import Report
-from ronda.prompty.tree import BadYaml, Tree, parse_yaml
+from ronda.prompty.yaml_tree import BadYaml, Tree, parse_yaml
 from ronda.trace.spans import OpenSpan, current_span, span
 
 SIGNATURE: Final = "ronda.load"

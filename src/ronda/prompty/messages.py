@@ -20,7 +20,7 @@ from ronda.core.parts import (
     UserTurn,
     Video,
 )
-from ronda.prompty.rich import Message, Part
+from ronda.prompty.message_parts import Message, Part
 
 
 def messages_of(turns: Sequence[Turn]) -> list[Message]:

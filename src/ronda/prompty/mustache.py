@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ronda.prompty.leaves import UNDEFINED, items_of, member, text, truthy
 from ronda.prompty.segments import Budget, Out, Rich, Segment, TemplateError
+from ronda.prompty.template_values import UNDEFINED, items_of, member, text, truthy
 
 
 class Literal(Struct, frozen=True, gc=False):

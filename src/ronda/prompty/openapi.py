@@ -25,7 +25,7 @@ from ronda.prompty.errors import BadPrompty
 from ronda.prompty.model import Connection, Host, OpenApiTool, Prompty
 from ronda.prompty.references import MAX_FILE, Roots, decode_text
 from ronda.prompty.tool_specs import without_bound_parameters
-from ronda.prompty.tree import BadYaml, parse_yaml
+from ronda.prompty.yaml_tree import BadYaml, parse_yaml
 from ronda.providers.grants import Grant
 from ronda.tools.openapi.auth import Key, check_key, schemes_for
 from ronda.tools.openapi.document import BadDocument, Document, Json

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from ronda.prompty.components import get_parser, get_renderer
 from ronda.prompty.inputs import validate_inputs
+from ronda.prompty.message_parts import Message, read_message
 from ronda.prompty.model import RICH_KINDS, Prompty
-from ronda.prompty.rich import Message, read_message
 from ronda.prompty.roles import guard, parse
 from ronda.prompty.segments import RICH_KINDS as KINDS
 from ronda.prompty.segments import Rendered, Rich, Segment, TemplateError, rich

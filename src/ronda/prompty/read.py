@@ -7,7 +7,7 @@ can't be meant.
 
 from __future__ import annotations
 
-from ronda.prompty.at import At, listed
+from ronda.prompty.location import At, listed
 from ronda.prompty.model import API_TYPES, Format, Model, ModelOptions, Parser, Prompty, Template
 from ronda.prompty.read_connection import read_connection
 from ronda.prompty.read_properties import read_properties

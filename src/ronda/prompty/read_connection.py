@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ronda.prompty.at import At, listed
+from ronda.prompty.location import At, listed
 from ronda.prompty.model import CONNECTIONS, Connection
 
 CONNECTION = {  # what each kind has of its own: texts, but for `scopes`

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ronda.prompty.at import At, listed
+from ronda.prompty.location import At, listed
 from ronda.prompty.model import KINDS, Property
 
 _Named = TypeVar("_Named")

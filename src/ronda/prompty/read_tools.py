@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, cast
 
-from ronda.prompty.at import At, listed
+from ronda.prompty.location import At, listed
 from ronda.prompty.model import (
     ApprovalMode,
     Binding,

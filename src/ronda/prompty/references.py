@@ -21,7 +21,7 @@ import msgspec
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
 from ronda.prompty.files import Disk, Files
 from ronda.prompty.report import Report, field
-from ronda.prompty.tree import MAX_DEPTH, BadYaml, Place, parse_yaml
+from ronda.prompty.yaml_tree import MAX_DEPTH, BadYaml, Place, parse_yaml
 
 MAX_FILE: Final = 8_000_000  # bytes of one referenced file: an OpenAPI document may be large
 MAX_ALL: Final = 32_000_000  # of all of them

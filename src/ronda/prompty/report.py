@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ronda.prompty.errors import BadPrompty
-from ronda.prompty.tree import Place, Tree
+from ronda.prompty.yaml_tree import Place, Tree
 
 _WORD = re.compile(r"[\w-]+")
 

@@ -14,9 +14,9 @@ import msgspec
 from ronda.core.plan import AUTO, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.prompty.errors import BadPrompty
+from ronda.prompty.message_parts import Message
 from ronda.prompty.model import FunctionTool, Prompty
 from ronda.prompty.options import additional, options_of
-from ronda.prompty.rich import Message
 from ronda.prompty.tool_specs import spec_of
 from ronda.prompty.turns import turns_of
 from ronda.prompty.upstream import Upstream, upstream_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ronda.prompty.rich import Message, Part, read_thread, rich_messages, rich_parts
+from ronda.prompty.message_parts import Message, Part, read_thread, rich_messages, rich_parts
 from ronda.prompty.segments import RICH_KINDS, Rich, Segment, TemplateError
 
 # A linear pattern: the regular expression of the spec backtracks without end on a hostile line. ASCII, or `ſystem:` were one.

@@ -14,8 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ronda.prompty.leaves import plain
-from ronda.prompty.rich import Message, rich_messages
+from ronda.prompty.message_parts import Message, rich_messages
 from ronda.prompty.roles import MISMATCH, forged, parse
 from ronda.prompty.segments import (
     LIMITS,
@@ -30,6 +29,7 @@ from ronda.prompty.segments import (
     TemplateError,
     rich,
 )
+from ronda.prompty.template_values import plain
 from ronda.trace.spans import current_span, span
 
 __all__ = ["Limits", "StrictViolation", "TemplateError", "messages_from", "render", "render_segments"]

@@ -47,8 +47,8 @@ from ronda.core.events import (
 from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
+from ronda.prompty.message_parts import Message
 from ronda.prompty.messages import count_of, messages_of
-from ronda.prompty.rich import Message
 
 EngineKind: TypeAlias = Literal[
     "turn_started",

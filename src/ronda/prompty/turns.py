@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import AssistantTurn, File, Native, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
-from ronda.prompty.rich import Message, to_turns
+from ronda.prompty.message_parts import Message, to_turns
 from ronda.wire.openai_chat import API as CHAT
 from ronda.wire.openai_chat.client_request import write_turn
 from ronda.wire.openai_responses import API as RESPONSES

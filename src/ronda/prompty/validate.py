@@ -26,8 +26,8 @@ from ronda.prompty.registry import Lent
 from ronda.prompty.report import Problem, Report, field
 from ronda.prompty.segments import TemplateError
 from ronda.prompty.tool_specs import spec_of
-from ronda.prompty.tree import Place
 from ronda.prompty.upstream import upstream_of
+from ronda.prompty.yaml_tree import Place
 
 
 def validate(

@@ -12,7 +12,7 @@ from ronda.core.parts import ToolCall
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.aside import written
+from ronda.drive.offload import written
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.anthropic import OLD_VERSION, VERSION

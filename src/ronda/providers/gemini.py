@@ -11,7 +11,7 @@ from ronda.core.events import ModelFinished
 from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.aside import written
+from ronda.drive.offload import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http
 from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates

@@ -11,7 +11,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.aside import written
+from ronda.drive.offload import written
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type

@@ -9,7 +9,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.plan import Options, Plan
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
-from ronda.drive.aside import written
+from ronda.drive.offload import written
 from ronda.errors import UpstreamError
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of

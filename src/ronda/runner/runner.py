@@ -26,6 +26,8 @@ from ronda.errors import BadConfig, NotFound
 from ronda.host import session_documents
 from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
+from ronda.runner.approvals import deciding, find_approve
+from ronda.runner.code_settings import CodeExecutionConfig, ShellConfig, code_settings
 from ronda.runner.door import collect
 from ronda.runner.files import File, FileOrigin
 from ronda.runner.request import ChatCompletionRequest, write_request
@@ -34,8 +36,6 @@ from ronda.runner.stream import ChatCompletionStream
 from ronda.server.app import Server
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
-from ronda.server.detached.approval_callback import deciding, find_approve
-from ronda.server.resources.code_settings import CodeExecutionConfig, ShellConfig, code_settings
 from ronda.tools.function import as_tool
 
 if TYPE_CHECKING:

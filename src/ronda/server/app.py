@@ -29,7 +29,7 @@ from ronda.files.skill_store import SkillStore
 from ronda.host.log import Logs
 from ronda.journal import Journal, JournalConflict
 from ronda.providers import open_provider
-from ronda.providers.fan import Fan
+from ronda.providers.shared_call import SharedCall
 from ronda.server.api.files import keep_files_tidy
 from ronda.server.config import ServerConfig
 from ronda.server.detached.background import Background
@@ -38,9 +38,9 @@ from ronda.server.detached.recovery import expire_later, recover_runs
 from ronda.server.doors.mistral.agents import StoredAgents
 from ronda.server.doors.responses.create import Responses
 from ronda.server.http.auth import Auth, KeyAuth, Unauthorized
+from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import Header, Incoming, Json
-from ronda.server.http.pages import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.routing import WEBSOCKET, Routes
 from ronda.server.resources.agent_files import AgentFiles
 from ronda.server.resources.container_host import ContainerHost
@@ -250,7 +250,7 @@ class Server:
     def providers_for(self, served: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
         if n > 1 and not plan.runs_tools and (call_many := capabilities_of(served.provider).call_many) is not None:
-            return Fan(call_many, n).choices()
+            return SharedCall(call_many, n).choices()
         return [served.provider] * n
 
     def limits_for(self, rounds: int, tool_calls: int | None, *, is_stored: bool) -> Limits:

@@ -31,8 +31,8 @@ from ronda.server.app import App, Server, error_writer
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
 from ronda.server.http.auth import Auth
+from ronda.server.http.browser_guard import is_loopback, refused_socket
 from ronda.server.http.failure import error_answer
-from ronda.server.http.pages import is_loopback, refused_socket
 from ronda.server.resources.code_tools import code_opener
 from ronda.server.resources.mcp_settings import read_servers
 from ronda.server.storage import join_replicas, open_blobs, open_catalog, open_journal, open_shared

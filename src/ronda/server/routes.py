@@ -9,7 +9,7 @@ from typing import Final
 
 from ronda.server.api import approvals, containers, file_links, files, listing, runs, sessions, skills, transcripts
 from ronda.server.api.run_start import start_runs
-from ronda.server.detached.answers import AnswerDoor
+from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.doors.app_stream.route import app_error, generate_code, http_route
 from ronda.server.doors.chat import CHAT_ANSWERS, chat_completions, chat_error
 from ronda.server.doors.mcp.route import mcp

@@ -20,15 +20,15 @@ from ronda.core.run import Run, rebuild
 from ronda.drive import Inbox, OpenLongResults, Provider, Summarize, Tool
 from ronda.files.file_store import FileStore
 from ronda.host.history import is_in_session
+from ronda.host.journal_tail import Tail
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
 from ronda.host.run import Host, LiveRun, look_at
 from ronda.host.sessions import SessionHost
-from ronda.host.tail import Tail
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
-from ronda.server.detached.approvals import RemoteApprover
-from ronda.server.detached.remembered import RememberedApprovals
+from ronda.server.detached.remote_approver import RemoteApprover
+from ronda.server.detached.session_approvals import SessionApprovals
 from ronda.server.exchange.rejoin import Rejoined, rejoin
 from ronda.store.claims import Claims
 from ronda.store.memory import MemoryCatalog
@@ -70,7 +70,7 @@ class Runs:
         logs: Logs | None = None,
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
-        self.remembered = RememberedApprovals()
+        self.remembered = SessionApprovals()
         self.clock: Callable[[], float] = time.time  # of all who share the queue
         self.files: FileStore | None = None  # where what runs make is kept …
         self.long_results: OpenLongResults | None = None  # … and what tools answer at too great a length

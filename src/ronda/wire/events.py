@@ -45,7 +45,7 @@ from ronda.core.events import (
 from ronda.core.limits import Limits
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
 from ronda.errors import BadRequest
-from ronda.wire.partial import pointer
+from ronda.wire.partial_json import pointer
 from ronda.wire.preview import ArgumentPatches
 
 VERSION: Final = 1

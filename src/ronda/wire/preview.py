@@ -16,7 +16,7 @@ from msgspec import Struct
 from ronda.core.parts import ToolCall
 from ronda.core.plan import ToolSpec
 from ronda.wire.json import UNREADABLE
-from ronda.wire.partial import PartialJson, Patch, Path, pointer, read_pointer
+from ronda.wire.partial_json import PartialJson, Patch, Path, pointer, read_pointer
 
 _ABSENT: Final = object()
 

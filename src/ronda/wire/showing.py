@@ -47,7 +47,7 @@ from ronda.core.events import (
     ToolStarted,
     Warned,
 )
-from ronda.core.live import LiveCalls
+from ronda.core.live_calls import LiveCalls
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.permissions import approval_of as permission
 from ronda.core.permissions import may_deny, permitted_tools

@@ -23,7 +23,7 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
-from ronda.core.live import Piece
+from ronda.core.live_calls import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.wire.approvals import Approval
 from ronda.wire.failures import Failure

@@ -19,8 +19,8 @@ from tests.timeouts import TIMEOUT, soon
 
 from ronda.errors import BadRequest, UpstreamError
 from ronda.providers.local.calls import Completion, Piece
-from ronda.providers.local.door import Door
 from ronda.providers.local.engine import Engine
+from ronda.providers.local.engine_http import Door
 from ronda.providers.local.files import ModelFile
 from ronda.providers.local.machine import Sizing
 

@@ -26,7 +26,7 @@ from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.providers.local.admission import Room
 from ronda.providers.local.binding import check_installed
 from ronda.providers.local.calls import AnswerReader, Completion, Piece, Take
-from ronda.providers.local.door import Broken
+from ronda.providers.local.engine_http import Broken
 from ronda.providers.local.files import ModelFile, header_of
 from ronda.providers.local.machine import Sizing, choose, count_cores
 from ronda.providers.local.process import CHILD, EngineProcess, Watch

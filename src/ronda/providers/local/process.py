@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ronda.errors import BadConfig
 from ronda.providers.local.binding import way_out
-from ronda.providers.local.door import Door
+from ronda.providers.local.engine_http import Door
 from ronda.providers.local.machine import Sizing
 
 log = logging.getLogger("ronda.local")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.json import encode
 

@@ -17,7 +17,7 @@ from ronda.core.plan import Plan
 from ronda.core.request import ModelRequest
 from ronda.core.transcript import repair
 from ronda.drive import capabilities_of
-from ronda.drive.aside import aside, is_heavy
+from ronda.drive.offload import aside, is_heavy
 from ronda.errors import BadRequest
 from ronda.providers import Where, open_provider
 from ronda.server.http.incoming import Incoming, Json

@@ -23,7 +23,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, Follower, Position
 from ronda.host.run import LiveRun
 from ronda.server.api.approvals import Conflict, answer_question, find_question
-from ronda.server.detached.answers import AnswerDoor, siblings_of
+from ronda.server.detached.stored_answers import AnswerDoor, siblings_of
 from ronda.server.exchange.answer import Writer, is_paused
 from ronda.server.exchange.follow import EventStream, Watch
 from ronda.server.http.failure import ErrorWriter, run_error_answer

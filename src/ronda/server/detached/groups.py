@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.host.run import LiveRun
-from ronda.server.detached.answers import about_siblings, siblings_of
+from ronda.server.detached.stored_answers import about_siblings, siblings_of
 from ronda.server.exchange.opening import Job, open_runs
 from ronda.server.runs import new_id
 

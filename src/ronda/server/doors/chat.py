@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from ronda.server.detached.answers import AnswerDoor
 from ronda.server.detached.continuation import continue_answer
+from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.opening import Job
 from ronda.server.http.incoming import Incoming

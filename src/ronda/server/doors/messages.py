@@ -16,8 +16,8 @@ from ronda.core.plan import Options, Plan
 from ronda.core.run import Run
 from ronda.drive import capabilities_of
 from ronda.errors import BadRequest, RondaError
-from ronda.server.detached.answers import AnswerDoor
 from ronda.server.detached.continuation import continue_answer
+from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.opening import Job, count
 from ronda.server.http.failure import error_answer, failure_of

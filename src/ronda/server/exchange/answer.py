@@ -16,11 +16,11 @@ from starlette.types import ASGIApp
 
 from ronda.core.events import Event
 from ronda.core.run import Run
-from ronda.drive.aside import LIGHT_TURNS
+from ronda.drive.offload import LIGHT_TURNS
 from ronda.errors import BadRequest, RondaError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
-from ronda.server.detached.lingering import check_background, check_linger, check_name
+from ronda.server.detached.admission import check_background, check_detach, check_name
 from ronda.server.exchange.follow import EventStream, Watch
 from ronda.server.exchange.frames import numbered
 from ronda.server.exchange.opening import Job, open_runs
@@ -165,7 +165,7 @@ class Exchange:
         if job.asked.background:
             check_background(job.asked, has_place=self._door is not None)
         elif self._lingers:
-            check_linger(self._server, job.asked)
+            check_detach(self._server, job.asked)
         if name is not None:
             await check_name(self._server, job.asked, name)
         if job.asked.session is not None:

@@ -22,12 +22,12 @@ from ronda.core.request import ModelRequest
 from ronda.core.run import Run
 from ronda.core.transcript import repair, whole_results
 from ronda.drive import Capabilities, Provider, Tool, capabilities_of
-from ronda.drive.aside import LIGHT_TURNS, aside, is_heavy
+from ronda.drive.offload import LIGHT_TURNS, aside, is_heavy
 from ronda.errors import BadRequest, UpstreamError
 from ronda.host.run import LiveRun
 from ronda.host.sessions import Visit
 from ronda.server.config import ServerConfig
-from ronda.server.detached.answers import about_siblings
+from ronda.server.detached.stored_answers import about_siblings
 from ronda.server.exchange.relay import Next
 from ronda.server.resources.file_addresses import files_in
 from ronda.server.resources.models import Target, TargetOpening, not_redeclared

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NoReturn, TypeVar
 
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 from ronda.errors import TooLarge
 
 T = TypeVar("T")

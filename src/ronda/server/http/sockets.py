@@ -8,7 +8,7 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
-from ronda.server.http.pieces import STALL_SECONDS, Pieces
+from ronda.server.http.fair_reads import STALL_SECONDS, Pieces
 
 MAX_FRAGMENTS: Final = 10_000  # of one message
 

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ronda.agent.join import agent_of, tell_answer
+from ronda.agent.prompty_run import agent_of, tell_answer
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, Turn, UserPart, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, BadRequest, RondaError

@@ -160,7 +160,7 @@ class Toolbox:
             if (tool := tool or capable.get(spec.name)) is not None:
                 found[spec.name] = tool
             elif spec.kind == "builtin" and spec.name == "find_tools":
-                from ronda.tools.find import FindTools
+                from ronda.tools.tool_search import FindTools
 
                 found[spec.name] = FindTools([one for one in start.plan.tools if one.deferred])
         return found
@@ -173,7 +173,7 @@ class Toolbox:
         known, made = self._with_finder
         if known is specs and not choice.names:  # what every request is offered
             return made
-        from ronda.tools.find import with_finder
+        from ronda.tools.tool_search import with_finder
 
         names = {name for called in choice.names for name in offer.stand_ins.get(called, (called,))}
         found, finder = with_finder(specs, self._most, names)

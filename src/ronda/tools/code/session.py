@@ -17,7 +17,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
-from ronda.drive.aside import LIGHT_BYTES, aside
+from ronda.drive.offload import LIGHT_BYTES, aside
 from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Process, Stream

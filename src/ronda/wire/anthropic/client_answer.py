@@ -32,7 +32,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.stops import stop_with
+from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mended
 
 

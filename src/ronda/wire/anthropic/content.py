@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ronda.core.arguments import recover
-from ronda.core.live import Piece
+from ronda.core.live_calls import Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.search_blocks import citations_of
 from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, kept

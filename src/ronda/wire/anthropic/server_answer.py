@@ -30,10 +30,10 @@ from ronda.wire import updates
 from ronda.wire.anthropic import API, mcp_blocks
 from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_parts, parts_of
 from ronda.wire.anthropic.counting import estimate
+from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
 from ronda.wire.anthropic.server_tools import CODE_TOOLS, code_result, code_use
 from ronda.wire.anthropic.turns import is_ours, kept
-from ronda.wire.anthropic.waiting import approval_block_id, waiting_use
 from ronda.wire.approvals import EVENT
 from ronda.wire.citations import CitedPieces
 from ronda.wire.containers import SESSION_SECONDS, container_id

@@ -21,8 +21,8 @@ from ronda.wire.anthropic.blocks import Conversation, read_conversation
 from ronda.wire.anthropic.declarations import Chosen, Declared, read_choice, read_tools
 from ronda.wire.anthropic.fields import FIELDS, IGNORED, NEEDED, OWN, PASSED_ON, REFUSED, SAMPLING
 from ronda.wire.anthropic.mcp_servers import read_servers
+from ronda.wire.anthropic.pending_calls import read_decisions
 from ronda.wire.anthropic.server_answer import MessageOptions
-from ronda.wire.anthropic.waiting import read_decisions
 from ronda.wire.capabilities import HOSTED, Need, read_needs
 from ronda.wire.door_request import DoorRequest
 from ronda.wire.fields import (

@@ -41,7 +41,7 @@ from ronda.wire.app_stream.summaries import file_input, input_of
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.failures import Failure
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.partial import Patch
+from ronda.wire.partial_json import Patch
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 

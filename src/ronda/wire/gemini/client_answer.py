@@ -33,7 +33,7 @@ from ronda.wire.gemini.logprobs import chat_logprobs
 from ronda.wire.gemini.tools import Tools
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.logprobs import join_logprobs
-from ronda.wire.stops import stop_with
+from ronda.wire.stop_reasons import stop_with
 from ronda.wire.stream import ChoicesStream, cut_short
 from ronda.wire.surrogates import mended
 

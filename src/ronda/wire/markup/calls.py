@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 
 State: TypeAlias = Literal[
     "undecided",  # may still be prose: nothing was put out

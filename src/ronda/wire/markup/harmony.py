@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from ronda.wire.markup.calls import BLANKS, Span
 from ronda.wire.markup.literals import overlap
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 
 _MESSAGE: Final = "<|message|>"
 _BEGINS: Final = ("<|start|>", "<|channel|>")

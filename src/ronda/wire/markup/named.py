@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from ronda.wire.markup.calls import BLANKS, MAX_NAME, JsonCalls, Span, State
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 
 ARGS: Final = "[ARGS]"
 _NAME: Final = re.compile(r"[^\s\[{]+")

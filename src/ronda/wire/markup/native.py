@@ -6,7 +6,7 @@ from typing import Literal
 
 from ronda.wire.markup.calls import BLANKS, MAX_NAME, JsonCalls, State
 from ronda.wire.markup.literals import Literals
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 
 _IN_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/:")
 

@@ -23,7 +23,7 @@ from ronda.wire.markup.family import Family
 from ronda.wire.markup.literals import overlap
 from ronda.wire.markup.named import NamedCall
 from ronda.wire.markup.native import NativeCalls
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 from ronda.wire.markup.xml import XmlCalls, types_of
 
 _DEFAULT_THINK: Final = ("<think>", "</think>")  # also from models whose template does not mention it

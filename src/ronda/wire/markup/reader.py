@@ -10,7 +10,7 @@ from ronda.core.parts import AssistantTurn, Stop
 from ronda.core.plan import ToolSpec
 from ronda.wire.markup.family import Family
 from ronda.wire.markup.harmony import Harmony
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 from ronda.wire.markup.plain import Plain
 
 

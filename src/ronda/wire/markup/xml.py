@@ -20,7 +20,7 @@ import msgspec
 from ronda.core.plan import ToolSpec
 from ronda.wire.markup.calls import BLANKS, MAX_NAME, JsonCalls, State
 from ronda.wire.markup.literals import overlap, quoted, word
-from ronda.wire.markup.out import Out
+from ronda.wire.markup.output import Out
 
 FUNCTION: Final = "<function="
 END_FUNCTION: Final = "</function>"

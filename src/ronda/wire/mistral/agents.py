@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.wire.json import encode
-from ronda.wire.mistral.declared import CompletionArgs, Declared, Guardrail, read_args, read_tools, stored_tools
-from ronda.wire.mistral.details import BODY, Loc, decoder, read_body
+from ronda.wire.mistral.declarations import CompletionArgs, Declared, Guardrail, read_args, read_tools, stored_tools
+from ronda.wire.mistral.validation_errors import BODY, Loc, decoder, read_body
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 

@@ -30,7 +30,7 @@ from ronda.core.parts import (
 from ronda.wire.citations import Source, cite, cited_stretches
 from ronda.wire.json import encode
 from ronda.wire.mistral import API
-from ronda.wire.mistral.details import Loc, refuse
+from ronda.wire.mistral.validation_errors import Loc, refuse
 
 
 class _Chunk(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):

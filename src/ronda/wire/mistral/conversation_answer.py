@@ -24,7 +24,7 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
-from ronda.core.live import Piece
+from ronda.core.live_calls import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, Usage
 from ronda.core.run import Run
 from ronda.wire import updates
@@ -38,7 +38,7 @@ from ronda.wire.mistral.agents import when
 from ronda.wire.mistral.chunks import reference, thinking, tool_file, write_cited
 from ronda.wire.mistral.completion_messages import write_usage
 from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
-from ronda.wire.mistral.shown_text import ShownText
+from ronda.wire.mistral.message_text import MessageText
 from ronda.wire.showing import Showing
 from ronda.wire.web_search import WEB_TOOLS
 
@@ -76,7 +76,7 @@ class ConversationAnswer:
         self._whose: dict[str, Any] = {
             name: _decode_text(about[name]) for name in ("model", "agent_id") if name in about
         }
-        self._saying = ShownText(run.start)
+        self._saying = MessageText(run.start)
         self._round = 0
         self._at = run.start.at
         self._places: dict[str, int] = {}  # of this round's calls, by their ids

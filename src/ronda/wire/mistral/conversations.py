@@ -14,10 +14,10 @@ from ronda.errors import BadRequest
 from ronda.wire.fields import BACKGROUND, DISCONNECT, PERMISSION_FATES
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.mistral.agents import AgentBody, checked, when
-from ronda.wire.mistral.declared import CompletionArgs, Disconnect, Guardrail, seconds_of
-from ronda.wire.mistral.details import BODY, Invalid, decoder, read_body, refuse
+from ronda.wire.mistral.declarations import CompletionArgs, Disconnect, Guardrail, seconds_of
 from ronda.wire.mistral.entries import Entry, read_inputs
 from ronda.wire.mistral.handoffs import MOST_HANDOFFS, Execution
+from ronda.wire.mistral.validation_errors import BODY, Invalid, decoder, read_body, refuse
 
 
 class Confirmation(Struct, frozen=True, forbid_unknown_fields=True):

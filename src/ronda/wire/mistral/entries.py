@@ -17,7 +17,7 @@ from ronda.wire.fields import MAX_MESSAGES
 from ronda.wire.json import encode, text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Chunk, assistant_parts, user_parts
-from ronda.wire.mistral.details import BODY, Loc, check_count, read_value, refuse
+from ronda.wire.mistral.validation_errors import BODY, Loc, check_count, read_value, refuse
 
 
 class _Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"):

@@ -28,7 +28,7 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
-from ronda.core.live import Piece
+from ronda.core.live_calls import Piece
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolResult, ToolTurn, Turn, Usage
 from ronda.core.run import Run, rebuild
 from ronda.wire import updates
@@ -41,7 +41,7 @@ from ronda.wire.logprobs import join_logprobs
 from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.completion_messages import BREAK, write_call, write_turns, write_usage
 from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_out
-from ronda.wire.mistral.shown_text import ShownText
+from ronda.wire.mistral.message_text import MessageText
 from ronda.wire.showing import Showing
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -62,7 +62,7 @@ class _Choice:
         self.logprobs: list[Raw] = []
         self.has_begun = False  # something of this round's message was shown …
         self.has_text = False  # … and of the last one that was, text
-        self.saying = ShownText(run.start)
+        self.saying = MessageText(run.start)
         self.showing = Showing(run, choice=index, without=ways_out(run), refusal_is_text=True, id_prefix="")
 
     def go_on(self, run: Run) -> None:
@@ -70,7 +70,7 @@ class _Choice:
         self.used = self.usage
         self.run = run
         self.has_begun = False
-        self.saying = ShownText(run.start)
+        self.saying = MessageText(run.start)
         self.showing.follow(run, ways_out(run))
 
     def begin_message(self) -> None:

@@ -20,7 +20,7 @@ from ronda.wire.fields import BACKGROUND, DISCONNECT, MAX_MESSAGES, PERMISSION_F
 from ronda.wire.json import text_of
 from ronda.wire.mistral.call_ids import made_up_id
 from ronda.wire.mistral.chunks import Content, assistant_parts, result_parts, system_text, user_parts
-from ronda.wire.mistral.declared import (
+from ronda.wire.mistral.declarations import (
     ChoiceWord,
     Disconnect,
     Effort,
@@ -38,7 +38,7 @@ from ronda.wire.mistral.declared import (
     read_tools,
     seconds_of,
 )
-from ronda.wire.mistral.details import BODY, Loc, check_count, read_body, refuse
+from ronda.wire.mistral.validation_errors import BODY, Loc, check_count, read_body, refuse
 
 MAX_CHOICES: Final = 8
 

@@ -31,7 +31,7 @@ from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece
 from ronda.wire.openai_chat.names import NO_NAMES
-from ronda.wire.stops import stop_with
+from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mended
 
 

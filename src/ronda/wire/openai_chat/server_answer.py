@@ -25,7 +25,7 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
-from ronda.core.live import Piece
+from ronda.core.live_calls import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
 from ronda.core.run import Run
 from ronda.wire import updates

@@ -32,9 +32,9 @@ from ronda.wire.errors import envelope_error
 from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.client_calls import WAITING, arguments_of, waits
 from ronda.wire.openai_responses.failures import Failure, failed
-from ronda.wire.openai_responses.waiting import WAITING, arguments_of, waits
-from ronda.wire.stops import stop_with
+from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mended
 
 BREAK = "\n\n"  # between two thoughts, which are paragraphs with a heading each

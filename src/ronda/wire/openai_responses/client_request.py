@@ -17,8 +17,8 @@ from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name, wire_names
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
+from ronda.wire.openai_responses.client_calls import is_waiting
 from ronda.wire.openai_responses.items import Items, is_ours
-from ronda.wire.openai_responses.waiting import is_waiting
 from ronda.wire.projection import passed_on
 from ronda.wire.request_body import RequestBody
 

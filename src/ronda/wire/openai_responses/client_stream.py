@@ -36,8 +36,8 @@ from ronda.wire.openai_responses.client_answer import (
     read_response,
     split,
 )
+from ronda.wire.openai_responses.client_calls import WAITING
 from ronda.wire.openai_responses.failures import Failure, failed
-from ronda.wire.openai_responses.waiting import WAITING
 from ronda.wire.stream import JsonStream, cut_short
 
 

@@ -20,10 +20,10 @@ from ronda.errors import BadRequest
 from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.json import encode
+from ronda.wire.openai_responses.encrypted_content import Sealer, wrap_summary
 from ronda.wire.openai_responses.input import SUMMARY
-from ronda.wire.openai_responses.listed import write_part
+from ronda.wire.openai_responses.input_items import write_part
 from ronda.wire.openai_responses.resource import response_id, usage_fields
-from ronda.wire.openai_responses.sealed import Sealer, wrap_summary
 from ronda.wire.openai_responses.server_request import ResponseRequest, request_of
 
 _TASK: Final = (

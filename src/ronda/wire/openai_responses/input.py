@@ -32,10 +32,10 @@ from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses import approvals
 from ronda.wire.openai_responses.client_answer import BREAK, Kind
+from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, arguments_of, waits
 from ronda.wire.openai_responses.content import PARTS, Part
-from ronda.wire.openai_responses.sealed import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
+from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
-from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, arguments_of, waits
 from ronda.wire.web_calls import is_ronda_id
 
 # What services other than this one did by themselves, and what was told them.

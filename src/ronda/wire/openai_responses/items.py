@@ -46,7 +46,7 @@ from ronda.wire.openai_chat.names import NO_NAMES, called
 from ronda.wire.openai_chat.quirks import ANYONE, Quirks
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_answer import CALLS, Kind, decode_kind, decode_raws, read_items
-from ronda.wire.openai_responses.waiting import ANSWERS, WAITING, answer_of
+from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, answer_of
 from ronda.wire.projection import NOBODY, Changes
 
 _ID_LENGTH = 64

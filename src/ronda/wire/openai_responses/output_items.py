@@ -11,8 +11,8 @@ from msgspec import Struct
 from ronda.wire.citations import Source, cite, url_citation
 from ronda.wire.failures import Failure
 from ronda.wire.json import UNREADABLE, encode
-from ronda.wire.openai_responses.waiting import item_of
-from ronda.wire.partial import PartialJson
+from ronda.wire.openai_responses.client_calls import item_of
+from ronda.wire.partial_json import PartialJson
 
 _PADDED = 16  # characters: with obfuscation, the length of a piece tells only how many of these it fills
 

@@ -29,7 +29,7 @@ from ronda.core.events import (
     TextDelta,
     ToolProgressed,
 )
-from ronda.core.live import Piece
+from ronda.core.live_calls import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, ToolResult
 from ronda.core.plan import Origin
 from ronda.core.run import Run
@@ -39,12 +39,12 @@ from ronda.wire.containers import container_id
 from ronda.wire.endings import extensions
 from ronda.wire.failures import RUN_GOES_ON, Failure
 from ronda.wire.json import encode
+from ronda.wire.openai_responses.encrypted_content import Sealer
 from ronda.wire.openai_responses.hosted_items import HOSTED_TYPES, HostedCall, begin_hosted
 from ronda.wire.openai_responses.logprobs import read_logprobs
 from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, errors_of, labels, write_listing, write_request
 from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end, response_id
-from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.search_items import SearchItem
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.preview import ArgumentPatches

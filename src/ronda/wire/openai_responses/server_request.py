@@ -35,9 +35,9 @@ from ronda.wire.fields import (
 from ronda.wire.formats import JsonSchema
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.approvals import read_decisions
+from ronda.wire.openai_responses.encrypted_content import Sealer
 from ronda.wire.openai_responses.input import Input, read_items, references, split_input
 from ronda.wire.openai_responses.resource import Kept
-from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.tools import forced_type, needs_of, read_choice, read_tools
 from ronda.wire.supplies import OUTPUTS_FATE, read_outputs
 

@@ -30,7 +30,7 @@ from ronda.wire.functions import (
     spec_of,
 )
 from ronda.wire.mcp_servers import EVERY, NO_TOOL, NamedServer, ToolFilter, check_headers, check_label
-from ronda.wire.openai_responses import API, waiting
+from ronda.wire.openai_responses import API, client_calls
 from ronda.wire.supplies import ANY_CONTAINER, ContainerWish, read_place
 
 # Hosted tools, by the type that declares them.
@@ -64,7 +64,9 @@ FIELDS: Final[dict[str, str]] = {
         for type in HOSTED
         if (hosted := hosted_by(type)) is not None
     },
-    **dict.fromkeys(waiting.OFFERED, "read: the client runs it; a model of another API is offered a function instead"),
+    **dict.fromkeys(
+        client_calls.OFFERED, "read: the client runs it; a model of another API is offered a function instead"
+    ),
     "shell": "read: in a container on a server with --enable-shell, else refused; without one the client runs it",
 }
 
@@ -156,7 +158,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
         elif declared.type == "custom":
             take(_custom(declared, path), path)
             customs.append(declared.name or "")
-        elif declared.type in waiting.OFFERED and waiting.waits(raw):
+        elif declared.type in client_calls.OFFERED and client_calls.waits(raw):
             take(_waiting(declared.type, raw), path)
         elif declared.type == "mcp":
             server, echo = _server(raw, path)
@@ -171,7 +173,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
         raise BadRequest("Only one web search configuration may be provided.", param="tools")
     if not tools:
         needs = [replace(need, is_optional=False) for need in needs]
-    own = [name for name, tool in tools.items() if waiting.is_waiting(tool)]
+    own = [name for name, tool in tools.items() if client_calls.is_waiting(tool)]
     return Declared(
         tuple(tools.values()),
         tuple(namespaces),
@@ -230,7 +232,7 @@ def _filter(filter: _Filter | None, otherwise: ToolFilter) -> ToolFilter:
 
 
 def _waiting(type: str, raw: Raw) -> ToolSpec:
-    offered = waiting.OFFERED[type]
+    offered = client_calls.OFFERED[type]
     parameters = Raw(msgspec.json.encode(offered.parameters))
     return ToolSpec(type, offered.description, parameters, kind="caller", native=raw.copy(), native_api=API)
 
@@ -315,7 +317,7 @@ def read_choice(raw: Raw, waiting_tools: Collection[str] = ()) -> ToolChoice:
     if isinstance(choice, ToolChoice):
         return choice
     name_of = partial(_chosen, waiting_tools=waiting_tools)
-    if choice.type in ("function", "custom", *waiting.OFFERED, *HOSTED):
+    if choice.type in ("function", "custom", *client_calls.OFFERED, *HOSTED):
         return ToolChoice("required", (name_of(choice),), named=True)
     if choice.type == "allowed_tools":
         return allowed_tools(choice, name_of)
@@ -326,7 +328,7 @@ def _chosen(tool: NamedTool, waiting_tools: Collection[str] = ()) -> str:
     named = tool.function or tool
     if (
         tool.type is not None
-        and tool.type in waiting.OFFERED
+        and tool.type in client_calls.OFFERED
         and (tool.type in waiting_tools or tool.type not in HOSTED)
     ):
         return tool.type
@@ -353,7 +355,7 @@ def echo_tools(
     for tool in tools:
         if tool.kind not in _OF_THE_REQUEST:
             continue
-        if waiting.is_waiting(tool):
+        if client_calls.is_waiting(tool):
             fields.append(msgspec.json.decode(tool.native))
             continue
         if tool.name in customs:

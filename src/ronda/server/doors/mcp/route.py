@@ -8,9 +8,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.errors import BadConfig, NotFound
 from ronda.server.doors.chat import chat_error
+from ronda.server.http.browser_guard import refused_socket
 from ronda.server.http.failure import error_answer
 from ronda.server.http.incoming import Incoming
-from ronda.server.http.pages import refused_socket
 from ronda.wire.failures import Failure
 
 if TYPE_CHECKING:

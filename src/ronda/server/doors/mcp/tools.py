@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 from ronda.prompty.model import Prompty, Property
 from ronda.prompty.parameters import parameters_of
 from ronda.tools.mcp.names import distinct_names

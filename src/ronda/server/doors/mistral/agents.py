@@ -25,9 +25,9 @@ from ronda.server.runs import new_id
 from ronda.store.agents import AgentRow, Agents, AliasRow
 from ronda.wire.json import encode
 from ronda.wire.mistral.agents import AgentBody, keep, read_create, read_stored, read_update, when, write_agent
-from ronda.wire.mistral.declared import raws
-from ronda.wire.mistral.details import BODY, refuse
+from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.server_request import guarded
+from ronda.wire.mistral.validation_errors import BODY, refuse
 
 if TYPE_CHECKING:
     from ronda.server.app import Server

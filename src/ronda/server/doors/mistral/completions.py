@@ -12,8 +12,8 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import ToolTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.errors import NotFound
-from ronda.server.detached.answers import AnswerDoor
 from ronda.server.detached.continuation import continue_answer
+from ronda.server.detached.stored_answers import AnswerDoor
 from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.doors.mistral.endpoint import mistral_error
 from ronda.server.doors.mistral.handoffs import next_of, offered
@@ -26,7 +26,7 @@ from ronda.server.resources.models import Target
 from ronda.server.runs import Runs
 from ronda.wire.call_ids import INSTEAD, stored_id
 from ronda.wire.door_request import AnswerOptions
-from ronda.wire.mistral.declared import raws
+from ronda.wire.mistral.declarations import raws
 from ronda.wire.mistral.handoffs import about_ways
 from ronda.wire.mistral.server_answer import CompletionAnswer
 from ronda.wire.mistral.server_request import CompletionRequest, guarded, read_completion

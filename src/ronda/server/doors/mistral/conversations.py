@@ -22,8 +22,8 @@ from ronda.core.parts import AssistantTurn, Turn
 from ronda.core.plan import AUTO
 from ronda.core.run import Run, rebuild
 from ronda.errors import NotFound
-from ronda.server.detached.answers import follow_answer, standing, unfinished_body
 from ronda.server.detached.continuation import resume_answer
+from ronda.server.detached.stored_answers import follow_answer, standing, unfinished_body
 from ronda.server.doors.mistral.agents import ServedAgent, find_model, serve_agent
 from ronda.server.doors.mistral.completions import find_agent
 from ronda.server.doors.mistral.endpoint import Asks, matches, mistral_error
@@ -41,7 +41,7 @@ from ronda.server.doors.mistral.history import (
 )
 from ronda.server.doors.mistral.upstream import fitted, without_prompt
 from ronda.server.exchange.answer import Exchange
-from ronda.server.exchange.legs import read_legs
+from ronda.server.exchange.handoff_runs import read_handoff_runs
 from ronda.server.exchange.opening import Added, Job
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.resources.models import Target
@@ -62,11 +62,11 @@ from ronda.wire.mistral.conversations import (
     restarted,
     write_conversation,
 )
-from ronda.wire.mistral.declared import raws, read_args
-from ronda.wire.mistral.details import BODY, refuse
+from ronda.wire.mistral.declarations import raws, read_args
 from ronda.wire.mistral.entries import end_in_prefix, keep_inputs, turns_of
 from ronda.wire.mistral.handoffs import about_ways, calls_for_caller, first_leg, handoff_of
 from ronda.wire.mistral.server_request import CompletionRequest, guarded
+from ronda.wire.mistral.validation_errors import BODY, refuse
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -374,7 +374,7 @@ async def get(server: Server, request: Incoming) -> ASGIApp:
             raise NotFound(f"the conversation '{row.id}' has no answer to follow", code="run_not_found")
         return await follow_answer(server, request, ConversationAnswer, [last])
     shown = await _shown(server, request, row)
-    run = rebuild((await read_legs(server.runs, last, request.owner))[-1]) if last else None
+    run = rebuild((await read_handoff_runs(server.runs, last, request.owner))[-1]) if last else None
     if run is not None and run.start.outlives:
         position = None if run.ended is not None else await server.background.position(run.id, request.owner)
         shown |= standing([run], position)

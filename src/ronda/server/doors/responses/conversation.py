@@ -19,7 +19,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.resources.models import Target
 from ronda.wire.call_ids import all_renamed, caller_ids, model_ids
 from ronda.wire.openai_responses.input import read_items
-from ronda.wire.openai_responses.listed import item_named
+from ronda.wire.openai_responses.input_items import item_named
 from ronda.wire.openai_responses.resource import Kept, conversation, fields_with, run_id
 from ronda.wire.openai_responses.server_answer import ResponseAnswer
 from ronda.wire.openai_responses.server_request import ResponseRequest

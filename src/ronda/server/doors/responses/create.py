@@ -24,8 +24,8 @@ from ronda.wire.failures import Failure
 from ronda.wire.fields import read_fields
 from ronda.wire.openai_chat.server_answer import write_error
 from ronda.wire.openai_responses.compaction import CompactAnswer, compaction_of, with_task
+from ronda.wire.openai_responses.encrypted_content import Sealer
 from ronda.wire.openai_responses.resource import Kept, code_of, response_id
-from ronda.wire.openai_responses.sealed import Sealer
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 from ronda.wire.openai_responses.server_request import ResponseRequest, read_request, request_of
 

@@ -19,7 +19,7 @@ from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.background import progress
 from ronda.wire.failures import Failure, why_unended
 from ronda.wire.json import encode
-from ronda.wire.openai_responses.listed import input_items
+from ronda.wire.openai_responses.input_items import input_items
 from ronda.wire.openai_responses.resource import Kept, run_id, since_of
 from ronda.wire.openai_responses.server_answer import SDK_LANGUAGE, ResponseAnswer, progress_type
 

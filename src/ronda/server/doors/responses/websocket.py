@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.core.run import Run
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 from ronda.errors import BadRequest, RondaError
 from ronda.server.doors.responses.create import answer
 from ronda.server.doors.responses.stored import follow_response

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
 from ronda.server.http.cycle import Cycle
-from ronda.server.http.pieces import PIECE, STALL_SECONDS, Pieces
+from ronda.server.http.fair_reads import PIECE, STALL_SECONDS, Pieces
 from ronda.wire.failures import Failure
 
 MAX_HEAD: Final = 64 * 1024
@@ -35,7 +35,7 @@ class _TooLarge(Exception):
     """Stops the parser."""
 
 
-class BoundedHeads(Pieces, HttpToolsProtocol):
+class BoundedProtocol(Pieces, HttpToolsProtocol):
     def __init__(
         self,
         *args: Any,

@@ -23,7 +23,7 @@ class TooManyDetached(BadRequest):
     status_hint = 429
 
 
-def check_linger(server: Server, request: DoorRequest) -> None:
+def check_detach(server: Server, request: DoorRequest) -> None:
     """Whether another run may go on without its client."""
     config = server.config
     if request.keep != "stored":

@@ -22,7 +22,7 @@ class _Approved(Struct):
     used: float
 
 
-class RememberedApprovals:
+class SessionApprovals:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._sessions: OrderedDict[tuple[str, str], _Approved] = OrderedDict()  # the one that was used last at the end

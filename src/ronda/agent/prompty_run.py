@@ -31,11 +31,11 @@ from ronda.prompty.handlers import CallerTool
 from ronda.prompty.history import PLACE_OF_THREAD, thread_of, with_history
 from ronda.prompty.inputs import kept_inputs, validate_inputs
 from ronda.prompty.load import load, read_file, tell_load
+from ronda.prompty.message_parts import Message, read_message
 from ronda.prompty.model import Prompty, for_one_run
 from ronda.prompty.options import options_of, wants_stream
 from ronda.prompty.prepare import prepare
 from ronda.prompty.results import read_structured
-from ronda.prompty.rich import Message, read_message
 from ronda.prompty.tool_kinds import tools_of
 from ronda.prompty.turns import turns_of
 from ronda.prompty.upstream import Upstream, upstream_of

@@ -19,7 +19,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
 from ronda.server.exchange.frames import LARGER_PIECES, STARTING_AFTER, NumberedFrames, frames_seen
-from ronda.server.exchange.legs import LegsFollower, read_legs
+from ronda.server.exchange.handoff_runs import HandoffFollower, read_handoff_runs
 from ronda.server.exchange.relay import RelayWriter
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.wire.background import progress, status_of_all
@@ -129,10 +129,10 @@ async def follow_answer(
     if not is_whole:
         seen = [0] * len(found)
     writer = make_writer(runs)
-    reads: list[LegsFollower | None] = [None] * len(runs)
+    reads: list[HandoffFollower | None] = [None] * len(runs)
     if isinstance(writer, RelayWriter):
         legs = zip(runs, followers, strict=True)
-        reads = [LegsFollower(server.runs, *one, writer, sibling) for sibling, one in enumerate(legs)]
+        reads = [HandoffFollower(server.runs, *one, writer, sibling) for sibling, one in enumerate(legs)]
 
     def why(sibling: int) -> Failure | None:
         legs = reads[sibling]
@@ -149,7 +149,7 @@ async def follow_answer(
 async def show_answer(server: Server, make_writer: MakeWriter, found: Sequence[list[Event]]) -> Json:
     """The door's own object: the answer, or how far it has come."""
     owner = _start_of(found[0]).owner
-    choices = [await read_legs(server.runs, events, owner) for events in found]
+    choices = [await read_handoff_runs(server.runs, events, owner) for events in found]
     runs = [rebuild(legs[-1]) for legs in choices]
     writer = make_writer([rebuild(legs[0]) for legs in choices])
     position = None

@@ -10,7 +10,7 @@ from ronda.core.events import RunStarted
 from ronda.core.parts import AssistantPart, AssistantTurn, Reasoning, Text
 
 
-class ShownText:
+class MessageText:
     """`parts` are those of the message of this round."""
 
     __slots__ = ("_parts", "_prefix", "_waiting")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
-from ronda.drive.aside import aside
+from ronda.drive.offload import aside
 
 FIND_TOOLS: Final = "find_tools"
 FOUND: Final = 5  # tools that one search gives, unless the model asks for more

@@ -17,7 +17,7 @@ from ronda.drive import Show
 from ronda.drive.contracts import CallMany
 
 
-class Fan:
+class SharedCall:
     def __init__(self, call_many: CallMany, n: int) -> None:
         self._call_many = call_many
         self._shows: dict[int, Show] = {}
@@ -69,7 +69,7 @@ def _failed(call: asyncio.Task[list[ModelFinished]]) -> bool:
 class _Share:
     """One choice's view of the call."""
 
-    def __init__(self, fan: Fan, index: int) -> None:
+    def __init__(self, fan: SharedCall, index: int) -> None:
         self._fan = fan
         self._index = index
 

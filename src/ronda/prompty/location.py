@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ronda.prompty.report import Report
-from ronda.prompty.tree import Place
+from ronda.prompty.yaml_tree import Place
 
 _NAMES: list[tuple[type, str]] = [
     (bool, "true or false"),

@@ -20,7 +20,7 @@ from ronda.journal import Journal
 SHOWN_AFTER: Final = 0.02  # seconds in which what is shown is gathered for one commit
 
 
-class KeptLog:
+class DurableLog:
     """Stands before the log of a run, and takes what happens in it."""
 
     __slots__ = ("_count", "_journal", "_log", "_run", "_task", "_timer", "_unseen")

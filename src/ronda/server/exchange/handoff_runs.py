@@ -19,7 +19,7 @@ LOOKS_EVERY: Final = 0.05  # seconds
 LOOKS: Final = 40  # for a run that must be there soon: it is kept with the end of the one before
 
 
-async def read_legs(runs: Runs, first: list[Event], owner: str) -> list[list[Event]]:
+async def read_handoff_runs(runs: Runs, first: list[Event], owner: str) -> list[list[Event]]:
     """The events of a run, and of those that it handed over to."""
     legs = [first]
     while goes_on(run := rebuild(legs[-1])):
@@ -30,7 +30,7 @@ async def read_legs(runs: Runs, first: list[Event], owner: str) -> list[list[Eve
     return legs
 
 
-class LegsFollower:
+class HandoffFollower:
     """`run` is the one that is being followed."""
 
     def __init__(self, runs: Runs, run: Run, follower: Follower, writer: RelayWriter, sibling: int) -> None:

@@ -31,10 +31,10 @@ from ronda.core.parts import (
 from ronda.core.run import Run
 from ronda.wire.call_ids import all_renamed, caller_ids
 from ronda.wire.json import encode
+from ronda.wire.openai_responses.client_calls import item_of
 from ronda.wire.openai_responses.output_items import input_of
 from ronda.wire.openai_responses.resource import Kept
 from ronda.wire.openai_responses.tools import split_name
-from ronda.wire.openai_responses.waiting import item_of
 
 _MARK = "in"  # tells the ids of input items from those of output items
 
