@@ -193,6 +193,7 @@ async def test_a_run_waits_until_the_server_has_room(door: Door) -> None:
         second, third = await begin(served, "responses"), await begin(served, "messages")
         waiting = [await later.get() for later in (second, third)]
         _, run = await get(served, f"/runs/{third.run}")
+        lists = {state: (await get(served, f"/runs?state={state}"))[1]["data"] for state in ("queued", "running", "")}
         gate.go_on.set()
         texts = [
             read_plain(name, json.dumps(await later.until("completed")).encode()).text
@@ -202,6 +203,9 @@ async def test_a_run_waits_until_the_server_has_room(door: Door) -> None:
     assert [body["status"] for body in waiting] == ["queued", "queued"]
     assert [body["progress"]["queue_position"] for body in waiting] == [0, 1]
     assert (run["state"], run["queue_position"]) == ("queued", 1)
+    listed = {state: [(one["id"], one["state"]) for one in runs] for state, runs in lists.items()}
+    queued, running = [(third.run, "queued"), (second.run, "queued")], [(first.run, "running")]
+    assert listed == {"queued": queued, "running": running, "": queued + running}
     assert texts == ["first", "second", "third"]
 
 

@@ -53,7 +53,8 @@ class RunSummary(Struct, frozen=True):
 
 
 class RunQuery(Struct, frozen=True):
-    """Which of an owner's runs to list. `before` is what the page before said."""
+    """Which of an owner's runs to list: those `among` these names, if any are named, and `without` those. `before` is what the
+    page before said."""
 
     owner: str
     state: RunState | None = None
@@ -61,6 +62,8 @@ class RunQuery(Struct, frozen=True):
     agent: str | None = None
     before: int | None = None
     limit: int = 20
+    among: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
 
 
 class RunPage(Struct, frozen=True):

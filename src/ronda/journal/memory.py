@@ -132,6 +132,9 @@ class MemoryJournal:
             if query.before is not None and kept.place >= query.before:
                 continue
             one = kept.summary
+            is_named = query.among is None or one.run in query.among
+            if not is_named or one.run in query.without:
+                continue
             if state in (None, one.state) and session in (None, one.session) and agent in (None, one.agent):
                 if len(found) == query.limit:
                     return RunPage(found, last)

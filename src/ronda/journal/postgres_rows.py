@@ -374,8 +374,15 @@ def list_runs(db: Sql, query: RunQuery) -> RunPage:
         """SELECT id, name, session, agent, coalesce(state, 'running'), started, ended FROM run
         WHERE id < :before AND owner = :owner AND (:state::text IS NULL OR coalesce(state, 'running') = :state)
             AND (:session::text IS NULL OR session = :session) AND (:agent::text IS NULL OR agent = :agent)
+            AND (:among::text[] IS NULL OR name = ANY(:among::text[])) AND name <> ALL(:without::text[])
         ORDER BY id DESC LIMIT :limit""",
-        asdict(query) | {"before": 2**63 - 1 if query.before is None else query.before, "limit": query.limit + 1},
+        asdict(query)
+        | {
+            "before": 2**63 - 1 if query.before is None else query.before,
+            "limit": query.limit + 1,
+            "among": None if query.among is None else list(query.among),
+            "without": list(query.without),
+        },
     ).fetchall()
     limit = query.limit
     runs = [RunSummary(*row[1:]) for row in rows[:limit]]

@@ -434,8 +434,16 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> RunPage:
         """SELECT id, name, session, agent, coalesce(state, 'running'), started, ended FROM run
         WHERE id < :before AND owner = :owner AND (:state IS NULL OR coalesce(state, 'running') = :state)
             AND (:session IS NULL OR session = :session) AND (:agent IS NULL OR agent = :agent)
+            AND (:among IS NULL OR name IN (SELECT value FROM json_each(:among)))
+            AND name NOT IN (SELECT value FROM json_each(:without))
         ORDER BY id DESC LIMIT :limit""",
-        asdict(query) | {"before": 2**63 - 1 if query.before is None else query.before, "limit": query.limit + 1},
+        asdict(query)
+        | {
+            "before": 2**63 - 1 if query.before is None else query.before,
+            "limit": query.limit + 1,
+            "among": None if query.among is None else msgspec.json.encode(query.among).decode(),
+            "without": msgspec.json.encode(query.without).decode(),
+        },
     ).fetchall()
     limit = query.limit
     runs = [RunSummary(*row[1:]) for row in rows[:limit]]

@@ -45,13 +45,14 @@ class ClaimedRun(Struct, frozen=True):
 
 
 class QueueEntry(Struct, frozen=True):
-    """`position` is how many wait before it; None for one that is driven."""
+    """`position` is how many wait before it; None for one that is driven. `claims`: how often somebody began to drive it."""
 
     run: str
     owner: str
     session: str
     at: float
     position: int | None
+    claims: int = 0
 
 
 class Queue(Protocol):

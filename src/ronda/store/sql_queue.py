@@ -96,8 +96,8 @@ class SqlQueue:
     async def list(self, now: float, owner: str | None = None) -> list[QueueEntry]:
         def find_all(db: Sql) -> list[QueueEntry]:
             rows = db.execute(
-                """SELECT run, owner, session, at, position FROM (
-                    SELECT id, run, owner, session, at, CASE WHEN until <= :now
+                """SELECT run, owner, session, at, position, claims FROM (
+                    SELECT id, run, owner, session, at, claims, CASE WHEN until <= :now
                         THEN count(*) FILTER (WHERE until <= :now) OVER (ORDER BY id) - 1 END AS position FROM queued_run
                 ) AS entry WHERE CAST(:owner AS TEXT) IS NULL OR owner = :owner ORDER BY id""",
                 {"now": now, "owner": owner},

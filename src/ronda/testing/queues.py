@@ -129,7 +129,7 @@ class QueueContract(ABC):
         await queue.claim("w", WIDE, 10.0, 15.0)
         whole = await queue.list(10.0)
         assert whole == [
-            QueueEntry("a", "ann", "s", 1.0, None),
+            QueueEntry("a", "ann", "s", 1.0, None, 1),
             QueueEntry("b", "bob", "s", 1.0, 0),
             QueueEntry("c", "ann", "s", 1.0, 1),
         ]

@@ -112,6 +112,12 @@ class RunListContract(ABC):
             assert _names(await journal.list_runs(RunQuery("ann", state="running"))) == ["d", "c", "b"]
             assert _names(await journal.list_runs(RunQuery("ann", state="failed", session="s1", agent="x"))) == ["a"]
             assert _names(await journal.list_runs(RunQuery("ann", state="waiting"))) == []
+            assert _names(await journal.list_runs(RunQuery("ann", among=("a", "c", "other")))) == ["c", "a"]
+            assert _names(await journal.list_runs(RunQuery("ann", among=()))) == []
+            assert _names(await journal.list_runs(RunQuery("ann", state="running", without=("c", "other")))) == [
+                "d",
+                "b",
+            ]
             [one] = (await journal.list_runs(RunQuery("ann", state="failed"))).runs
             assert (one.run, one.session, one.agent, one.state) == ("a", "s1", "x", "failed")
 

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp
 
 from ronda.core.events import Event, RunFinished, RunStarted
 from ronda.core.parts import SystemTurn, Turn
-from ronda.core.run import rebuild
+from ronda.core.run import Run, rebuild
 from ronda.core.transcript import continued
 from ronda.errors import BadRequest, NotFound
-from ronda.journal import state_at
 from ronda.server.detached.groups import group_of, new_names, open_group
+from ronda.server.detached.run_states import Queued, state_of
 from ronda.server.exchange.opening import Job
 from ronda.server.http.incoming import Incoming, Json
 from ronda.wire.door_request import DoorRequest
@@ -114,11 +114,7 @@ def _summary(start: RunStarted) -> dict[str, object]:
     return write_summary(start.run, "queued", start.agent, start.session, start.at, None)
 
 
-def summary_of(events: list[Event]) -> dict[str, object]:
-    """Of a run whose events are all there."""
-    start, last = events[0], events[-1]
-    assert type(start) is RunStarted
-    if type(last) is RunFinished:
-        return write_summary(start.run, state_at(last), start.agent, start.session, start.at, last.at)
-    state = "waiting" if rebuild(events).is_waiting else "running"
-    return write_summary(start.run, state, start.agent, start.session, start.at, None)
+def summary_of(run: Run, queued: Queued) -> dict[str, object]:
+    start, end = run.start, run.ended
+    ended = None if end is None else end.at
+    return write_summary(start.run, state_of(run, queued), start.agent, start.session, start.at, ended)

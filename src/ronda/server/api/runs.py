@@ -6,7 +6,7 @@ A run is its owner's: to anybody else it does not exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from msgspec.structs import replace
 from starlette.responses import Response
@@ -31,10 +31,11 @@ from ronda.core.run import Run, rebuild
 from ronda.errors import BadRequest, NotFound
 from ronda.host.log import ALL_PREVIEWS, FellBehind, Follower, OnNews, Position, read_position, write_position
 from ronda.host.run import LiveRun
-from ronda.journal import RunQuery, RunState, state_at
+from ronda.journal import RunQuery, RunState
 from ronda.server.api.approvals import Conflict, answer_question
 from ronda.server.api.run_start import summary_of
 from ronda.server.detached.groups import group_of, runs_of_group
+from ronda.server.detached.run_states import SHOWN_STATES, Queued, queued_among, queued_runs, shown_state, state_of
 from ronda.server.doors.app_stream.page import builds_page
 from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
@@ -58,7 +59,7 @@ _PREVIEWED: Final = frozenset({CallDelta, ModelStarted, ModelFinished, Checked, 
 # For docs/compatibility.md: query parameters, and members of bodies.
 FIELDS: Final = {
     "GET /v1/runs": {
-        "state": "read: " + ", ".join(get_args(RunState)),
+        "state": "read: " + ", ".join(SHOWN_STATES),
         "session": "read",
         "agent": "read: its name",
         "group": "read: the variants of one request, in their order; goes with no other",
@@ -84,31 +85,35 @@ async def list_runs(server: Server, request: Incoming) -> ASGIApp:
     query = Query(request)
     if (group := query.text("group")) is not None:
         found = await runs_of_group(server, group, request.owner)
-        return Json(
-            encode({"object": "list", "data": [summary_of(one) for one in found], "has_more": False, "next": None})
-        )
-    state = query.word("state", "", ("", *get_args(RunState)))
+        runs = [rebuild(events) for events in found]
+        queued = await queued_among(server, request.owner, *runs)
+        data = [summary_of(run, queued) for run in runs]
+        return Json(encode({"object": "list", "data": data, "has_more": False, "next": None}))
+    state = query.word("state", "", ("", *SHOWN_STATES))
+    queued = await queued_runs(server, request.owner) if state in ("", "queued", "running") else {}
     wanted = RunQuery(
         request.owner,
-        state=cast("RunState", state) if state else None,
+        state=cast("RunState", "running" if state == "queued" else state) if state else None,
+        among=tuple(queued) if state == "queued" else None,
+        without=tuple(queued) if state == "running" else (),
         session=query.text("session"),
         agent=query.text("agent"),
         before=query.whole("before", None, 0, None),
         limit=query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE,
     )
     page = await server.runs.journal.list_runs(wanted)
-    runs = [write_summary(one.run, one.state, one.agent, one.session, one.started, one.ended) for one in page.runs]
+    data = [
+        write_summary(one.run, shown_state(one.run, one.state, queued), one.agent, one.session, one.started, one.ended)
+        for one in page.runs
+    ]
     after = None if page.before is None else str(page.before)
-    return Json(encode({"object": "list", "data": runs, "has_more": after is not None, "next": after}))
+    return Json(encode({"object": "list", "data": data, "has_more": after is not None, "next": after}))
 
 
 async def get_run(server: Server, request: Incoming) -> ASGIApp:
     events = await _found(server, request)
     run = rebuild(events)
-    position = None
-    if len(events) == 1 and run.start.outlives and run.id not in server.runs.live:
-        position = await server.background.position(run.id, request.owner)
-    return _shown(run, len(events), events, position)
+    return _shown(run, len(events), events, await queued_among(server, request.owner, run))
 
 
 async def follow_run(server: Server, request: Incoming) -> ASGIApp:
@@ -153,7 +158,7 @@ async def steer_run(server: Server, request: Incoming) -> ASGIApp:
     live = await _under_way(server, request)
     text = await request.read(server.config.max_body, _read_steering)
     live.send(Steered(user(text)))
-    return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
+    return _shown(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
 async def answer_run(server: Server, request: Incoming) -> ASGIApp:
@@ -165,7 +170,7 @@ async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     if type(start) is RunStarted and start.call and start.parent is not None:
         raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
     live = await answer_question(server, id, request.owner, answer)
-    return _shown(live.run, live.facts, live.log.facts if live.log is not None else ())
+    return _shown(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
 def _read_steering(body: bytes) -> str:
@@ -268,20 +273,17 @@ class Frames:
         return frame
 
 
-def _shown(run: Run, facts: int, events: Iterable[Event], queue_position: int | None = None) -> Json:
-    if run.ended is not None:
-        state: str = state_at(run.ended)
-    elif queue_position is not None:
-        state = "queued"
-    else:
-        state = "waiting" if run.is_waiting else "running"
+def _shown(run: Run, facts: int, events: Iterable[Event], queued: Queued) -> Json:
+    state = state_of(run, queued)
     members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
     if builds_page(run.start):
         from ronda.server.doors.app_stream.variants import project_of  # few runs do
 
         project = project_of(list(events))
         members["files"] = {} if project is None else project.files
-    return Json(encode(members if queue_position is None else {**members, "queue_position": queue_position}))
+    if state == "queued":
+        members["queue_position"] = queued[run.id]
+    return Json(encode(members))
 
 
 def _after(request: Incoming) -> Position | None:
