@@ -30,6 +30,7 @@ from ronda.core.events import RunFinished
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.providers.script import Call
+from ronda.store.memory import MemoryCatalog
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
 
@@ -388,6 +389,28 @@ async def test_what_is_remembered_holds_in_the_session_and_nowhere_else(door: Do
 
     assert (heard.text, heard.end) == ("Two.", "stop")
     assert (files.deleted, len(elsewhere.ids)) == (["/a", "/b"], 1)
+
+
+@pytest.mark.parametrize("name", ["chat", "responses", "messages", "completions"])
+async def test_what_is_remembered_survives_a_restart_and_goes_with_its_session(door: Door, name: str) -> None:
+    files, catalog = Deleting(), MemoryCatalog()
+    model = ScriptedModel(
+        asks("delete", path="/a"), says("One."), asks("delete", path="/b"), says("Two."), asks("delete", path="/c")
+    )
+    settings: Any = {"approval_timeout": A_MOMENT, "catalog": catalog}
+    async with door.serving(model, files.tool, **settings) as served:
+        first = await pause(served, name, False, session_id="s")
+        [listed] = await waiting(served)
+        await post_decision(served, first.ids[0], remember_for_session=True)
+        await until_over(served, listed["run_id"])
+    async with door.serving(model, files.tool, **settings) as served:
+        heard = await watch_or_ask(served, name, False, session_id="s")
+        async with soon(), served.http.delete(f"{served.url}/sessions/s", headers=KEYS) as answer:
+            assert answer.status == 200
+        asked = await pause(served, name, False, session_id="s")
+
+    assert (heard.text, heard.end) == ("Two.", "stop")
+    assert (files.deleted, len(asked.ids)) == (["/a", "/b"], 1)
 
 
 async def watch_or_ask(served: Served, name: str, stream: bool, **more: Any) -> Heard:

@@ -57,6 +57,11 @@ def approval_of(plan: Plan, tool: ToolSpec, arguments: str) -> Approval:
     return strictest([tool.approval, *[rule.mode for rule in rules if _fits(rule.arguments, values)]])
 
 
+def would_ask(plan: Plan) -> bool:
+    """Whether the plan has calls of some tool wait for a person."""
+    return any(rule.mode == "ask" for rule in plan.permissions) or any(tool.approval == "ask" for tool in plan.tools)
+
+
 def may_ask(plan: Plan, tools: Mapping[str, ToolSpec]) -> bool:
     """Whether some call of the run may have to wait for a person."""
     if any(rule.mode == "ask" for rule in plan.permissions):

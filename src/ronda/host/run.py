@@ -51,6 +51,8 @@ Tap: TypeAlias = Callable[[Sequence[Event]], object]
 # A run, its tool's context, an agent, its inputs, "single" or "agentic" → what the agent said.
 StartChildOf: TypeAlias = "Callable[[LiveRun, ToolContext, Any, dict[str, Any], str], Awaitable[ToolOutput]]"
 
+BeforeEnd: TypeAlias = "Callable[[LiveRun], Awaitable[None]]"
+
 
 class Approver(Protocol):
     """Who answers the run's questions while it is driven, and drives it on when it has."""
@@ -190,7 +192,7 @@ class LiveRun(Driven):
     sleeping: frozenset[str] = frozenset()  # children that wait for people, or did
     family: Any = None  # what its children share; theirs to know
     scratch: dict[str, Any] | None = None  # what a provider has written down for the run before it in its session
-    before_end: Callable[[LiveRun], Awaitable[None]] | None = None  # what is to be kept with its end, or not at all
+    before_end: BeforeEnd | None = None  # what is to be kept with its end, or not at all
     _end: Sequence[Event] | None = None  # what is shown once it is kept
     _why: WhyStopped = "cancelled"  # if it is stopped
 

@@ -123,6 +123,7 @@ class Server:
             logs=Logs(config.keep_previews, config.keep_previews_bytes),
         )
         self.runs.files = self.files
+        self.runs.approved_tools = self.catalog.approved_tools
         self.runs.long_results = lambda: self.long_results
         self._upkeep: list[asyncio.Task[None]] = []
         self.tasks: set[asyncio.Task[None]] = set()  # so that nobody else need know them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,18 +24,21 @@ from ronda.host.history import is_in_session
 from ronda.host.journal_tail import Tail
 from ronda.host.log import START, Follower, Log, Logs, Position
 from ronda.host.orphans import end_children, waiting_children
-from ronda.host.run import Host, LiveRun, look_at
+from ronda.host.run import BeforeEnd, Host, LiveRun, look_at
 from ronda.host.sessions import SessionHost
 from ronda.journal import Journal, JournalConflict
 from ronda.journal.memory import MemoryJournal
 from ronda.server.detached.remote_approver import RemoteApprover
-from ronda.server.detached.session_approvals import SessionApprovals
 from ronda.server.exchange.rejoin import Rejoined, rejoin
+from ronda.store import StoreError
+from ronda.store.approvals import ApprovedTools
 from ronda.store.claims import Claims
 from ronda.store.memory import MemoryCatalog
 from ronda.store.queue import Queue
 from ronda.store.sessions import NO_BOUNDS, Bounds, Sessions
 from ronda.wire.call_ids import handed_out
+
+log = logging.getLogger("ronda.server")
 
 LEFT = "the server ended, or broke down, while this was under way"
 
@@ -45,6 +49,15 @@ def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
         journal.expect(run.start.owner, asked, run.id)
     if run.ended is not None and run.ended.reason in HANDED_OVER and (ids := handed_out(run)):
         journal.expect(run.start.owner, [*ids], run.id)
+
+
+async def _end_after(task: asyncio.Task[None], before: BeforeEnd | None, live: LiveRun) -> None:
+    try:
+        await task
+    except StoreError as error:  # people are asked again
+        log.error("what was approved in run %s is not remembered: %s", live.run.id, error)
+    if before is not None:
+        await before(live)
 
 
 def _tell_nobody(run: Run) -> None:
@@ -70,8 +83,8 @@ class Runs:
         logs: Logs | None = None,
     ) -> None:
         self.left_waiting: Callable[[Run], None] = _tell_nobody
-        self.remembered = SessionApprovals()
         self.clock: Callable[[], float] = time.time  # of all who share the queue
+        self.approved_tools: ApprovedTools | None = None  # where is kept what people have approved for a session
         self.files: FileStore | None = None  # where what runs make is kept …
         self.long_results: OpenLongResults | None = None  # … and what tools answer at too great a length
         # Who of this process decides about the calls of a run that is about to begin; None: clients do.
@@ -158,8 +171,11 @@ class Runs:
         if not run.questions_asked:
             return
         is_told = any(type(event) is Answered and event.remember for event in batch)
-        if is_told and (approved := approved_for_good(run.plan, run.tools)):
-            self.remembered.add(run.start.owner, run.start.session, approved)
+        if is_told and (approved := approved_for_good(run.plan, run.tools)) and self.approved_tools is not None:
+            live, start = self.live[run.id], run.start
+            adding = self.approved_tools.add(start.owner, start.session, approved, self.clock())
+            task = asyncio.get_running_loop().create_task(adding)
+            live.before_end = partial(_end_after, task, live.before_end)  # whoever comes next finds it
 
     async def _keep_session(self, live: LiveRun) -> None:
         await self.sessions.keep(live.run)

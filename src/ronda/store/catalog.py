@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ronda.store.agents import Agents
+from ronda.store.approvals import ApprovedTools
 from ronda.store.claims import Claims
 from ronda.store.containers import Containers
 from ronda.store.conversations import Conversations
@@ -36,6 +37,9 @@ class Catalog(Protocol):
 
     @property
     def sessions(self) -> Sessions: ...
+
+    @property
+    def approved_tools(self) -> ApprovedTools: ...
 
     @property
     def claims(self) -> Claims: ...

@@ -81,6 +81,12 @@ CATALOG: Final = (
             owner {_TEXT}, session {_TEXT}, created {_NUMBER}, body BYTEA NOT NULL, PRIMARY KEY (owner, session)
         )""",
     ),
+    (
+        f"""CREATE TABLE approved_tool (
+            owner {_TEXT}, session {_TEXT}, tool {_TEXT}, used {_NUMBER}, PRIMARY KEY (owner, session, tool)
+        )""",
+        "CREATE INDEX approved_tool_used ON approved_tool (used)",
+    ),
 )
 
 # Who is there, and what one asks of another. A process that is alive says so again and again: `until` is when it counts as gone.

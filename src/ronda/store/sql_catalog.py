@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ronda.store.sql import Sql
 from ronda.store.sql_agents import SqlAgents
+from ronda.store.sql_approvals import SqlApprovedTools
 from ronda.store.sql_containers import SqlContainers
 from ronda.store.sql_conversations import SqlConversations
 from ronda.store.sql_files import SqlFiles
@@ -31,6 +32,7 @@ class SqlCatalog(ABC):
         self.skills = SqlSkills(self)
         self.containers = SqlContainers(self)
         self.sessions = SqlSessions(self)
+        self.approved_tools = SqlApprovedTools(self)
         self.queue = SqlQueue(self)
 
     @property

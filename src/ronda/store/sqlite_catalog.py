@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeVar
 from ronda.store import StoreError
 from ronda.store.claims import FileClaims
 from ronda.store.sql import Duplicate, Sql
+from ronda.store.sql_approvals import APPROVAL_TABLE
 from ronda.store.sql_catalog import SqlCatalog
 from ronda.store.sql_queue import TABLES as QUEUE
 from ronda.store.sql_sessions import SESSION_TABLES
@@ -74,6 +75,7 @@ _MIGRATIONS: Final = (
             owner TEXT NOT NULL, session TEXT NOT NULL, created REAL NOT NULL, body BLOB NOT NULL, PRIMARY KEY (owner, session)
         ) WITHOUT ROWID""",
     ),
+    APPROVAL_TABLE,
 )
 
 

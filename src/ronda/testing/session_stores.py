@@ -6,6 +6,7 @@ import asyncio
 
 from msgspec import Raw
 
+from ronda.store.approvals import LIFETIME
 from ronda.store.sessions import (
     ROOT,
     Bounds,
@@ -243,3 +244,31 @@ class SessionsContract(Contract):
             )
             assert (await sessions.lease("ann", "u", Lease("p3", "r", 90.0), 55.0)).is_ours
             assert await sessions.renew("p3", 95.0) == []  # it was said to the one before
+
+    # ---- what people have approved in one --------------------------------------------------------------------------------
+
+    async def test_what_was_approved_is_found_in_its_session_alone(self) -> None:
+        async with self.opened() as catalog:
+            approved = catalog.approved_tools
+            assert await approved.find("ann", "s", 1.0) == ()
+            await approved.add("ann", "s", ["write", "delete"], 10.0)
+            await approved.add("ann", "s", ["write"], 11.0)
+            assert await approved.find("ann", "s", 12.0) == ("delete", "write")
+            for owner, session in (("bob", "s"), ("", "s"), ("ann", "t")):
+                assert await approved.find(owner, session, 12.0) == ()
+                await approved.forget(owner, session)
+            assert await approved.find("ann", "s", 13.0) == ("delete", "write")
+            await approved.forget("ann", "s")
+            assert await approved.find("ann", "s", 14.0) == ()
+
+    async def test_what_was_approved_holds_for_as_long_as_its_session_is_used(self) -> None:
+        async with self.opened() as catalog:
+            approved = catalog.approved_tools
+            await approved.add("ann", "s", ["write"], 0.0)
+            await approved.add("ann", "t", ["write"], 0.0)
+            assert await approved.find("ann", "s", LIFETIME) == ("write",)
+            assert await approved.find("ann", "s", 1.9 * LIFETIME) == ("write",)
+            assert await approved.find("ann", "t", 1.9 * LIFETIME) == ()
+            assert await approved.find("ann", "s", 3.0 * LIFETIME) == ()
+            await approved.add("bob", "s", ["read"], 3.0 * LIFETIME)
+            assert await approved.find("ann", "s", 1.9 * LIFETIME) == ()  # it is gone, not only too old

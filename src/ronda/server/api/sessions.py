@@ -91,6 +91,7 @@ async def delete_session(server: Server, request: Incoming) -> ASGIApp:
     key = _key(request)
     await session_documents.delete(server.runs.sessions, key)
     await server.containers.delete(*key)
+    await server.catalog.approved_tools.forget(*key)
     return Response(status_code=200)
 
 

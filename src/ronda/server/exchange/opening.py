@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ronda.core.events import RunStarted
 from ronda.core.known_turns import known_of
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
-from ronda.core.permissions import strictest
+from ronda.core.permissions import strictest, would_ask
 from ronda.core.plan import AUTO, Approval, PermissionRule, Plan, ToolChoice, ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
@@ -93,7 +93,7 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
         turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
     opened, offer = await open_for(server, served, asked, turns, rounds, owner)
-    plan = _plan(server, job, able, offer, rounds, owner)
+    plan = await _with_approved(server, asked, _plan(server, job, able, offer, rounds), owner)
     warnings = (*asked.answer.warnings, *opened.warnings)
     if asked.needs:
         warnings = (*warnings, *_left_out(server, job))
@@ -156,7 +156,7 @@ async def _conversation(
     return turns, parent, ids
 
 
-def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int, owner: str) -> Plan:
+def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int) -> Plan:
     """What the runs are told to do. Raises what the provider cannot."""
     asked, served, config = job.asked, job.served, server.config
     choice = _choice(asked, served)
@@ -181,7 +181,6 @@ def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: in
         context_budget=config.context_budget,
         guards=server.runs.guards,
         permissions=_permissions(config, asked.permission),
-        remembered=_remembered(server, asked, owner),
     )
     able.check(plan)
     return plan
@@ -353,9 +352,13 @@ def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, 
     return (*config.permission, PermissionRule(mode))
 
 
-def _remembered(server: Server, asked: DoorRequest, owner: str) -> tuple[str, ...]:
+async def _with_approved(server: Server, asked: DoorRequest, plan: Plan, owner: str) -> Plan:
+    """With what people have approved for the session. Most plans ask nobody."""
     session = asked.conversation or (asked.session.name if asked.session is not None else "")
-    return server.runs.remembered.of(owner, session) if session else ()
+    if not session or not would_ask(plan):
+        return plan
+    tools = await server.catalog.approved_tools.find(owner, session, server.clock())
+    return replace(plan, remembered=tools) if tools else plan
 
 
 def _choice(request: DoorRequest, served: Target) -> ToolChoice:

@@ -384,6 +384,7 @@ async def get(server: Server, request: Incoming) -> ASGIApp:
 async def delete(server: Server, request: Incoming) -> ASGIApp:
     row = await _row(server, request)
     await server.catalog.conversations.delete(request.owner, row.id)
+    await server.catalog.approved_tools.forget(request.owner, row.id)
     return Response(status_code=204)
 
 
