@@ -77,6 +77,7 @@ class PostgresServer:
             if not _may_enter(bin):
                 self._bin = _copied(bin, folder / "programs")
         self.port = _free_port()
+        self.address = "127.0.0.1"
         if not (folder / "data").exists():
             self._run(
                 "initdb", "-D", str(folder / "data"), "-U", "ronda", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"
@@ -95,10 +96,16 @@ class PostgresServer:
     def start(self) -> int:
         """Its process id, once it answers."""
         settings = [f"-c{name}={value}" for name, value in self._settings.items()]
-        options = ["-p", str(self.port), "-k", str(self.folder), "-h", "127.0.0.1", *settings]
+        options = ["-p", str(self.port), "-k", str(self.folder), "-h", self.address, *settings]
         data, log = str(self.folder / "data"), str(self.folder / "log")
         self._run("pg_ctl", "start", "-w", "-s", "-D", data, "-l", log, "-o", " ".join(options))
         return self.pid
+
+    def listen(self, address: str) -> None:
+        """On this address alone, from the next start on; whoever reaches it is let in."""
+        self.address = address
+        with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {address}/30 trust\n")
 
     @property
     def pid(self) -> int:
@@ -115,7 +122,7 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        return f"postgresql://ronda@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://ronda@{self.address}:{self.port}/postgres"
 
 
 def _copied(bin: Path, folder: Path) -> Path:

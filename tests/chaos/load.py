@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -61,8 +61,8 @@ class Model:
     @contextmanager
     def serving(self) -> Iterator[Model]:
         self._thread.start()
-        port = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
-        self.flags = ["--model", "openai-chat:m", "--base-url", f"http://127.0.0.1:{port}/v1"]
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
+        self.flags = self.flags_at("127.0.0.1")
         try:
             yield self
         finally:
@@ -71,14 +71,21 @@ class Model:
             self._thread.join()
             self._loop.close()
 
-    async def _start(self) -> int:
+    def flags_at(self, address: str) -> list[str]:
+        """For a process that reaches this machine at another address."""
+        port = asyncio.run_coroutine_threadsafe(self._listen(address), self._loop).result(30)
+        return ["--model", "openai-chat:m", "--base-url", f"http://{address}:{port}/v1"]
+
+    async def _start(self) -> None:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._answer)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+
+    async def _listen(self, address: str) -> int:
+        site = web.TCPSite(self._runner, address, 0)
         await site.start()
-        port: int = self._runner.addresses[0][1]
+        port: int = self._runner.addresses[-1][1]
         return port
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -126,9 +133,20 @@ def _count(what: str) -> dict[str, str]:
 class Process:
     """A `ronda serve` or `ronda worker`, which may be killed, frozen and started again."""
 
-    def __init__(self, folder: Path, model: Model, *flags: str, command: str = "serve", pause: float = 0.2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: Sequence[str],
+        *flags: str,
+        command: str = "serve",
+        pause: float = 0.2,
+        within: Sequence[str] = (),
+        address: str = "127.0.0.1",
+    ) -> None:
+        """`within` is a command that runs it somewhere else, where it is reached at this address."""
         self._folder = folder
-        self._command = [sys.executable, "-m", "ronda", command, "--data-dir", str(folder / "data"), *model.flags]
+        self._command = [*within, sys.executable, "-m", "ronda", command, "--data-dir", str(folder / "data"), *model]
+        self._address = address
         self._command += [
             "--tools",
             str(folder / "tools.py"),
@@ -149,7 +167,7 @@ class Process:
             lines = "".join(startup(self._process))
             found = re.search(r":(\d+)/v1", lines)
             assert found is not None, lines
-            self.url = f"http://127.0.0.1:{found[1]}/v1"
+            self.url = f"http://{self._address}:{found[1]}/v1"
         else:
             line = self._process.stderr.readline()
             assert "drives background runs" in line, line

@@ -4,53 +4,98 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import ExitStack
+from typing import Final
 
 from tests.chaos.cut import Cut
 from tests.chaos.load import Load, Model, Process, Summary
+from tests.chaos.namespace import Namespace, NoNamespace, open_namespace
 from tests.postgres import PostgresServer
 
+_SCHEMA: Final = "replicas"
 
-def trouble(load: Load, model: Model, database: PostgresServer, url: str, runs: int, scale: float = 1.0) -> Summary:
-    """`scale`: of all that takes time: the tool, the pauses between one trouble and the next, the lease of a process."""
 
+def trouble(load: Load, model: Model, database: PostgresServer, runs: int, scale: float = 1.0) -> tuple[Summary, str]:
+    """What came of it, and in which way one was cut off. The database is started, and stopped again. `scale`: of all that takes
+    time: the tool, the pauses between one trouble and the next, the lease of a process."""
+    with ExitStack() as stack:
+        namespace: Namespace | None = None
+        how = "in a network namespace of its own"
+        try:
+            namespace = stack.enter_context(open_namespace())
+        except NoNamespace as error:
+            how = f"by a proxy, since network namespaces are not to be had here: {error}"
+        else:
+            database.listen(namespace.database.here)
+        database.start()
+        stack.callback(database.stop)
+        database.make_schema(_SCHEMA)
+        url = f"{database.url}?options=-csearch_path%3D{_SCHEMA}"
+        flags = ["--lease-seconds", str(5 * scale), "--database"]
+        pause = 0.8 * scale
+        killed = Process(load.folder, model.flags, *flags, url, pause=pause)
+        frozen = Process(load.folder, model.flags, *flags, url, command="worker", pause=pause)
+        cable: Cut | Namespace
+        if namespace is None:
+            cable = stack.enter_context(Cut(url).open())
+            cut_off = Process(load.folder, model.flags, *flags, cable.url, pause=pause)
+        else:
+            cable, address = namespace, namespace.others.there
+            cut_off = Process(
+                load.folder,
+                model.flags_at(namespace.others.here),
+                *flags,
+                url,
+                *("--host", address, "--insecure"),
+                pause=pause,
+                within=namespace.command,
+                address=address,
+            )
+        return _trouble(load, database, cable, killed, frozen, cut_off, runs, scale), how
+
+
+def _trouble(
+    load: Load,
+    database: PostgresServer,
+    cable: Cut | Namespace,
+    killed: Process,
+    frozen: Process,
+    cut_off: Process,
+    runs: int,
+    scale: float,
+) -> Summary:
     def rest(seconds: float) -> None:
         time.sleep(seconds * scale)
 
-    pause = 0.8 * scale
-    with Cut(url).open() as cut:
-        lease = ["--lease-seconds", str(5 * scale)]
-        killed = Process(load.folder, model, "--database", url, *lease, pause=pause)
-        cut_off = Process(load.folder, model, "--database", cut.url, *lease, pause=pause)
-        frozen = Process(load.folder, model, "--database", url, *lease, command="worker", pause=pause)
-        everybody = (killed, cut_off, frozen)
-        try:
-            for one in everybody:
-                one.start()
-            for number in range(runs):
-                assert load.begin((killed, cut_off)[number // 2 % 2])
-            rest(0.5)
-            killed.kill()
-            rest(1)
-            frozen.send(signal.SIGSTOP)
-            rest(1)
-            cut.cut()
-            killed.start()
-            rest(7)
-            frozen.send(signal.SIGCONT)
-            cut.mend()
-            rest(2)
-            database.stop("immediate")
-            rest(3)
-            database.start()
-            left = load.await_all(killed)
-            summary = load.summary(killed)
-            summary.wrong += [f"{run} is wedged" for run in left]
-            for server in (killed, cut_off):  # nothing is wedged: who was in trouble serves as before
-                assert load.begin(server)
-                assert load.begin(server)
-            summary.wrong += [f"{run}, which came afterwards, is wedged" for run in load.await_all(cut_off)]
-        finally:
-            for one in everybody:
-                one.send(signal.SIGCONT)
-                one.kill()
+    everybody = (killed, cut_off, frozen)
+    try:
+        for one in everybody:
+            one.start()
+        for number in range(runs):
+            assert load.begin((killed, cut_off)[number // 2 % 2])
+        rest(0.5)
+        killed.kill()
+        rest(1)
+        frozen.send(signal.SIGSTOP)
+        rest(1)
+        cable.cut()
+        killed.start()
+        rest(7)
+        frozen.send(signal.SIGCONT)
+        cable.mend()
+        rest(2)
+        database.stop("immediate")
+        rest(3)
+        database.start()
+        left = load.await_all(killed)
+        summary = load.summary(killed)
+        summary.wrong += [f"{run} is wedged" for run in left]
+        for server in (killed, cut_off):  # nothing is wedged: who was in trouble serves as before
+            assert load.begin(server)
+            assert load.begin(server)
+        summary.wrong += [f"{run}, which came afterwards, is wedged" for run in load.await_all(cut_off)]
+    finally:
+        for one in everybody:
+            one.send(signal.SIGCONT)
+            one.kill()
     return summary

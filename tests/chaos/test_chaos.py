@@ -23,7 +23,7 @@ def test_no_call_is_made_twice_whenever_a_server_is_killed(
 ) -> None:
     flags = [] if where == "SQLite" else ["--lease-seconds", "1", "--database", request.getfixturevalue("postgres")]
     load = Load(tmp_path / "load")
-    server = Process(load.folder, model, *flags, pause=0.1)
+    server = Process(load.folder, model.flags, *flags, pause=0.1)
     try:
         summary = kill_at_random(load, server, 2, seed=7)
     finally:
@@ -36,11 +36,7 @@ def test_no_call_is_made_twice_whenever_a_server_is_killed(
 @pytest.mark.skipif(programs() is None, reason="no PostgreSQL is here: neither a wheel nor the system's")
 def test_runs_end_and_no_call_is_made_twice_in_all_kinds_of_trouble(model: Model, tmp_path: Path) -> None:
     database = PostgresServer(tmp_path / "postgres")
-    database.start()
-    try:
-        summary = trouble(Load(tmp_path / "load"), model, database, database.url, runs=12, scale=0.2)
-    finally:
-        database.stop()
+    summary, _ = trouble(Load(tmp_path / "load"), model, database, runs=12, scale=0.2)
 
     assert not summary.wrong, summary
     assert summary.runs == 12
