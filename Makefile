@@ -36,28 +36,37 @@ $(VENV)/.ready: requirements.lock requirements-model.lock pyproject.toml setup/s
 	@echo "ronda: set up in $(VENV)"
 
 # What those who change Ronda need, too.
-$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock requirements-moto.lock tests/node/package-lock.json
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-mistral1.lock requirements-moto.lock
 	@echo "ronda: the packages that tests and checks need"
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@# the last release with the import that Mistral's published examples use; beside the newest, which the tests use, too
 	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(VENV)/mistral-1 -r requirements-mistral1.lock
 	@# stands in for S3; it wants another python-dateutil than we do
 	@$(PIP) install --quiet --require-hashes --no-deps --upgrade --target $(VENV)/moto -r requirements-moto.lock
-	@command -v npm >/dev/null && npm ci --silent --prefix tests/node \
-	  || echo "ronda: npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 	@touch $@
 
-page: setup ## what a model needs that builds web pages: pictures, and what pages load from CDNs (needs npm)
+# Chromium and npm are hundreds of megabytes: those who build no pages need neither.
+.PHONY: page-system
+page-system:
+	@setup/system-packages $(PYTHON) page
+
+page: page-system setup ## what a model needs that builds web pages: a browser, pictures, and what pages load from CDNs
 	@$(PIP) install --quiet --require-hashes -r requirements-page.lock
 	@$(BIN)/ronda page setup
-	@command -v chromium >/dev/null || echo "ronda: pictures of pages need a Chromium: apt-get install chromium fonts-liberation"
+
+# Tried again by the next make where npm is missing.
+NODE := tests/node/node_modules/.ready
+$(NODE): tests/node/package-lock.json
+	@{ command -v npm >/dev/null && npm ci --silent --prefix tests/node && touch $@; } \
+	  || echo "ronda: npm is not there, or could not install: the tests with the JavaScript client will be skipped"
 
 # Ctrl-C reaches make and the shell, too: the trap lets the shell see how the server ended. 130 means by Ctrl-C, as it should.
 serve: setup ## serve a model on PORT: make serve [MODEL=openai-chat:NAME] [TOOLS=FILE.py] [ARGS=…]
 	@trap : INT; RONDA_STARTED_BY=make \
 	  $(BIN)/ronda serve --model $(MODEL) $(if $(TOOLS),--tools $(TOOLS)) --port $(PORT) $(ARGS) || [ $$? = 130 ]
 
-test: $(VENV)/.ready-dev ## run all tests, and say which were skipped and why
+test: page-system $(VENV)/.ready-dev $(NODE) ## run all tests, and say which were skipped and why
+	@$(BIN)/ronda page setup || echo "ronda: the tests of what pages load from CDNs will be skipped"
 	$(BIN)/python -m pytest -rfEs -n auto --dist loadfile --max-worker-restart 1
 
 check: $(VENV)/.ready-dev ## what a reviewer's machine checks: format, lint, types, layers, public API

@@ -3,7 +3,7 @@
 Three newcomers: a user who may install nothing and is told what is missing; the same user once root has run what was told;
 and root, from nothing. The roots are plain folders. Whatever runs in one has mounts and processes of its own (`unshare`), which
 go away with it: there is nothing to clean up, however this ends. The network is this machine's, and so are its mirror of
-Debian, its certificates and its settings of pip.
+Debian, its certificates and its settings of pip and npm.
 
 It needs root, and Python's standard library alone.
 """
@@ -83,25 +83,37 @@ def _try_as_user(root: Root, quick: bool) -> None:
     print(f"    {command}")
     with _step("root runs that command"):
         root.run(command, "root", "install", SERVE_SECONDS)
-    _try_both(root, USER, quick)
+    _try_serve(root, USER)
+    if not quick:
+        with _step("the same for what 'make test' would like to have, and root runs that"):
+            command = _told_what_would_help(root)
+            root.run(command, "root", "install-page", SERVE_SECONDS)
+        print(f"    {command}")
+        _try_test(root, USER)
     root.remove()
 
 
 def _try_as_root(root: Root, quick: bool) -> None:
     root.clone("root")
-    _try_both(root, "root", quick)
+    _try_serve(root, "root")
+    if not quick:
+        _try_test(root, "root")
     root.remove()
 
 
-def _try_both(root: Root, user: str, quick: bool) -> None:
+def _try_serve(root: Root, user: str) -> None:
     with _step(f"{user}: make serve, a question with curl, Ctrl-C"):
         answer = root.run(f"python3 - {_free_port()}", user, "serve", SERVE_SECONDS, program="fresh_serve.py")
     print(f"    {answer.splitlines()[-1]}")
-    if quick:
-        return
+
+
+def _try_test(root: Root, user: str) -> None:
+    """Whoever has a browser and npm by now sees the pages that are built and looked at."""
     with _step(f"{user}: make test"):
         said = root.run("make test", user, "test", TEST_SECONDS)
     print(f"    {said.splitlines()[-1]}")
+    if skipped := [line for line in said.splitlines() if line.startswith("SKIPPED") and "tests/tools/page" in line]:
+        raise Failed("tests of pages were skipped:\n" + "\n".join(skipped))
 
 
 def _told_what_to_install(root: Root) -> str:
@@ -110,10 +122,21 @@ def _told_what_to_install(root: Root) -> str:
     An attempt by hand leaves half an environment behind, which is not to be in the way later.
     """
     said = root.run("python3 -m venv .venv >/dev/null 2>&1; make serve", USER, "told", SERVE_SECONDS, fails=True)
-    told = [line for line in said.splitlines() if not line.startswith("make: ***")]
+    return _command_in([line for line in said.splitlines() if not line.startswith("make: ***")])
+
+
+def _told_what_would_help(root: Root) -> str:
+    """The same for what `make test` goes on without."""
+    said = root.run("make page-system", USER, "told-page", SERVE_SECONDS).splitlines()
+    if said[-1:] != ["ronda: going on without"]:
+        raise Failed("it should have gone on without, and said:\n" + "\n".join(said))
+    return _command_in(said[:-1])
+
+
+def _command_in(told: list[str]) -> str:
     command = re.search(r": (apt-get update && apt-get install -y( [\w.+-]+)+)$", told[-1]) if told else None
     if len(told) != 1 or command is None:
-        raise Failed(f"it should have said in one line what to install, and said:\n{said}")
+        raise Failed("it should have said in one line what to install, and said:\n" + "\n".join(told))
     return command[1]
 
 
@@ -130,6 +153,7 @@ class Root:
         self._path = path
         self._logs = logs
         self._environ, self._mounts = _pip_settings()
+        self._environ |= _npm_settings()
         for file in ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt"):
             if Path(file).exists():
                 shutil.copy(file, path / file[1:])
@@ -239,6 +263,12 @@ def _pip_settings() -> tuple[dict[str, str], list[str]]:
     environ |= {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
     paths = [Path(word.removeprefix("file://")) for _, value in found for word in value.split()]
     return environ, sorted({str(path.parent if path.name == "simple" else path) for path in paths if path.is_dir()})
+
+
+def _npm_settings() -> dict[str, str]:
+    """Where this machine's npm fetches packages."""
+    registry = _ask("npm", "config", "get", "registry").strip()
+    return {"npm_config_registry": registry} if registry else {}
 
 
 # ---- what is said, and what is run -----------------------------------------------------------------------------------

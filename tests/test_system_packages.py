@@ -11,6 +11,7 @@ from tests.timeouts import TIMEOUT
 
 SCRIPT = Path(__file__).parents[1] / "setup" / "system-packages"
 BOTH = "python3-venv libgomp1"
+INSTALL = "apt-get install -y --no-install-recommends"
 
 pytestmark = pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh")
 
@@ -22,6 +23,7 @@ class Machine:
         self._bin = folder / "bin"
         self._bin.mkdir()
         self._installed = folder / "installed"
+        self._release = folder / "os-release"
         self.has_all_but("ensurepip", "CDLL")
         self.command("uname", "echo Linux")
         self.command("id", "echo 1000")
@@ -52,11 +54,14 @@ class Machine:
         self.command("sudo", f'{refuse}echo "as root" >> {self._installed}; "$@"')
         self.command("true", "exit 0")
 
-    def set_up(self, python: str = "python3") -> tuple[int, str, list[str]]:
+    def is_ubuntu(self) -> None:
+        self._release.write_text("ID=ubuntu\nID_LIKE=debian\n")
+
+    def set_up(self, *arguments: str) -> tuple[int, str, list[str]]:
         """How the script ends, what it says, and what was done with apt-get."""
         done = subprocess.run(
-            [shutil.which("sh") or "sh", str(SCRIPT), python],
-            env={"PATH": str(self._bin)},
+            [shutil.which("sh") or "sh", str(SCRIPT), *(arguments or ["python3"])],
+            env={"PATH": str(self._bin), "OS_RELEASE": str(self._release)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -85,8 +90,8 @@ def test_root_installs_what_is_missing_and_says_so_before(machine: Machine) -> N
 
     assert machine.set_up() == (
         0,
-        f"ronda: this machine lacks {BOTH}; installing with: apt-get install -y {BOTH}\n",
-        ["apt-get update -q", f"apt-get install -y {BOTH}"],
+        f"ronda: this machine lacks {BOTH}; installing with: {INSTALL} {BOTH}\n",
+        ["apt-get update -q", f"{INSTALL} {BOTH}"],
     )
 
 
@@ -95,14 +100,14 @@ def test_only_what_is_missing_is_installed(machine: Machine) -> None:
     machine.has_apt()
     machine.is_root()
 
-    assert machine.set_up()[2] == ["apt-get update -q", "apt-get install -y libgomp1"]
+    assert machine.set_up()[2] == ["apt-get update -q", f"{INSTALL} libgomp1"]
 
 
 def test_another_python_of_debians_has_a_package_of_its_own(machine: Machine) -> None:
     machine.has_apt()
     machine.is_root()
 
-    assert machine.set_up("python3.13")[2][-1] == "apt-get install -y python3.13-venv libgomp1"
+    assert machine.set_up("python3.13")[2][-1] == f"{INSTALL} python3.13-venv libgomp1"
 
 
 def test_a_user_who_may_uses_sudo(machine: Machine) -> None:
@@ -113,9 +118,9 @@ def test_a_user_who_may_uses_sudo(machine: Machine) -> None:
 
     assert (code, said) == (
         0,
-        f"ronda: this machine lacks {BOTH}; installing with: sudo apt-get install -y {BOTH}\n",
+        f"ronda: this machine lacks {BOTH}; installing with: sudo {INSTALL} {BOTH}\n",
     )
-    assert installed[-2:] == ["as root", f"apt-get install -y {BOTH}"]
+    assert installed[-2:] == ["as root", f"{INSTALL} {BOTH}"]
 
 
 def test_without_sudo_the_command_for_root_is_told(machine: Machine) -> None:
@@ -123,8 +128,7 @@ def test_without_sudo_the_command_for_root_is_told(machine: Machine) -> None:
 
     assert machine.set_up() == (
         1,
-        f"ronda: this machine lacks {BOTH}; run this as root, then make again: "
-        f"apt-get update && apt-get install -y {BOTH}\n",
+        f"ronda: this machine lacks {BOTH}; run this as root, then make again: apt-get update && {INSTALL} {BOTH}\n",
         [],
     )
 
@@ -135,8 +139,7 @@ def test_where_nobody_could_type_a_password_the_command_is_told(machine: Machine
 
     assert machine.set_up() == (
         1,
-        f"ronda: this machine lacks {BOTH}; run this, then make again: "
-        f"sudo apt-get update && sudo apt-get install -y {BOTH}\n",
+        f"ronda: this machine lacks {BOTH}; run this, then make again: sudo apt-get update && sudo {INSTALL} {BOTH}\n",
         [],
     )
 
@@ -158,14 +161,15 @@ def test_when_apt_fails_the_command_is_told(machine: Machine) -> None:
     code, said, _ = machine.set_up()
 
     assert code == 1
-    assert said.splitlines()[-1].endswith(f": apt-get update && apt-get install -y {BOTH}")
+    assert said.splitlines()[-1].endswith(f": apt-get update && {INSTALL} {BOTH}")
 
 
-def test_elsewhere_than_on_linux_the_engine_brings_its_libraries(machine: Machine) -> None:
+def test_elsewhere_than_on_linux_the_engine_brings_its_libraries_and_no_browser_is_isolated(machine: Machine) -> None:
     machine.has_all_but("CDLL")
     machine.command("uname", "echo Darwin")
+    machine.command("npm", "exit 0")
 
-    assert machine.set_up() == (0, "", [])
+    assert machine.set_up("python3", "page") == (0, "", [])
 
 
 def test_bubblewrap_is_installed_with_the_rest(machine: Machine) -> None:
@@ -174,7 +178,7 @@ def test_bubblewrap_is_installed_with_the_rest(machine: Machine) -> None:
     machine.has_apt()
     machine.is_root()
 
-    assert machine.set_up()[2][-1] == "apt-get install -y libgomp1 bubblewrap"
+    assert machine.set_up()[2][-1] == f"{INSTALL} libgomp1 bubblewrap"
 
 
 def test_where_only_bubblewrap_is_missing_and_may_not_be_installed_it_goes_on_without(machine: Machine) -> None:
@@ -185,6 +189,51 @@ def test_where_only_bubblewrap_is_missing_and_may_not_be_installed_it_goes_on_wi
     assert machine.set_up() == (
         0,
         "ronda: this machine lacks bubblewrap; run this as root, then make again: "
-        "apt-get update && apt-get install -y bubblewrap\nronda: going on without\n",
+        f"apt-get update && {INSTALL} bubblewrap\nronda: going on without\n",
         [],
     )
+
+
+# ---- what pages need -------------------------------------------------------------------------------------------------
+
+
+def test_pages_need_more_which_those_who_build_none_do_not_get(machine: Machine) -> None:
+    machine.has_all_but()
+    machine.has_apt()
+    machine.is_root()
+
+    assert machine.set_up("python3") == (0, "", [])
+    assert machine.set_up("python3", "page")[2] == ["apt-get update -q", f"{INSTALL} chromium fonts-liberation npm"]
+
+
+@pytest.mark.parametrize("browser", ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"])
+def test_any_chromium_will_do(machine: Machine, browser: str) -> None:
+    machine.has_all_but()
+    machine.command(browser, "exit 0")
+    machine.command("npm", "exit 0")
+
+    assert machine.set_up("python3", "page") == (0, "", [])
+
+
+def test_who_may_not_install_what_pages_need_is_told_and_goes_on(machine: Machine) -> None:
+    machine.has_all_but()
+    machine.has_apt()
+
+    assert machine.set_up("python3", "page") == (
+        0,
+        "ronda: this machine lacks chromium fonts-liberation npm; run this as root, then make again: "
+        f"apt-get update && {INSTALL} chromium fonts-liberation npm\nronda: going on without\n",
+        [],
+    )
+
+
+def test_ubuntus_chromium_is_not_installed(machine: Machine) -> None:
+    """It is a snap, which starts through a daemon outside: nothing isolates it."""
+    machine.has_all_but()
+    machine.has_apt()
+    machine.is_root()
+    machine.is_ubuntu()
+
+    code, said, installed = machine.set_up("python3", "page")
+    assert (code, installed[-1]) == (0, f"{INSTALL} npm")
+    assert "google-chrome-stable" in said.splitlines()[0]
