@@ -13,10 +13,11 @@ from tests.interaction.doors import Door, Json, Remembering, Upstream, completes
 from tests.server.mistral_doors import Behind, frames, function, serving
 
 from ronda import tool
-from ronda.core.events import ModelFinished, TextDelta
+from ronda.core.events import CallDelta, ModelFinished, TextDelta
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, user
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.errors import UpstreamError
 from ronda.store.conversations import RunRow
 from ronda.testing import Call, Line, ScriptedModel, calls, fails, says
 
@@ -253,6 +254,51 @@ async def test_the_sdk_reads_every_event_of_a_stream(door: Door) -> None:
         "ToolExecutionDoneEvent",
         "ResponseDoneEvent",
     }
+
+
+@tool(preview=["/words"])
+async def note(words: str) -> str:
+    """Write something down."""
+    return "noted"
+
+
+async def test_arguments_that_are_watched_come_before_their_call_runs(door: Door) -> None:
+    """As Mistral's own tools do it: it has started, more of it comes, it is done; and what adds up is what ran."""
+    model = ScriptedModel(*[calls("note", words="milk"), says("Done.")] * 2)
+    async with serving(door, model, note) as behind, behind.client() as client:
+        events = await streamed(behind, "/v1/conversations", {"model": "default", "inputs": "hi"})
+        _, history = await behind.ask("GET", f"/v1/conversations/{events[0]['conversation_id']}/history")
+        stream = await client.beta.conversations.start_stream_async(model="default", inputs="hi")
+        read = [type(event.data).__name__ async for event in stream]
+
+    mine = [event for event in events if event["type"].startswith("tool.execution.")]
+    kinds = [event["type"].removeprefix("tool.execution.") for event in mine]
+    assert kinds == ["started", *["delta"] * (len(mine) - 2), "done"]
+    assert mine[1]["agentic_tool_call_preview"]["patches"][0]["path"] == "/words"
+    assert len({(event["id"], event["output_index"]) for event in mine}) == 1
+    [entry] = [entry for entry in history["entries"] if entry["type"] == "tool.execution"]
+    assert (entry["id"], entry["arguments"]) == (mine[0]["id"], "".join(event["arguments"] for event in mine[:-1]))
+    assert [name for name in read if name.startswith("Tool")][:2] == [
+        "ToolExecutionStartedEvent",
+        "ToolExecutionDeltaEvent",
+    ]
+
+
+class BreaksOff:
+    """A model that never ends its call."""
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        show([CallDelta(0, "c1", "note", '{"words": "mi')])
+        raise UpstreamError("torn", retryable=False)
+
+
+async def test_a_call_that_was_watched_and_broke_off_is_done_and_failed(door: Door) -> None:
+    async with serving(door, BreaksOff(), note) as behind:
+        events = await streamed(behind, "/v1/conversations", {"model": "default", "inputs": "hi"})
+
+    started, *_, done, _ = events[1:]
+    assert (started["type"], done["type"]) == ("tool.execution.started", "tool.execution.done")
+    assert (done["id"], done["info"]) == (started["id"], {"failed": True})
 
 
 async def test_append_and_restart_stream_too(door: Door) -> None:

@@ -172,7 +172,22 @@ with Mistral(api_key="k") as mistral:
 """
 
 
-@tool
+WATCHED = """
+from mistralai.sdk import Mistral
+
+with Mistral(api_key="k") as mistral:
+    said = ""
+    for event in mistral.agents.stream(messages=[{"role": "user", "content": "hi"}], agent_id="default"):
+        said += event.data.choices[0].delta.content
+    print("SAID", said)
+    kinds = []
+    for event in mistral.beta.conversations.start_stream(model="default", inputs="hi"):
+        kinds.append(type(event.data).__name__)
+    print("SAID", *[kind for kind in dict.fromkeys(kinds) if kind.startswith("Tool")])
+"""
+
+
+@tool(preview=["/q"])
 async def lookup(q: str) -> str:
     """Look something up."""
     return f"found {q}"
@@ -195,6 +210,15 @@ async def test_the_snippets_of_the_page_run(door: Door, snippet: str) -> None:
     model = ScriptedModel(calls("lookup", q="painters"), says("Claude Monet."))
     async with serving(door, model, lookup) as behind:
         assert await said_by(snippet, behind.url) == ["Claude Monet."]
+
+
+async def test_it_reads_a_stream_in_which_arguments_are_watched(door: Door) -> None:
+    model = ScriptedModel(*[calls("lookup", q="painters"), says("Claude Monet.")] * 2)
+    async with serving(door, model, lookup) as behind:
+        assert await said_by(WATCHED, behind.url) == [
+            "Claude Monet.",
+            "ToolExecutionStartedEvent ToolExecutionDeltaEvent ToolExecutionDoneEvent",
+        ]
 
 
 async def test_it_reads_calls(door: Door) -> None:

@@ -39,9 +39,11 @@ from ronda.wire.mistral.chunks import reference, thinking, tool_file, write_cite
 from ronda.wire.mistral.completion_messages import write_usage
 from ronda.wire.mistral.handoffs import Handoff, goes_on, handoff_of, ways_out
 from ronda.wire.mistral.message_text import MessageText
+from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 from ronda.wire.web_search import WEB_TOOLS
 
+PREVIEW: Final = "agentic_tool_call_preview"
 _BUILT_IN: Final = {"code_execution": "code_interpreter"}  # tools that Mistral has itself, by the type of ours
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -80,6 +82,9 @@ class ConversationAnswer:
         self._round = 0
         self._at = run.start.at
         self._places: dict[str, int] = {}  # of this round's calls, by their ids
+        self._started: dict[
+            str, str
+        ] = {}  # tools that a stream has told of and that have not ended, by their entries' ids
         self._part = (False, -1)  # what kind of content is being shown, and its index
         self._cited: CitedPieces | None = None  # the text, where there are sources that it may cite
         self._head = b""
@@ -111,11 +116,13 @@ class ConversationAnswer:
                 self._say(text)
             case ReasoningDelta(text=text):
                 self._show(True, self._saying.thought(text))
-            case updates.CallsGrew(pieces=pieces):
-                if pieces:
+            case updates.CallsGrew(pieces=pieces, previews=previews):
+                if pieces or previews:
                     self._end_text()
                 self._grow(pieces)
+                self._preview(previews)
             case updates.TurnBegan(start=start):
+                self._drop_unrun(start.at)
                 self._round, self._at = start.round, start.at
                 self._begin_message()
             case updates.TurnClosed(denied=denied):
@@ -127,11 +134,14 @@ class ConversationAnswer:
                 for piece in unseen:
                     self._write(piece)
                 self._close_message(at)
+                self._drop_unrun(at)
             case updates.ToolBegan(call=call, at=at, was_asked=was_asked):
                 self._begin_tool(call, at, is_told=was_asked)
             case updates.QuestionAsked(call=call, approval=approval, at=at, is_news=is_news):
                 self._ask(call, approval, at, is_news=is_news)
-            case updates.QuestionClosed(ended=ended):
+            case updates.QuestionClosed(ended=ended, rewritten=rewritten):
+                if rewritten is not None:
+                    self._write(rewritten)
                 for one in ended:
                     self._begin_tool(one.call, one.at, is_told=True)
                     self._write(one)
@@ -142,6 +152,7 @@ class ConversationAnswer:
                 entry = next((entry for entry in reversed(self.outputs) if entry["id"] == id), None)
                 if entry is None:  # it began in an answer before
                     entry = self._begin_tool(call, at, is_told=True)
+                self._started.pop(id, None)
                 entry["completed_at"] = when(at)
                 entry["info"] = self._info(call, result)
                 self._put("tool.execution.done", id=id, name=entry["name"], info=entry["info"], created_at=when(at))
@@ -156,16 +167,44 @@ class ConversationAnswer:
         id, name = self._tool_id(call), self._name(call)
         self._add("tool.execution", id, at, None, name=name, arguments=call.arguments)
         if not is_told:
-            shown_call = {"name": name, "arguments": call.arguments, "created_at": when(at)}
-            self._put("tool.execution.started", id=id, **shown_call, **self._whose)
+            self._put_call(id, name, call.arguments, at)
         return self.outputs[-1]
+
+    def _put_call(self, id: str, name: str, arguments: str, at: float, **more: Any) -> None:
+        """A piece of a call's arguments. The first says that the call has begun."""
+        kind = "delta" if id in self._started else "started"
+        self._started[id] = name
+        self._put(
+            f"tool.execution.{kind}",
+            id=id,
+            name=name,
+            arguments=arguments,
+            created_at=when(at),
+            **self._whose,
+            **more,
+        )
+
+    def _preview(self, previews: Sequence[ArgumentPatches]) -> None:
+        """What is being written is beside the arguments, which come in one piece when the call runs: it may run with others."""
+        for patches in previews:
+            id, name = self._place_id(patches.place), self._name(ToolCall(patches.id, patches.name, ""))
+            event = {PREVIEW: self._showing.tools.preview(patches)}
+            if id not in self._started:
+                self._put_call(id, name, "", self._at)
+            self._put_call(id, name, "", self._at, **event)
+
+    def _drop_unrun(self, at: float) -> None:
+        """Calls that were watched and come to nothing: the turn broke off, or was cut."""
+        for id, name in self._started.items():
+            self._put("tool.execution.done", id=id, name=name, info={"failed": True}, created_at=when(at))
+        self._started = {}
 
     def _ask(self, call: ToolCall, approval: Approval, at: float, *, is_news: bool) -> None:
         """Mistral's own clients raise at events that they do not know: what is asked stands in one that they do."""
-        kind, arguments = ("started", call.arguments) if is_news else ("delta", "")
-        shown_call = {"name": self._name(call), "arguments": arguments, "created_at": when(at), **self._whose}
-        event = {EVENT: write_approval(approval)}
-        self._put(f"tool.execution.{kind}", id=self._tool_id(call), **shown_call, **event)
+        id, event = self._tool_id(call), {EVENT: write_approval(approval)}
+        if not is_news:
+            self._started.setdefault(id, self._name(call))
+        self._put_call(id, self._name(call), call.arguments if is_news else "", at, **event)
 
     def _waiting(self) -> list[dict[str, Any]]:
         """Calls that wait for a person: they stand at the end of an answer that waits for them, and of no other, since clients
@@ -202,8 +241,7 @@ class ConversationAnswer:
 
     def _place(self, turn: AssistantTurn) -> None:
         ways = ways_out(self._run)
-        calls = [call for call in turn.calls if call.name not in ways]
-        self._places = {call.id: place for place, call in enumerate(calls)}
+        self._places = {call.id: place for place, call in enumerate(turn.calls) if call.name not in ways}
 
     def _close_turn(self, closed: updates.TurnClosed) -> None:
         for piece in closed.unseen:
@@ -213,6 +251,7 @@ class ConversationAnswer:
             self._show(False, self._saying.end())
         self._end_text()
         self._grow(closed.pieces)
+        self._preview(closed.previews)
         if not is_held or closed.turn.calls:
             self._close_message(closed.at, is_answer=not closed.turn.calls)
         self._place(closed.turn)
@@ -220,6 +259,7 @@ class ConversationAnswer:
     def _end(self, ended: updates.Ended) -> None:
         end = ended.end
         at = when(end.at)
+        self._drop_unrun(end.at)
         if end.answer and (self._saying.parts or self._places):
             self._close_message(end.at)
             self._round += 1  # the loop's own words are a message of their own
@@ -343,7 +383,10 @@ class ConversationAnswer:
         return f"fc_{self._key}_{self._round}_{place}"
 
     def _tool_id(self, call: ToolCall) -> str:
-        return f"tool_{self._key}_{self._round}_{self._places[call.id]}"
+        return self._place_id(self._places[call.id])
+
+    def _place_id(self, place: int) -> str:
+        return f"tool_{self._key}_{self._round}_{place}"
 
     def _begin_message(self) -> None:
         self._saying.begin_round()

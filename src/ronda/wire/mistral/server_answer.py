@@ -42,6 +42,7 @@ from ronda.wire.mistral.chunks import thinking, write_content
 from ronda.wire.mistral.completion_messages import BREAK, write_call, write_turns, write_usage
 from ronda.wire.mistral.handoffs import answers_of, answers_to_handoffs, calls_for_caller, goes_on, ways_out
 from ronda.wire.mistral.message_text import MessageText
+from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -172,8 +173,9 @@ class CompletionAnswer:
             case ReasoningDelta(text=text):
                 thought = encode(thinking(choice.saying.thought(text)))
                 out.append(self._delta(choice, b'"content":[%b]' % thought))
-            case updates.CallsGrew(pieces=pieces):
+            case updates.CallsGrew(pieces=pieces, previews=previews):
                 out += [self._piece(choice, piece) for piece in pieces]
+                out += [self._preview(choice, patches) for patches in previews]
             case LogprobsDelta(logprobs=logprobs):
                 choice.logprobs.append(logprobs)
                 more = b',"logprobs":%b' % in_one_line(bytes(logprobs))
@@ -183,12 +185,12 @@ class CompletionAnswer:
                     mark = b"," + encode(interruption(broken))[1:-1]
                     out.append(self._chunk(choice.index, _NO_TEXT, top=mark))
                 choice.begin_message()
-            case updates.TurnClosed(unseen=unseen, pieces=pieces, denied=denied):
+            case updates.TurnClosed(unseen=unseen, pieces=pieces, previews=previews, denied=denied):
                 for piece in unseen:
                     self._write(choice, piece, out)
                 if not showing.holds_text:
                     out.append(self._text(choice, choice.saying.end()))
-                out += [self._piece(choice, piece) for piece in pieces]
+                self._write(choice, updates.CallsGrew(pieces, previews), out)
                 for ended in denied:
                     self._write(choice, updates.ToolBegan(ended.call, ended.at), out)
                     self._write(choice, ended, out)
@@ -250,11 +252,16 @@ class CompletionAnswer:
         )
 
     def _progress(self, choice: _Choice, call_id: str, result: ToolResult | None = None) -> bytes:
-        progress = choice.showing.tools.progress(call_id, result)
+        return self._beside(choice, b"agentic_tool_call_progress", choice.showing.tools.progress(call_id, result))
+
+    def _preview(self, choice: _Choice, patches: ArgumentPatches) -> bytes:
+        return self._beside(choice, b"agentic_tool_call_preview", choice.showing.tools.preview(patches))
+
+    def _beside(self, choice: _Choice, name: bytes, event: dict[str, Any]) -> bytes:
+        """An event of ours. Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each."""
         if choice.index:
-            progress["choice"] = choice.index
-        # Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each.
-        return self._chunk(choice.index, _NO_TEXT, top=b',"agentic_tool_call_progress":%b' % encode(progress))
+            event["choice"] = choice.index
+        return self._chunk(choice.index, _NO_TEXT, top=b',"%b":%b' % (name, encode(event)))
 
     def _file(self, choice: _Choice, file: dict[str, Any]) -> bytes:
         return self._chunk(choice.index, _NO_TEXT, top=b',"file_produced":%b' % encode(file))
