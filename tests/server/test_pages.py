@@ -92,6 +92,19 @@ async def test_without_saying_where_it_comes_from_it_may_read_nothing_either(doo
     assert "--allow-host evil.example" in str(answer)
 
 
+async def test_the_log_says_once_what_a_browser_hides_from_its_user(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    origin = "http://localhost:5173"
+    async with door.serving(ScriptedModel()) as served:
+        for _ in range(2):
+            with pytest.raises(aiohttp.WSServerHandshakeError):
+                await served.http.ws_connect(f"{own(served)}/generate-code", headers={"origin": origin})
+
+    told = [record.message for record in caplog.records if origin in record.message]
+    assert told == [f"pages from {origin} may not use this server; its operator can let them with --allow-origin"]
+
+
 async def test_nor_open_a_websocket(door: Door) -> None:
     async with door.serving(ScriptedModel(), host="127.0.0.1") as served:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:

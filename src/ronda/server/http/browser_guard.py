@@ -8,6 +8,7 @@ must be a name that nobody else can give, or one that the operator has named.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Final
@@ -17,7 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.wire.failures import Failure
 
-_REMEMBERED: Final = 64  # names that were found to be ours
+log = logging.getLogger("ronda.server")
+
+_REMEMBERED: Final = 64  # names that were found to be ours, and those that were not
 
 
 class BrowserGuard:
@@ -34,6 +37,7 @@ class BrowserGuard:
         self._hosts = frozenset([*named, *[name.lower() for name in hosts]])
         self._is_private = is_loopback(host) and "*" not in (*hosts, *self._allowed)
         self._ours: set[bytes] = set()
+        self._reported: set[str] = set()  # refusals that are in the server's log
         self._shared = CORSMiddleware(
             app,
             allow_origins=["*"],  # only asked for pages that are allowed
@@ -60,6 +64,11 @@ class BrowserGuard:
         return None if page.partition("://")[2] == _text(host) else self._keep_out(scope)
 
     def _keep_out(self, scope: Scope) -> ASGIApp:
+        # Once for each name: browsers hide from whoever sits there why a page may not.
+        what = refusal(scope).message
+        if what not in self._reported and len(self._reported) < _REMEMBERED:
+            self._reported.add(what)
+            log.warning("%s", what.encode("ascii", "backslashreplace").decode())
         return self._refused if scope["type"] == "http" else refused_socket
 
     def _knows(self, host: bytes) -> bool:
