@@ -23,6 +23,7 @@ from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
 
 AT_EACH_DOOR = pytest.mark.parametrize("name", NAMES)
+APPROVAL_ITEMS = frozenset({"mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_call_arguments"})
 A_MOMENT = 0.01  # seconds: a time that is over at once
 SAYS_NO_AT_ONCE = A_MOMENT / 86400  # the same in days
 
@@ -113,7 +114,7 @@ async def test_a_connection_is_told_of_a_run_that_waits_and_goes_on(door: Door) 
     files = Deleting()
     async with (
         door.serving(model, files.tool, approval_timeout=A_MOMENT) as served,
-        connected(served, hosted=True) as socket,
+        connected(served, hosted=APPROVAL_ITEMS) as socket,
     ):
         await socket.say(input="go")
         events = await socket.rest()

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from tests.conformance.openresponses_schema import WHERE, NoSchemas, OpenResponses, check_stream, open_responses
+from tests.conformance.openresponses_schema import WHERE, OpenResponses, WithHostedItems, check_stream, open_responses
 from tests.interaction.doors import Json, Raw, Served, soon
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -96,7 +96,7 @@ def output(call_id: str, said: str) -> Json:
 class Socket:
     """A client that checks everything it hears against the schema."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse, known: OpenResponses) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, known: OpenResponses | WithHostedItems) -> None:
         self.raw = socket
         self._known = known
 
@@ -128,11 +128,13 @@ class Socket:
 
 
 @contextlib.asynccontextmanager
-async def connected(served: Served, key: str = "test", *, hosted: bool = False) -> AsyncIterator[Socket]:
-    """`hosted`: items of OpenAI's own tools are heard, which the public document does not have."""
+async def connected(
+    served: Served, key: str = "test", *, hosted: frozenset[str] = frozenset()
+) -> AsyncIterator[Socket]:
+    """`hosted`: items of OpenAI's own tools that are heard, which the public document does not have."""
     url = served.url.replace("http", "ws") + "/responses"
     async with soon(), served.http.ws_connect(url, headers={"authorization": f"Bearer {key}"}) as socket:
-        yield Socket(socket, NoSchemas() if hosted else schemas())
+        yield Socket(socket, WithHostedItems(schemas(), hosted) if hosted else schemas())
 
 
 def code(event: Json) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 from collections.abc import Iterator
@@ -337,10 +336,19 @@ def mutations(draw: st.DrawFn) -> Json:
 @given(mutations(), st.sampled_from([None, "2023-06-01", "2026-10-21"]))
 @settings(max_examples=400)
 def test_nothing_that_is_json_is_more_than_a_bad_request(body: Json, version: str | None) -> None:
-    with contextlib.suppress(BadRequest):
-        asked = read_request(json.dumps(body).encode("utf-8", "surrogatepass"), version, "a,b")
-        for_anthropic(asked)
-        Toolbox().offer((), 1, needs=for_others(asked).needs)
+    refusal: BadRequest | None = None
+    try:
+        request = read_request(json.dumps(body).encode("utf-8", "surrogatepass"), version, "a,b")
+        own = for_anthropic(request)
+        Toolbox().offer((), 1, needs=for_others(request).needs)
+    except BadRequest as error:
+        refusal = error
+    if refusal is not None:
+        assert 400 <= refusal.status_hint < 500
+        assert str(refusal)
+    else:
+        assert request.turns
+        assert own.turns == request.turns
 
 
 @given(st.binary(max_size=200))

@@ -82,9 +82,13 @@ def _spoken(message: Json) -> Json:
 # inside of one is validated by itself.
 
 
-def valid(kind: Any, *values: Json) -> None:
+def unknown(kind: Any, *values: Json) -> list[str]:
+    """Members that the SDK's type has no name for. A value that is not of the type at all raises."""
+    found: list[str] = []
     for value in values:
-        _adapter(kind).validate_python(value)
+        read = _adapter(kind).validate_python(value)
+        found += [name for name in value if name not in read]
+    return found
 
 
 @functools.cache
@@ -103,12 +107,12 @@ def test_openai_s_types_are_those_of_our_messages(turns: tuple[Turn, ...]) -> No
 
     body = written("openai-chat:gpt-5", turns)
 
-    valid(CompletionCreateParamsNonStreaming, body)
-    valid(chat.ChatCompletionMessageParam, *body["messages"])
-    valid(chat.ChatCompletionToolUnionParam, *body["tools"])
+    assert unknown(CompletionCreateParamsNonStreaming, body) == []
+    assert unknown(chat.ChatCompletionMessageParam, *body["messages"]) == []
+    assert unknown(chat.ChatCompletionToolUnionParam, *body["tools"]) == []
     for message in body["messages"]:
-        valid(chat.ChatCompletionContentPartParam, *inside(message["content"]))
-        valid(chat.ChatCompletionMessageToolCallUnionParam, *message.get("tool_calls", []))
+        assert unknown(chat.ChatCompletionContentPartParam, *inside(message["content"])) == []
+        assert unknown(chat.ChatCompletionMessageToolCallUnionParam, *message.get("tool_calls", [])) == []
 
 
 @given(anything)
@@ -120,12 +124,15 @@ def test_openai_s_types_are_those_of_our_items(turns: tuple[Turn, ...]) -> None:
     refused = any(type(turn) is AssistantTurn and turn.refusal for turn in turns)
     body = written("openai:gpt-5", () if refused else turns)
 
-    valid(ResponseCreateParamsNonStreaming, body)
-    valid(responses.ResponseInputItemParam, *body["input"])
-    valid(responses.ToolParam, *body["tools"])
+    assert unknown(ResponseCreateParamsNonStreaming, body) == []
+    assert unknown(responses.ResponseInputItemParam, *body["input"]) == []
+    assert unknown(responses.ToolParam, *body["tools"]) == []
     for item in body["input"]:
         if item.get("role") != "assistant":
-            valid(responses.ResponseInputContentParam, *inside(item.get("content")), *inside(item.get("output")))
+            assert (
+                unknown(responses.ResponseInputContentParam, *inside(item.get("content")), *inside(item.get("output")))
+                == []
+            )
 
 
 @given(anything, st.sampled_from(["claude-sonnet-4-5", "claude-opus-5-5"]))
@@ -134,9 +141,9 @@ def test_anthropic_s_types_are_those_of_our_blocks(turns: tuple[Turn, ...], mode
 
     body = written(f"anthropic:{model}", turns, Options(max_tokens=100))
 
-    valid(MessageParam, *body["messages"])
-    valid(ToolUnionParam, *body["tools"])
+    assert unknown(MessageParam, *body["messages"]) == []
+    assert unknown(ToolUnionParam, *body["tools"]) == []
     for message in body["messages"]:
-        valid(ContentBlockParam, *message["content"])
+        assert unknown(ContentBlockParam, *message["content"]) == []
         for block in message["content"]:
-            valid(ContentBlockParam, *inside(block.get("content")))
+            assert unknown(ContentBlockParam, *inside(block.get("content"))) == []
