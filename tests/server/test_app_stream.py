@@ -23,7 +23,7 @@ from tests.server.app_door import (
     generate,
     results_of,
 )
-from tests.server.runs_door import get, post
+from tests.server.runs_door import frames, get, post
 from tests.tools.page.looks import needs_chromium
 
 from ronda.core.events import ModelFinished, TextDelta
@@ -485,6 +485,23 @@ async def test_each_variant_is_a_run_that_can_be_followed(door: Door) -> None:
 
     assert run["state"] == "finished"
     assert b"event: call_preview" in events
+
+
+async def test_edits_are_watched_at_the_run_and_done_on_the_page_at_once(door: Door) -> None:
+    edits = [{"old_text": "Hello", "new_text": "Good morning"}, {"old_text": "one", "new_text": "two"}]
+    model = PageModel([call("edit_file", edits=edits)], chunk=5)
+    file = {"path": "index.html", "content": PAGE}
+    async with door.serving(model, app=AppConfig(variants=1)) as served:
+        heard = await generate(served, generationType="update", fileState=file)
+        [run] = heard.of(0, "variantModels")[0]["data"]["runs"]
+        _, events = await get(served, f"/runs/{run}/events")
+
+    heard.check()
+    changed = PAGE.replace("Hello", "Good morning").replace("one", "two")
+    assert {*heard.growth(0)} == {changed}
+    shown = [patch for _, kind, data in frames(events) if kind == "call_preview" for patch in data["patches"]]
+    grown = [patch["value"] for patch in shown if patch["path"] == "/edits/0/new_text"]
+    assert ("".join(grown), len(grown) > 1) == ("Good morning", True)
 
 
 # ---- models -----------------------------------------------------------------------------------------------------------
