@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from tests.tools.page.looks import opened
 from tests.tools.page.play import call, data_url, play, png
+from tests.tools.page.studio import FAR, PICTURE, Studio, open_studio
 
 from ronda.core.parts import Image, UserTurn
 from ronda.drive import Tool
@@ -27,60 +27,15 @@ from ronda.tools.page.services import PageSettings
 
 PIL = pytest.importorskip("PIL", reason="Pillow is not installed")
 
-PICTURE = png(40, 20, b"\x00\x80\x00")
-FAR = "https://pictures.example/picture.png"
-
-
-class Studio:
-    """An images API, and what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.url = ""
-
-    async def generate(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        self.asked.append({"key": request.headers.get("Authorization"), **body})
-        if body["prompt"] == "forbidden":
-            return web.json_response({"error": {"message": "not with the key sk-s3cret"}}, status=400)
-        if body["prompt"] == "elsewhere":
-            return web.json_response({"data": [{"url": FAR}]})
-        if body["prompt"] == "here":
-            return web.json_response({"data": [{"url": f"{self.url}/picture.png"}]})
-        if body["prompt"] == "broken":
-            return web.json_response({"data": [{"b64_json": "AAAA"}]})
-        return web.json_response({"data": [{"b64_json": base64.b64encode(PICTURE).decode()}]})
-
-    async def edit(self, request: web.Request) -> web.Response:
-        form = await request.post()
-        images = [value.file.read() for value in form.values() if isinstance(value, web.FileField)]
-        words = {name: value for name, value in form.items() if isinstance(value, str)}
-        self.asked.append({**words, "images": images})
-        return web.json_response({"data": [{"b64_json": base64.b64encode(png(8, 8)).decode()}]})
-
-    async def picture(self, request: web.Request) -> web.Response:
-        return web.Response(body=PICTURE, content_type="image/png")
-
 
 @asynccontextmanager
-async def studio(folder: Path, data: Path | None = None) -> AsyncIterator[tuple[Studio, PageServices]]:
-    made = Studio()
-    app = web.Application()
-    app.router.add_post("/v1/images/generations", made.generate)
-    app.router.add_post("/v1/images/edits", made.edit)
-    app.router.add_get("/picture.png", made.picture)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    images = {"base_url": f"{made.url}/v1", "model": "painter", "api_key": "sk-s3cret"}
-    services = open_page_services(folder, images=images)
-    try:
-        yield made, services
-    finally:
-        await services.close()
-        await runner.cleanup()
+async def studio(folder: Path) -> AsyncIterator[tuple[Studio, PageServices]]:
+    async with open_studio() as made:
+        services = open_page_services(folder, images=made.settings)
+        try:
+            yield made, services
+        finally:
+            await services.close()
 
 
 def tools(folder: Path, project: PageProject | None = None, **more: Any) -> list[Tool]:
