@@ -15,6 +15,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 from msgspec import Raw
 from tests.timeouts import soon
@@ -443,3 +444,61 @@ async def test_what_another_has_pruned_is_stored_again(path: Path) -> None:
 
 def test_every_fact_is_in_the_suite() -> None:
     assert {type(event) for event in every_fact("a")} == set(get_args(Fact))
+
+
+# ---- which runs a commit takes ---------------------------------------------------------------------------------------------
+
+
+def written(path: Path) -> list[tuple[str, int]]:
+    """The rows of events, as another process sees them: whose each is, and the number of its first event."""
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(
+            "SELECT name, number FROM event JOIN run ON run.id = event.run ORDER BY event.rowid"
+        ).fetchall()
+
+
+async def test_a_run_that_no_barrier_waits_for_is_written_in_one_piece(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append("a", [start("a")])
+    await keep(journal, "b")
+    assert written(path) == [("b", 0)]
+    journal.append("a", [ModelStarted(0)])
+    await journal.barrier("a")
+    assert written(path) == [("b", 0), ("a", 0)]
+    assert await journal.read("a") == [start("a"), ModelStarted(0)]
+    await journal.close()
+
+
+async def test_a_run_that_no_barrier_waits_for_is_soon_written_all_the_same(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append("a", [start("a")])
+    async with soon():
+        while not written(path):  # noqa: ASYNC110 - another connection cannot tell us
+            await asyncio.sleep(0)
+    await journal.close()
+
+
+async def test_a_run_that_goes_on_from_another_is_written_with_it(path: Path) -> None:
+    journal = SqliteJournal(path)
+    await keep(journal, "a")
+    journal.append("b", [msgspec.structs.replace(start("b"), parent=("a", 1))])
+    journal.append("a", finish())
+    await journal.barrier("a")
+    assert written(path) == [("a", 0), ("b", 0), ("a", 1)]
+    await journal.close()
+
+
+async def test_a_run_that_waits_for_a_lock_is_not_left_out_when_it_is_gone(path: Path) -> None:
+    journal = SqliteJournal(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        journal.append("a", [start("a")])
+        waiting = asyncio.create_task(journal.barrier("a"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+    async with soon():
+        await waiting
+    assert written(path) == [("a", 0)]
+    await journal.close()

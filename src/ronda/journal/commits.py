@@ -4,6 +4,9 @@
                    │                    ▲
                    └── 20 ms at most ───┘ where no barrier comes first
 
+A run that no barrier waits for is left out of the others' commits until its time is over: by then most have ended, and are
+written in one piece. One that goes on from another run is not left out: a handover is kept whole, or not at all.
+
 Commits are made in the event loop: one costs less than handing it to a thread, because with synchronous=NORMAL it does not wait
 for the disk. Large ones are the exception: encoding, hashing and writing 30 MB takes a good part of a second, so a thread does
 it, on the same connection, and everybody else waits for that connection (`flush`). A run that cannot be written is left out,
@@ -26,7 +29,7 @@ from ronda.journal.upkeep import Upkeep
 from ronda.store import StoreError
 from ronda.store.sqlite import MEMORY, MOVED, explain, is_busy
 
-LAZY = 0.02  # seconds until events are written that no barrier waits for
+PERIOD = 0.01  # seconds; events that no barrier waits for are written when the second of them is over
 RETRY_LOCKED = 0.02  # seconds between tries while another process holds the lock
 LOOK_EVERY = 1.0  # seconds between two looks whether the file is still there
 COMMIT_BYTES = 3 * 4096  # what a commit writes beside the events: about so many pages are touched
@@ -63,9 +66,11 @@ class Commits:
         self.count = 0
         self.dirty: list[Held] = []
         self._waiters: list[asyncio.Future[None]] = []
-        # The loop in which a commit is due: at once, or lazily. (Not a flag: a loop may end with its calls undone.)
+        # The loop in which a commit is due, and in which a period ends. (Not a flag: a loop may end with its calls undone.)
         self._due: asyncio.AbstractEventLoop | None = None
-        self._due_lazily: asyncio.AbstractEventLoop | None = None
+        self._period_ends: asyncio.AbstractEventLoop | None = None
+        self._period = 0
+        self._takes_all = False  # the next commit leaves out none
         self._locked_since: float | None = None
         self._place = None if path == MEMORY else _place(path)
         self._looked_at = 0.0  # when the place was looked at last
@@ -74,36 +79,56 @@ class Commits:
     def mark(self, held: Held) -> None:
         """Something of this run is to be written."""
         held.dirty = True
+        held.marked = self._period
         self.dirty.append(held)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # appended before a loop runs: the first barrier will do
-        if self._due_lazily is not loop:
-            # Left alone when a barrier comes first: fifty idle calls a second are cheaper than a cancel for each commit.
-            self._due_lazily = loop
-            loop.call_later(LAZY, self._commit_lazily)
+            self._takes_all = True  # appended before a loop runs: the first barrier will do
+            return
+        if self._period_ends is not loop:
+            self._begin_period(loop)
 
     async def flush(self) -> None:
-        """Wait for the commit at the end of this tick; after it nobody else uses the connection until the next await.
-
-        Each waits on a future of its own: one may be cancelled.
-        """
+        """Wait until everything is written; after it nobody else uses the connection until the next await."""
         if self.dirty:
-            loop = asyncio.get_running_loop()
-            waiter: asyncio.Future[None] = loop.create_future()
-            self._waiters.append(waiter)
-            if self._due is not loop:
-                self._due = loop
-                loop.call_soon(self._commit)
-            await waiter
+            self._takes_all = True
+            await self._next_commit()
         while self._aside is not None:
             await asyncio.wait([self._aside])
 
-    def _commit_lazily(self) -> None:
-        self._due_lazily = None
-        if self.dirty and self._due is not asyncio.get_running_loop():
-            self._commit()
+    async def reach(self, held: Held) -> None:
+        """Wait until everything of this run is written."""
+        if held.dirty:
+            held.is_awaited = True
+            await self._next_commit()
+        while self._aside is not None:
+            await asyncio.wait([self._aside])
+
+    def _next_commit(self) -> asyncio.Future[None]:
+        """The commit at the end of this tick. Each waits on a future of its own: one may be cancelled."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(waiter)
+        if self._due is not loop:
+            self._due = loop
+            loop.call_soon(self._commit)
+        return waiter
+
+    def _begin_period(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Its end is left alone when a barrier comes first: idle calls are cheaper than a cancel for each commit."""
+        self._period_ends = loop
+        loop.call_later(PERIOD, self._end_period)
+
+    def _end_period(self) -> None:
+        self._period += 1
+        self._period_ends = None
+        if self.dirty:
+            loop = asyncio.get_running_loop()
+            if self._due is not loop:
+                self._commit()
+            if self.dirty and self._period_ends is not loop:
+                self._begin_period(loop)
 
     def _commit(self) -> None:
         self._due = None
@@ -111,11 +136,16 @@ class Commits:
             return  # which goes on with what has come meanwhile
         size = 0
         portions = []
+        left_out = []
         for held in self.dirty:
-            portion = Portion.of(held)
-            portions.append(portion)
-            size += portion.size
-        self.dirty = []
+            if held.is_awaited or not held.can_wait or self._takes_all or self._period - held.marked > 1:
+                portion = Portion.of(held)
+                portions.append(portion)
+                size += portion.size
+            else:
+                left_out.append(held)
+        self.dirty = left_out
+        self._takes_all = False
         waiters, self._waiters = self._waiters, []
         if size > LARGE and self._path != MEMORY:
             self._aside = asyncio.get_running_loop().create_task(self._commit_aside(portions, waiters))
@@ -179,6 +209,7 @@ class Commits:
                 again.append(portion.held)
         self.dirty = again + self.dirty
         self._waiters = waiters + self._waiters
+        self._takes_all = True
         self._due = loop = asyncio.get_running_loop()
         loop.call_later(RETRY_LOCKED, self._commit)
 

@@ -23,12 +23,15 @@ class Held:
     """A run that is driven here, and what of it waits to be written."""
 
     __slots__ = (
+        "can_wait",
         "dirty",
         "error",
         "expected",
         "finished",
+        "is_awaited",
         "is_reported",
         "key",
+        "marked",
         "name",
         "next",
         "pending",
@@ -48,6 +51,11 @@ class Held:
         self.previews: PendingPreviews | None = None  # of one that outlives its process
         self.expected: list[tuple[str, str]] = []
         self.dirty = False
+        self.is_awaited = False  # a barrier waits for it
+        self.can_wait = (
+            False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
+        )
+        self.marked = 0  # in which of `Commits`' periods it got dirty
         self.finished = False
         self.released = False
         self.was_waiting = False  # when it was resumed, or since then
@@ -88,6 +96,7 @@ class Portion(Struct):
         portion = cls(held, held.key, held.pending, held.expected, held.size, is_let_go, held.waiting)
         held.pending = []
         held.size = 0
+        held.is_awaited = False
         if held.expected:
             held.expected = []
         if held.previews is not None:
@@ -141,8 +150,11 @@ class HeldRuns:
             if held is not None:
                 raise JournalConflict(f"run {run!r} is being driven here already")
             held = self._held[run] = Held(run, 0, 0)
-            if cast("RunStarted", events[0]).outlives:
+            start = cast("RunStarted", events[0])
+            if start.outlives:
                 held.previews = PendingPreviews(0)
+            else:
+                held.can_wait = start.parent is None and not start.call
         elif held is None:
             raise _not_held(run)
         if held.error is not None:
@@ -177,6 +189,7 @@ class HeldRuns:
         if held is None:
             return
         held.released = True
+        held.can_wait = False
         held.waiting = held.waiting or waiting
         if held.error is not None:
             report_lost(held)

@@ -100,8 +100,10 @@ class SqliteJournal(HeldRuns):
 
     async def barrier(self, run: str) -> None:
         held = self._held.get(run)
-        if held is None or held.dirty:
+        if held is None:
             await self._commits.flush()
+        elif held.dirty:
+            await self._commits.reach(held)
         if self._sync is not None:
             await self._sync.reach(self._commits.count)
         if held is not None and held.error is not None:
