@@ -16,6 +16,10 @@ TOOLS = [
     ToolSpec("get_weather", "The weather in a city."),
     ToolSpec("send_email", "Sends an e-mail to a person."),
     ToolSpec("searchFlights", "Finds flights between two airports."),
+    ToolSpec("plan_trip", "Plans a trip."),
+    ToolSpec("putS3Object", "Stores an object."),
+    ToolSpec("oauth2_token", "A token."),
+    ToolSpec("2048", "A game."),
     ToolSpec(
         "book",
         "Books a room.",
@@ -36,6 +40,13 @@ TOOLS = [
         ("search for a flight", "searchFlights"),
         ("book me a hotel", "book"),
         ("emails", "send_email"),
+        ("planning", "plan_trip"),
+        ("upload to s3", "putS3Object"),
+        ("S3", "putS3Object"),
+        ("oauth", "oauth2_token"),
+        ("call send_email", "send_email"),
+        ("2048", "2048"),
+        ("a room for 2048 nights", "book"),
     ],
 )
 def test_the_tool_that_fits_comes_first(query: str, name: str) -> None:
@@ -68,6 +79,19 @@ _json = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+_names = st.lists(
+    st.from_regex(r"[a-z]{1,8}(_[a-z0-9]{1,8}){0,3}", fullmatch=True), min_size=1, max_size=8, unique=True
+)
+
+
+@given(_names, st.lists(st.text(max_size=30), min_size=8, max_size=8))
+def test_who_knows_a_tool_s_name_finds_it(names: list[str], descriptions: list[str]) -> None:
+    specs = [ToolSpec(name, text) for name, text in zip(names, descriptions, strict=False)]
+    for spec in specs:
+        if words(spec.name):  # a name of common words alone says nothing
+            assert spec in ToolIndex(specs).search(f"call {spec.name}", len(specs))
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20), _json), max_size=6), st.text(max_size=20))
