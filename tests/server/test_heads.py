@@ -78,9 +78,10 @@ class LookedAt(Process):
 
 
 class Running:
-    def __init__(self, port: int, looked: asyncio.Event) -> None:
+    def __init__(self, port: int, looked: asyncio.Event, connections: set[Any]) -> None:
         self._port = port
         self.looked = looked
+        self.connections = connections
 
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[Connection]:
@@ -111,7 +112,7 @@ async def running(*lines: Line, model: ScriptedModel | None = None, **limits: fl
     try:
         async with soon():
             await up.wait()
-        yield Running(listener.getsockname()[1], looked)
+        yield Running(listener.getsockname()[1], looked, process.server_state.connections)
     finally:
         process.should_exit = True
         async with asyncio.timeout(TIMEOUT):
@@ -185,6 +186,71 @@ async def test_a_large_body_behind_its_head_is_taken() -> None:
             assert answer.startswith(b"HTTP/1.1 200 ")
 
 
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\nConnection: close\r\n"
+CHUNK = b"%x\r\n%b\r\n" % (len(CHAT), CHAT)
+
+
+@pytest.mark.parametrize(
+    ("head", "trailer"),
+    [
+        pytest.param(CHUNKED, b"Host: evil.example\r\n", id="a name that is not ours"),
+        pytest.param(CHUNKED, b"Origin: https://evil.example\r\n", id="a page"),
+        pytest.param(CHUNKED, b"Content-Type: text/plain\r\n", id="a type"),
+    ],
+)
+async def test_what_stands_behind_a_body_is_no_header(head: bytes, trailer: bytes) -> None:
+    async with running(says("yes")) as server:
+        answer = await server.told(head + b"\r\n" + CHUNK + b"0\r\n" + trailer + b"\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_name_behind_a_body_does_not_let_in_what_the_head_keeps_out() -> None:
+    head = CHUNKED.replace(b"Host: localhost", b"Host: evil.example")
+    async with running() as server:
+        answer = await server.told(head + b"\r\n" + CHUNK + b"0\r\nHost: localhost\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(CHUNK + b"0\r\nX: " + b"x" * 2 * MAX_HEAD, id="a trailer without an end"),
+        pytest.param(CHUNK + b"0\r\n" + b"X: x\r\n" * MAX_HEAD, id="trailers without an end"),
+        pytest.param(b"1;" + b"x" * 2 * MAX_HEAD, id="words beside a length without an end"),
+    ],
+)
+async def test_what_is_sent_beside_a_body_has_an_end(rest: bytes) -> None:
+    async with running() as server:
+        answer = await server.told(CHUNKED + b"\r\n" + rest)
+        elsewhere = await server.told(CHUNKED.replace(b"/v1/chat/completions", b"/nowhere") + b"\r\n" + rest)
+
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert re.findall(rb"HTTP/1.1 (\d+)", elsewhere) == [b"404"]
+
+
+async def test_two_names_of_the_server_are_refused() -> None:
+    async with running() as server:
+        assert (await server.told(GET + b"Host: localhost\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_requests_that_nobody_takes_the_answers_of_wait_unread() -> None:
+    """However many one read brings: each would be kept as an object otherwise."""
+    asked = POST + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT
+    model = Thinks(*[says("yes")] * 2_000)
+    async with running(model=model) as server:
+        model.looked = server.looked
+        async with server.connected() as connection:
+            connection.writer.write(asked * 2_000)
+            async with soon():
+                await model.asked.wait()
+                server.looked.clear()
+                await server.looked.wait()
+
+            assert [0 < len(one.pipeline) < 200 for one in server.connections] == [True]
+
+
 # ---- slowly ------------------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +308,12 @@ class Thinks(ScriptedModel):
 
     looked: asyncio.Event
 
+    def __init__(self, *lines: Line) -> None:
+        super().__init__(*lines)
+        self.asked = asyncio.Event()
+
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.asked.set()
         for _ in range(2):
             self.looked.clear()
             await self.looked.wait()

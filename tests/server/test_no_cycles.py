@@ -316,8 +316,9 @@ def test_responses_over_a_websocket_leave_no_cycles() -> None:
 
     assert once == often
     assert {name for name in once if name.startswith("ronda")} <= {
-        "ronda.server.http.heads.BoundedProtocol"
-    }  # uvicorn's too
+        "ronda.server.http.protocol.BoundedProtocol",  # uvicorn's, too
+        "ronda.server.http.protocol._Flow",
+    }
 
 
 # ---- a model behind a socket -------------------------------------------------------------------------------------------

@@ -204,8 +204,21 @@ async def test_code_that_dies_is_told_and_the_next_call_has_a_new_python(session
     assert "NameError" in result(await sessions.python("x"))["exception"]
 
 
-async def test_a_forged_answer_is_no_result(sessions: Sessions) -> None:
-    code = "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'\\0\\0\\0\\x04null')\n    except OSError: pass"
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"null",
+        b"",
+        b'{"call": "\xff"}',
+        b'{"\xff": 1}',
+        b'{"call": "x", "frame_count": 1e999}',
+        b'{"call": "x", "images": ' + b"[" * 5000,
+    ],
+    ids=["null", "nothing", "no text", "no key", "no number", "no end"],
+)
+async def test_a_forged_answer_is_no_result(sessions: Sessions, answer: bytes) -> None:
+    frame = len(answer).to_bytes(4, "big") + answer
+    code = f"import os\nfor fd in range(3, 64):\n    try: os.write(fd, {frame!r})\n    except OSError: pass"
 
     assert result(await sessions.python(code))["exception"] == (
         "Python subprocess error: the code has sent something that is no result"

@@ -19,7 +19,7 @@ from ronda.server.doors.responses.query import Query
 from ronda.server.http.incoming import Incoming, Json
 from ronda.store.sessions import Cursor
 from ronda.wire.fields import bad, bounded, field, read_fields
-from ronda.wire.json import encode
+from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 from ronda.wire.sessions import Labels, read_document, read_labels
 
@@ -141,7 +141,7 @@ def _read_change(body: bytes) -> tuple[Labels, list[str], str | None]:
 def _members(body: bytes) -> dict[str, Raw]:
     try:
         return msgspec.json.decode(body, type=dict[str, Raw])
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return {}  # which is said below
 
 

@@ -1,6 +1,7 @@
 """What one read of a socket brings is looked at in pieces, and other clients have their turn between two of them.
 
-A read brings up to 256 kB. That may be eight thousand requests, or forty thousand frames of a WebSocket.
+A read brings up to 256 kB. That may be eight thousand requests, or forty thousand frames of a WebSocket: the next piece is looked
+at when those of the last one have been taken, so that they need not all be kept.
 
 A client that takes nothing of what waits for it, for `stall_seconds`, counts as gone: its model is held back meanwhile.
 """
@@ -22,6 +23,7 @@ class Pieces(asyncio.Protocol, ABC):
     loop: asyncio.AbstractEventLoop
     stall_seconds: float
     _rest = b""
+    _is_scheduled = False
     _unsent = 0  # bytes that the client has not taken, when it was last looked …
     _unsent_since = 0.0  # … and since when it has taken none
 
@@ -32,20 +34,24 @@ class Pieces(asyncio.Protocol, ABC):
     @property
     @abstractmethod
     def is_paused(self) -> bool:
-        """Whoever is behind wants no more for now."""
+        """Whoever is behind wants no more for now, and calls `go_on` later."""
 
     def data_received(self, data: bytes) -> None:
-        if self._rest:
-            self._rest += data
-            self.transport.pause_reading()
-        elif len(data) <= PIECE:
+        if len(data) <= PIECE and not self._rest and not self.is_paused:
             self.take(data)
         else:
-            self._rest = data
+            self._rest += data
             self.transport.pause_reading()
-            self._take_next()
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Look at the next piece soon, if there is one and somebody wants it."""
+        if self._rest and not self._is_scheduled and not self.is_paused:
+            self._is_scheduled = True
+            self.loop.call_soon(self._take_next)
 
     def _take_next(self) -> None:
+        self._is_scheduled = False
         if self.transport.is_closing():
             self._rest = b""
             return
@@ -59,7 +65,7 @@ class Pieces(asyncio.Protocol, ABC):
         piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
         self.take(piece)
         if self._rest:
-            self.loop.call_soon(self._take_next)
+            self.go_on()
         elif not self.is_paused and not self.transport.is_closing():
             self.transport.resume_reading()
 

@@ -1,6 +1,7 @@
 """HTTP as uvicorn reads it, within bounds that it does not set itself.
 
-    431    a head that is larger than 64 KiB, however it comes
+    400    two names of the server
+    431    a head that is larger than 64 KiB, however it comes; as much behind it that is no body
     408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`
     —      a client that has taken nothing of its answer for `stall_seconds` is gone
 
@@ -9,10 +10,12 @@ How long it takes is looked at once in a while (`look`), for all connections: a 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ronda.server.app import error_writer
@@ -27,12 +30,32 @@ BODY_SECONDS: Final = 60.0
 _SOCKET_HEADERS: Final = 128
 _SOCKET_LINE: Final = 8190
 
+_LOOKED_AT: Final = frozenset((b"expect", b"host"))
+
 _LINGER: Final = 2.0  # seconds
 _PHRASES: Final = {408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 
 class _TooLarge(Exception):
     """Stops the parser."""
+
+
+class _TwoHosts(Exception):
+    """Stops the parser: somebody before us may have looked at the other one."""
+
+
+class _Flow(FlowControl):
+    """Tells its connection, too, when more is wanted."""
+
+    def __init__(self, transport: asyncio.Transport, connection: BoundedProtocol) -> None:
+        super().__init__(transport)
+        self.connection: BoundedProtocol | None = connection
+
+    def resume_reading(self) -> None:
+        if self.read_paused:
+            super().resume_reading()
+            if self.connection is not None:
+                self.connection.go_on()
 
 
 class BoundedProtocol(Pieces, HttpToolsProtocol):
@@ -56,13 +79,18 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._begins_here = False  # the next one, with the piece
         self._is_too_large = False
         self.url = b""
+        self._beside_body = 0  # bytes since the last of the body, or since the head began
         self._refusal: Failure | None = None  # to be said when the answers before it are through
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self.flow = _Flow(transport, self)
+
     @property
     def is_paused(self) -> bool:
-        return self.flow.read_paused
+        return self.flow.read_paused or bool(self.pipeline)
 
     def take(self, data: bytes) -> None:
         if self._refusal is not None:
@@ -72,22 +100,31 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         if self._begins_here:
             self._received = self._before = 0
         self._received += len(data)
+        self._beside_body += len(data)
         HttpToolsProtocol.data_received(self, data)
         if self._head_since is not None and self._received - self._before > MAX_HEAD and self._refusal is None:
             self._refuse(_too_large())  # and it is not complete yet
+        elif self._beside_body > MAX_HEAD and not self._is_between and self._refusal is None:
+            self._refuse_rest()
 
     def on_message_begin(self) -> None:
         self._head_since = self._last
         if not self._begins_here:  # but behind another in this piece: where is not told
             self._received = self._before = PIECE
         self._is_between = self._begins_here = False
+        self._beside_body = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_since is None:  # behind the body: it may not say what the head was looked at for
+            return
         name = name.lower()
+        if name in _LOOKED_AT:
+            if name == b"expect":
+                self.expect_100_continue = value.lower() == b"100-continue"
+            elif any(name == b"host" for name, _ in self.headers):
+                raise _TwoHosts
         self.headers.append((name, value))
-        if name == b"expect":
-            self.expect_100_continue = value.lower() == b"100-continue"
 
     def on_headers_complete(self) -> None:
         self._head_since = None
@@ -118,6 +155,10 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         else:  # it came before the answer to the one before it was through
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
+
+    def on_body(self, body: bytes) -> None:
+        self._beside_body = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -157,6 +198,8 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if type(self.flow) is _Flow:
+            self.flow.connection = None
         if type(cycle := self.cycle) is Cycle and cycle.gone is not None and not cycle.response_complete:
             cycle.gone()
 
@@ -169,6 +212,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+            self.go_on()
         if self._refusal is not None and (self.cycle is None or self.cycle.response_complete):
             self._say(self._refusal)
 
@@ -177,13 +221,24 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._refusal = failure
         self._head_since = None
         cycle = self.cycle
-        is_its_own = failure.status == 408 and cycle is not None and cycle.more_body
-        if cycle is None or cycle.response_complete or (is_its_own and not cycle.response_started):
+        is_its_own = cycle is not None and cycle.more_body
+        if (
+            cycle is None
+            or cycle.response_complete
+            or (is_its_own and not cycle.response_started and not self.pipeline)
+        ):
             self._say(failure)
         elif is_its_own:
             self.transport.close()
         else:
             self.transport.pause_reading()
+
+    def _refuse_rest(self) -> None:
+        """Trailers, or what stands beside the length of a chunk: the parser keeps them until they end."""
+        if self.cycle is not None and self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self._refuse(_too_large())
 
     def _say(self, failure: Failure) -> None:
         if self.transport.is_closing():

@@ -3,12 +3,15 @@ and no message comes in fragments without end."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
 from ronda.server.http.fair_reads import STALL_SECONDS, Pieces
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGIReceiveEvent
 
 MAX_FRAGMENTS: Final = 10_000  # of one message
 
@@ -24,6 +27,11 @@ class BoundedSockets(Pieces, WebSocketsSansIOProtocol):
 
     def take(self, data: bytes) -> None:
         WebSocketsSansIOProtocol.data_received(self, data)
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await super().receive()
+        self.go_on()
+        return message
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:

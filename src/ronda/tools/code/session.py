@@ -22,6 +22,7 @@ from ronda.errors import ToolFailed
 from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Process, Stream
 from ronda.tools.code.long_output import LongCapture, text_decoder
+from ronda.wire.json import UNREADABLE
 
 _START_SECONDS = 30.0
 _GRACE = 3.0  # seconds for code that was interrupted to end
@@ -179,7 +180,7 @@ def _read_answer(answer: bytes) -> Executed:
     """Within the bounds that our worker keeps to, and the code, which can write frames of its own, need not."""
     try:
         executed = msgspec.json.decode(answer, type=Executed)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+    except UNREADABLE:
         raise ToolFailed("the code has sent something that is no result") from None
     return Executed(
         executed.call,

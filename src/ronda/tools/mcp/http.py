@@ -8,7 +8,9 @@ told how far it got.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 import httpx2
@@ -43,6 +45,12 @@ def http_client(
         auth=auth,
         trust_env=False,
     )
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """One for all connections: reading the certificates takes 40 ms, in which the first one should not hold the loop either."""
+    return httpx2.create_ssl_context()
 
 
 class GrantedToken(httpx2.Auth):
@@ -84,7 +92,7 @@ class Guard:
 
 class _Transport(httpx2.AsyncBaseTransport):
     def __init__(self, failed: Callable[[], None] | None, guard: Guard | None) -> None:
-        self._inner = httpx2.AsyncHTTPTransport(retries=0)
+        self._inner = httpx2.AsyncHTTPTransport(verify=tls_context(), retries=0)
         self._failed = failed
         self._guard = guard
 

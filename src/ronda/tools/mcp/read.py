@@ -36,6 +36,7 @@ from ronda.tools.mcp.config import (
     WebSocket,
     slug,
 )
+from ronda.wire.json import UNREADABLE
 
 _T = TypeVar("_T")
 
@@ -80,7 +81,7 @@ def read_config(data: bytes, environment: Mapping[str, str], file: str = "the MC
         raise BadConfig(f"{file} is larger than {MAX_CONFIG} bytes")
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise BadConfig(f"{file} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise BadConfig(f"{file} must be a JSON object with 'servers' or 'mcpServers'")

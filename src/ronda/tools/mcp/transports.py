@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import assert_never
@@ -14,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ronda.providers.oauth import token_for
 from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Http, McpServer, Process, Sse, WebSocket
-from ronda.tools.mcp.http import GrantedToken, Guard, http_client
+from ronda.tools.mcp.http import GrantedToken, Guard, http_client, tls_context
 from ronda.tools.mcp.process import Complaints, process_streams
 from ronda.tools.mcp.streams import WatchedReads, WatchedWrites
 from ronda.tools.mcp.websocket import websocket_streams
@@ -25,6 +26,8 @@ async def open_streams(
     server: McpServer, complaints: Complaints, ended: Callable[[], None]
 ) -> AsyncGenerator[TransportStreams, None]:
     """`ended` is called when the server's side is over, whether or not anybody waits for an answer."""
+    if not isinstance(server.source, Process):
+        await asyncio.to_thread(tls_context)
     async with _streams(server, complaints, ended) as (received, leaving):
         yield WatchedReads(received, ended), WatchedWrites(leaving)
 

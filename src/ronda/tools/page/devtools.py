@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ronda.errors import ToolFailed
 from ronda.sandbox.process import Process
+from ronda.wire.json import UNREADABLE
 
 MAX_MESSAGE: Final = 64 * 1024 * 1024  # a picture of a long page, in base64
 
@@ -95,7 +96,7 @@ class Devtools:
                     raise ToolFailed("the browser sent more than anybody asked for")
         except ToolFailed as error:
             self._end(error)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             self._end(ToolFailed("the browser sent something that is no message"))
 
     def _take(self, data: bytes) -> None:

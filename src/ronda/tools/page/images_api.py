@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from ronda.providers.http.session import read_within, session, why_not_reached
 from ronda.tools.fetch.addresses import AllowList
 from ronda.tools.fetch.fetcher import Fetcher, FetchFailed
 from ronda.tools.page.pictures import MAX_BYTES, Picture, read_picture
+from ronda.wire.json import UNREADABLE
 
 SECONDS: Final = 180.0  # drawing takes up to two minutes
 _MAX_ANSWER: Final = MAX_BYTES * 4 // 3 + 64 * 1024
@@ -120,7 +120,7 @@ class ImagesApi:
     def _reason(self, data: bytes | None) -> str:
         try:
             error = msgspec.json.decode(data or b"", type=_Failure).error
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return ""
         text = (error if isinstance(error, str) else error.message)[:300]
         if self._settings.api_key:
@@ -131,7 +131,7 @@ class ImagesApi:
         try:
             item = (await asyncio.to_thread(msgspec.json.decode, data or b"", type=_Answer)).data[0]
             found = await asyncio.to_thread(base64.b64decode, item.b64_json or "")
-        except (msgspec.DecodeError, IndexError, binascii.Error) as error:
+        except (*UNREADABLE, IndexError, ValueError) as error:
             raise ToolFailed("the image service gave no picture") from error
         if not item.b64_json and item.url:
             try:

@@ -32,7 +32,7 @@ from ronda.wire.errors import envelope_error
 from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
-from ronda.wire.openai_responses.client_calls import WAITING, arguments_of, waits
+from ronda.wire.openai_responses.client_calls import WAITING, Place, arguments_of, waits
 from ronda.wire.openai_responses.failures import Failure, failed
 from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mended
@@ -123,6 +123,7 @@ class Response(Struct, frozen=True, gc=False):
 decode_kind = msgspec.json.Decoder(Kind).decode
 decode_raws = msgspec.json.Decoder(list[Raw]).decode
 _decode_item = msgspec.json.Decoder(Item).decode
+_decode_place = msgspec.json.Decoder(Place).decode
 _decode_response = msgspec.json.Decoder(Response).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
@@ -194,7 +195,7 @@ def read_item(raw: Raw) -> Item | None:
     try:
         kind = decode_kind(raw)
         if kind.type in WAITING:
-            return _waiting(kind, raw) if waits(raw) else None
+            return _waiting(kind, raw) if waits(_decode_place(raw)) else None
         item = _decode_item(raw) if kind.type in _READ else None
     except UNREADABLE as error:
         raise UpstreamBroken(f"an item of the model's answer cannot be read: {error}", retryable=True) from error

@@ -39,14 +39,16 @@ class _Environment(Struct, frozen=True):
     type: str | None = None
 
 
-class _Place(Struct, frozen=True):
+class Place(Struct, frozen=True):
+    """Where a call runs, as a tool or an item says it."""
+
     environment: _Environment | None = None
 
 
-def waits(raw: Raw) -> bool:
+def waits(place: Place) -> bool:
     """False where the service runs it itself: a shell in a container of its own."""
-    place = msgspec.json.decode(raw, type=_Place).environment
-    return place is None or place.type in (None, "local")
+    environment = place.environment
+    return environment is None or environment.type in (None, "local")
 
 
 def arguments_of(raw: Raw) -> str:

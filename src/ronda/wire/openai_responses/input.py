@@ -32,7 +32,7 @@ from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
 from ronda.wire.json import encode, text_of
 from ronda.wire.openai_responses import approvals
 from ronda.wire.openai_responses.client_answer import BREAK, Kind
-from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, arguments_of, waits
+from ronda.wire.openai_responses.client_calls import ANSWERS, WAITING, Place, arguments_of, waits
 from ronda.wire.openai_responses.content import PARTS, Part
 from ronda.wire.openai_responses.encrypted_content import Room, SealedTurn, Sealer, is_sealed, unwrap_summary
 from ronda.wire.openai_responses.verbatim import message_as_it_came, native_items, without_id
@@ -219,7 +219,7 @@ class _Turns:
                 self._result(decode_field(raw, _Item, path), path)
             case approvals.REQUEST | approvals.RESPONSE if approvals.is_own(raw, path):
                 pass  # what came of it stands behind it
-            case type if type in WAITING and waits(raw):
+            case type if type in WAITING and waits(decode_field(raw, Place, path)):
                 self._waiting(decode_field(raw, Kind, path), raw, path)
             case type if type in ANSWERS:
                 self._answer(decode_field(raw, _Answer, path), raw, path)

@@ -158,7 +158,7 @@ def read_tools(raws: Sequence[Raw]) -> Declared:
         elif declared.type == "custom":
             take(_custom(declared, path), path)
             customs.append(declared.name or "")
-        elif declared.type in client_calls.OFFERED and client_calls.waits(raw):
+        elif declared.type in client_calls.OFFERED and client_calls.waits(decode_field(raw, client_calls.Place, path)):
             take(_waiting(declared.type, raw), path)
         elif declared.type == "mcp":
             server, echo = _server(raw, path)
