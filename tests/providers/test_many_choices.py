@@ -85,6 +85,6 @@ async def test_a_model_that_refuses_candidates_is_asked_one_by_one() -> None:
 
 async def test_any_other_refusal_is_told() -> None:
     refusal = {"error": {"code": 400, "message": "API key not valid"}}
-    async with Upstream(answers(json.dumps(refusal).encode(), 400)) as upstream:
+    async with Upstream(*[answers(json.dumps(refusal).encode(), 400)] * 3) as upstream:
         with pytest.raises(UpstreamError, match="API key not valid"):
             await call_many(open_provider("gemini:gemini-3-pro", Where(upstream.url)), False, 2)

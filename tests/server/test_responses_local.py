@@ -45,8 +45,7 @@ async def test_tool_calling_passes_on_the_default_model(door: Door, local: Local
 
 async def test_a_greeting_is_answered_though_there_is_a_tool(door: Door, local: LocalModel) -> None:
     async with door.serving(local) as served:
-        response = await created(
-            served, input=[message("user", "Good morning!")], tools=[WEATHER], max_output_tokens=20
-        )
+        greeting = [message("user", "Good morning!")]
+        response = await created(served, input=greeting, tools=[WEATHER], max_output_tokens=20, temperature=0)
 
     assert [item["type"] for item in response["output"]] == ["message"]
