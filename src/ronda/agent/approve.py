@@ -52,8 +52,10 @@ def answer_to(question: Asked, decision: object) -> Answered:
             return question.approve(decision)
         case Answered(id=other):
             raise TypeError(f"the answer to question '{question.id}' is for '{other}'")
-    takes = "True, False or an answer" if question.kind == "approval" else "a mapping of what was asked for, or False"
-    raise TypeError(f"the answer to question '{question.id}' is {decision!r:.200}; it has to be {takes}")
+        case _:
+            approval = question.kind == "approval"
+            takes = "True, False or an answer" if approval else "a mapping of what was asked for, or False"
+            raise TypeError(f"the answer to question '{question.id}' is {decision!r:.200}; it has to be {takes}")
 
 
 class Approver:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import BinaryIO, Final, TypeAlias, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -115,7 +115,7 @@ class Cassette(Struct, frozen=True):
 
     start: RunStarted
     exchanges: list[Exchange]
-    facts: list[Event]
+    facts: list[Fact]
 
 
 class CassetteWriter:
@@ -169,10 +169,10 @@ def read_cassette(path: str | os.PathLike[str]) -> Cassette:
 def parse_cassette(data: bytes, name: str) -> Cassette:
     start: RunStarted | None = None
     exchanges: list[Exchange] = []
-    facts: list[Event] = []
+    facts: list[Fact] = []
     for number, text in enumerate(data.splitlines(), 1):
         try:
-            line = _decode(text)
+            line: Line = _decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise BadCassette(f"line {number} of {name!r} is no line of a cassette: {error}") from error
         if (start is None) != isinstance(line, Header):
@@ -198,6 +198,8 @@ def parse_cassette(data: bytes, name: str) -> Cassette:
                 exchanges[-1].outcome = finished
             case Failed():
                 exchanges[-1].outcome = line
+            case _:
+                assert_never(line)
     if start is None:
         raise BadCassette(f"{name!r} is empty: a cassette begins with its header")
     return Cassette(start, exchanges, facts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
-from typing import TypeAlias, assert_never
+from typing import TypeAlias, assert_never, cast
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from ronda.agent.replay import Difference, replay
 from ronda.core.events import (
     CallDelta,
     Event,
+    Fact,
     ModelFailed,
     ModelFinished,
     ModelInterrupted,
@@ -37,7 +38,8 @@ async def export_run(events: Sequence[Event], previews: Mapping[int, Sequence[Pr
     """The cassette of a run, from its events and what is kept of its previews."""
     start = events[0]
     assert type(start) is RunStarted
-    cassette = Cassette(start, list(_exchanges(events, previews)), list(events[1:]))
+    facts = cast("list[Fact]", list(events[1:]))  # a journal keeps nothing else
+    cassette = Cassette(start, list(_exchanges(events, previews)), facts)
     try:
         await replay(cassette)
     except Difference as error:

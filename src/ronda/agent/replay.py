@@ -24,19 +24,24 @@ from ronda.agent.cassette import Cassette, Exchange, Failed
 from ronda.agent.recording import Recorder
 from ronda.core.events import (
     Answered,
+    Asked,
     Checked,
     CheckStage,
     Compacted,
     Event,
     Fact,
+    ModelFailed,
     ModelFinished,
     ModelInterrupted,
+    ModelRetried,
     ModelStarted,
     Recovered,
     RunFinished,
     RunStarted,
     Steered,
     ToolFinished,
+    ToolStarted,
+    Warned,
 )
 from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.parts import NULL, Turn
@@ -130,7 +135,7 @@ class _Tape:
         self.inbox: Inbox | None = None
 
     @property
-    def next(self) -> Event | None:
+    def next(self) -> Fact | None:
         return self._facts[self.at] if self.at < len(self._facts) else None
 
     def now(self) -> float:
@@ -176,8 +181,14 @@ class _Tape:
                 self._break_off("the model call was broken off here")
             case ToolFinished():
                 self._open_gates()
-            case _:
+            case None | Answered() | Steered() | RunFinished() | ModelInterrupted():
                 pass
+            case RunStarted() | ModelStarted() | ModelRetried() | ModelFinished() | ModelFailed() | ToolStarted():
+                pass
+            case Asked() | Checked() | Compacted() | Warned():
+                pass
+            case unknown:
+                assert_never(unknown)
 
     @property
     def _ends(self) -> bool:

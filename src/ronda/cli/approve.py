@@ -41,6 +41,8 @@ class TerminalApproval:
                 case "e" | "edit":
                     if (answer := self._edited(question)) is not None:
                         return answer
+                case _:
+                    pass  # asked again
         return question.deny()  # the end of the input
 
     def _edited(self, question: Asked) -> Answered | None:

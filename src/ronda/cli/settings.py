@@ -117,6 +117,8 @@ def _from(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 found[name] = f"script:{folder / value.removeprefix('script:')}"
             case "model", str() if value.startswith("local:") and value.endswith(".gguf"):
                 found[name] = f"local:{folder / value.removeprefix('local:')}"
+            case _:
+                pass  # taken as it is
     return found
 
 

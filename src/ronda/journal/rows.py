@@ -456,13 +456,12 @@ def _damaged(path: str, run: str, number: int, why: str) -> StoreError:
 
 def _whole(db: sqlite3.Connection, apart: Apart) -> Event:
     body = _value(db, apart.value)
-    match apart.event:
-        case ToolFinished() as event:
-            return replace(event, result=_decode_result(body))
-        case (ModelFinished() | ModelInterrupted()) as event:
-            return replace(event, turn=_decode_answer(body))
-        case event:
-            return event
+    event = apart.event
+    if type(event) is ToolFinished:
+        return replace(event, result=_decode_result(body))
+    if type(event) is ModelFinished or type(event) is ModelInterrupted:
+        return replace(event, turn=_decode_answer(body))
+    return event
 
 
 def _whole_start(db: sqlite3.Connection, start: Event, tip: int | None, tools: int | None) -> Event:

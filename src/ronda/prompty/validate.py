@@ -80,6 +80,8 @@ class _Validation:
                     faults = jinja.faults(prompty.instructions)
                     found = [self._in_template(line, message) for line, message in faults]
                     return found or self._misspelt(jinja.free_names(prompty.instructions))
+                case _:
+                    pass  # another package's template
         except TemplateError as error:
             error.locate(prompty.path, prompty.body_line)
             return [Problem(error.line or prompty.body_line or None, "", str(error))]

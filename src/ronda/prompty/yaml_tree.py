@@ -252,6 +252,8 @@ class _Builder:
                     number = int(text, 0)
                 case "float":
                     number = float(text)
+                case _:
+                    pass  # .inf and .nan
         if not -_LARGEST / 2 <= number < _LARGEST and (isinstance(number, int) or math.isinf(number)):
             self._fault(line, self._next_place(), f"the number {text[:40]} is none that JSON has room for")
             return None

@@ -158,7 +158,8 @@ def read_network(text: object) -> Network:
             return FullNetwork()
         case other if other.startswith("allow:"):
             return AllowedHosts(_hosts(other.removeprefix("allow:")))
-    raise BadConfig(f"the sandbox's network is {text!r}; it can be none, loopback, allow:HOST,… or full")
+        case _:
+            raise BadConfig(f"the sandbox's network is {text!r}; it can be none, loopback, allow:HOST,… or full")
 
 
 def _hosts(text: str) -> tuple[str, ...]:

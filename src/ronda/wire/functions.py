@@ -119,7 +119,8 @@ def decode_choice(raw: Raw) -> ToolChoice | Choice:
             return ToolChoice(choice)
         case str():
             raise bad("tool_choice", f'is {choice[:60]!r}; it can be "none", "auto", "required" or an object')
-    return choice
+        case _:
+            return choice
 
 
 def allowed_tools(choice: Choice, name_of: Callable[[NamedTool], str]) -> ToolChoice:

@@ -49,7 +49,7 @@ class Bounded:
         self._fitter = Fitter(self._reader.expand, cost)
         self.needed = self._fitter.need(self.shape)
         if self.needed >= ENDLESS:
-            raise Unsupported("/: no value is known to fit this schema")
+            raise Unsupported("no value is known to fit this schema", "")
 
     def schema(self) -> dict[str, Any]:
         """The schema as the decoder understands it, without limits."""
@@ -66,14 +66,14 @@ class Bounded:
     def fit(self, tokens: int) -> Fitted:
         if self.needed > MOST_TOKENS:
             raise Unsupported(
-                f"/: the smallest value takes {self.needed} tokens; at most {MOST_TOKENS} can be enforced"
+                f"the smallest value takes {self.needed} tokens; at most {MOST_TOKENS} can be enforced", ""
             )
         tokens = min(tokens, MOST_TOKENS)
         if tokens < self.needed:
             raise TooSmall(f"needs at least {self.needed} tokens, and there are {tokens}", self.needed)
         shape = self._fitter.fit(self.shape, tokens)
         if isinstance(shape, Never):
-            raise Unsupported(f"/: nested more than {MAX_DEPTH} levels deep, references included")
+            raise Unsupported(f"nested more than {MAX_DEPTH} levels deep, references included", "")
         return Fitted(schema_of(shape), tokens, shape)
 
 

@@ -75,7 +75,7 @@ class Document:
 
     def reference(self, text: Any, base: str, pointer: str) -> Shape:
         if not isinstance(text, str):
-            raise Unsupported(f"{pointer}: not a reference")
+            raise Unsupported("not a reference", pointer)
         address, fragment = urldefrag(_join(base, text))
         if address.startswith(_STANDARD) and address not in self._resources:
             return Object()  # any schema
@@ -85,7 +85,7 @@ class Document:
         if fragment.startswith("/"):
             node = _follow(resource, fragment)
         if node is None:
-            raise Unsupported(f'{pointer}: "{text[:80]}" is not in this schema')
+            raise Unsupported(f'"{text[:80]}" is not in this schema', pointer)
         if node is True:
             return ANYTHING
         key = f"{address}#{fragment}"

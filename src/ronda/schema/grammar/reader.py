@@ -127,7 +127,7 @@ class SchemaReader:
         if isinstance(node, bool):
             return ANYTHING if node else NEVER
         if not isinstance(node, dict):
-            raise Unsupported(f"{pointer or '/'}: not a schema")
+            raise Unsupported("not a schema", pointer)
         if self._document.alone and "$ref" in node:
             node = {"$ref": node["$ref"]}
         place = _Place(node, self._document.base_of(node, base), pointer)
@@ -136,7 +136,7 @@ class SchemaReader:
             for step in _COMBINE:
                 shape = step(self, place, shape)
         except Unsupported as error:
-            raise error if str(error).startswith("/") else Unsupported(f"{pointer or '/'}: {error}") from None
+            raise error if error.place is not None else Unsupported(str(error), pointer) from None
         return shape
 
     # ---- what it says of each type, and the values it lists ------------------------------------------------------------
@@ -146,7 +146,7 @@ class SchemaReader:
         listed = [names] if isinstance(names, str) else names if isinstance(names, list) else []
         kinds = dict.fromkeys("number" if name == "integer" else name for name in listed if isinstance(name, str))
         if kinds and "any" not in kinds and not kinds.keys() & EVERY_TYPE.keys():
-            raise Unsupported(f"{place.pointer}/type: {str(names)[:40]!r} is not a type")
+            raise Unsupported(f"{str(names)[:40]!r} is not a type", f"{place.pointer}/type")
         if not kinds or "any" in kinds:  # whoever speaks of lengths means a text
             kinds = dict.fromkeys(kind for kind, words in _OF_KIND.items() if any(word in place.node for word in words))
         shape = union([self._of_kind(place, kind, listed) for kind in kinds if kind in EVERY_TYPE])
@@ -156,7 +156,7 @@ class SchemaReader:
                 try:
                     shape = self._merge(values(dict.fromkeys(map(text_of, found))), shape)
                 except (ValueError, OverflowError):
-                    raise Unsupported(f"{place.at(keyword)}: a value that is not JSON") from None
+                    raise Unsupported("a value that is not JSON", place.at(keyword)) from None
         return shape
 
     def _of_kind(self, place: _Place, kind: str, listed: Iterable[Any]) -> Shape:
@@ -316,7 +316,7 @@ def _readable(pattern: str, place: _Place, keyword: str) -> str:
     try:
         analyse(pattern)
     except (Unreadable, ValueError) as error:
-        raise Unsupported(f"{place.at(keyword)}: {error}, which cannot be enforced") from None
+        raise Unsupported(f"{error}, which cannot be enforced", place.at(keyword)) from None
     return pattern
 
 

@@ -16,7 +16,11 @@ MAX_OPTIONS: Final = 64  # of one union: more are combinations nobody wrote
 
 
 class Unsupported(SchemaError):
-    """A schema that cannot be enforced while decoding. Says where and why."""
+    """A schema that cannot be enforced while decoding. Says where, once that is known, and why."""
+
+    def __init__(self, why: str, place: str | None = None) -> None:
+        super().__init__(why if place is None else f"{place or '/'}: {why}")
+        self.place = place
 
 
 class Never(Struct, frozen=True):

@@ -333,4 +333,5 @@ def _unused(table: object) -> Source:
             return Sse("")
         case "websocket":
             return WebSocket("")
-    return Http("")
+        case _:
+            return Http("")

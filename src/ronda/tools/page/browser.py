@@ -324,6 +324,8 @@ class _Tab:
                 self._note(_exception(message.params))
             case "Page.javascriptDialogOpening":
                 self._work.begin(self._quietly("Page.handleJavaScriptDialog", accept=False))
+            case _:
+                pass
 
     async def _respond(self, params: dict[str, Any]) -> None:
         id, asked = str(params.get("requestId", "")), params.get("request") or {}

@@ -73,6 +73,10 @@ class Cdn:
                 return self._file(package, str(PurePosixPath(folder, found["path"])))
             case "fonts.googleapis.com":
                 return self._fonts(parts.query)
+            case _:
+                return self._package(host, path)
+
+    def _package(self, host: str, path: str) -> Response | None:
         for hosts, pattern in _NPM:
             if (host in hosts or "" in hosts) and (found := pattern.fullmatch(path)):
                 name = str(found["name"])

@@ -89,6 +89,8 @@ class _Finder(HTMLParser):
                 self.found[tag].append(attributes.get("href", ""))
             case "style" | "script":
                 self._inside = tag
+            case _:
+                pass
         self.found["style"] += _css_urls(attributes.get("style", ""))
 
     def handle_endtag(self, tag: str) -> None:

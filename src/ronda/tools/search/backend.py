@@ -49,9 +49,10 @@ class Backend(Protocol):
 class SearchFailed(ToolFailed):
     """There is no answer to a query; the text is for the model, and names no key."""
 
-    def __init__(self, message: str, code: Code = "unavailable") -> None:
+    def __init__(self, message: str, code: Code = "unavailable", status: int | None = None) -> None:
         super().__init__(message)
         self.code: Code = code
+        self.status = status  # of the HTTP answer, if that was the reason
 
 
 class NoBackend:

@@ -23,7 +23,7 @@ class Searxng:
                 "GET", self._address, service=_SERVICE, parameters={"q": with_sites(query), "format": "json"}
             )
         except SearchFailed as error:
-            if "HTTP 403" in str(error):
+            if error.status == 403:
                 raise SearchFailed(f"{error}; its settings.yml has to list 'json' in search.formats") from error
             raise
         found = read_items(answer, "results", {"title": "title", "url": "url", "description": "content"}, _SERVICE)

@@ -50,7 +50,7 @@ async def ask(
             if answer.status == 429:
                 raise SearchFailed(f"{service} takes no more searches for now", "too_many_requests")
             if not 200 <= answer.status < 300:
-                raise SearchFailed(f"{service} refuses the search: HTTP {answer.status}")
+                raise SearchFailed(f"{service} refuses the search: HTTP {answer.status}", status=answer.status)
             found = await read_within(answer, MAX_BYTES)
     except (aiohttp.ClientError, OSError, ValueError) as error:  # a TimeoutError is an OSError
         raise SearchFailed(f"{service} cannot be asked: {why_not_reached(error)}") from error

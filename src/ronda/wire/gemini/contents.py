@@ -15,7 +15,18 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.arguments import recover
-from ronda.core.parts import AssistantTurn, Reasoning, SystemTurn, Text, ToolCall, ToolResult, ToolTurn, Turn, UserTurn
+from ronda.core.parts import (
+    AssistantTurn,
+    Reasoning,
+    Refusal,
+    SystemTurn,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
 from ronda.wire.gemini import API, native_api
 from ronda.wire.gemini.media import IN_RESULTS, kind_of, write_media
 from ronda.wire.gemini.models import model_of
@@ -158,8 +169,9 @@ class Contents:
                     self._changes.tell(
                         "reasoning_dropped", "the model's thoughts are left out", "they are another model's"
                     )
-                case _ if part.text:
-                    parts.append({"text": part.text})
+                case Text(text=text) | Refusal(text=text):
+                    if text:
+                        parts.append({"text": text})
         return parts
 
     # ---- what came of it -------------------------------------------------------------------------------------------------

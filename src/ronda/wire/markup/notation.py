@@ -156,7 +156,7 @@ def _each_object(shape: Shape, write: Callable[[Object], str]) -> str:
         return write(shape)
     options = [one for one in shape.options if isinstance(one, (Object, Union))] if isinstance(shape, Union) else []
     if not options:
-        raise Unsupported("/: arguments that are not an object")
+        raise Unsupported("arguments that are not an object", "")
     inner = [_each_object(option, write) for option in options]
     whole = alternatives(one for one in inner if one) if any(inner) else ""
     return f"({whole})?" if whole and not all(inner) else whole

@@ -143,6 +143,8 @@ class Reader(JsonStream):
                 self._end(event, out)
             case "error":
                 raise failed(_failure(event))
+            case _:
+                pass  # what these events say comes again with the item
 
     # ---- where an event belongs --------------------------------------------------------------------------------------
 

@@ -168,6 +168,8 @@ class Items:
                         texts.append(_message(words))
                         words = []
                     texts.append(self._call(part))
+                case Reasoning():
+                    pass  # left out
         if words:
             texts.append(_message(words))
         return b",".join(texts)
@@ -246,8 +248,8 @@ class Items:
                 return self._note(f"the audio file {name}" if name else "an audio file")
             case "video":
                 return self._note(f"the video file {name}" if name else "a video file")
-        # Data without a name is refused.
-        return {"type": "input_file", "filename": name or f"file{_ending(media)}", "file_data": data}
+            case _:  # data without a name is refused
+                return {"type": "input_file", "filename": name or f"file{_ending(media)}", "file_data": data}
 
     def _note(self, what: str) -> dict[str, Any]:
         """https://github.com/vllm-project/vllm/issues/47659: neither audio nor video is a part of a message in this API."""

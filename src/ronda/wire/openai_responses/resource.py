@@ -216,7 +216,8 @@ def _outcome(run: Run, end: RunFinished | None) -> Outcome:
             failure = failure_at(end, run.failure)
             assert failure is not None
             return "failed", None, {"type": failure.type, "code": code_of(failure), "message": failure.message}
-    return "completed", None, None
+        case "stop" | "tool_calls" | "limit":
+            return "completed", None, None
 
 
 def code_of(failure: Failure) -> str | None:
