@@ -203,10 +203,13 @@ def test_pages_need_more_which_those_who_build_none_do_not_get(machine: Machine)
     machine.is_root()
 
     assert machine.set_up("python3") == (0, "", [])
-    assert machine.set_up("python3", "page")[2] == ["apt-get update -q", f"{INSTALL} chromium fonts-liberation npm"]
+    assert machine.set_up("python3", "page")[2] == [
+        "apt-get update -q",
+        f"{INSTALL} chromium-headless-shell fonts-liberation npm",
+    ]
 
 
-@pytest.mark.parametrize("browser", ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"])
+@pytest.mark.parametrize("browser", ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"])
 def test_any_chromium_will_do(machine: Machine, browser: str) -> None:
     machine.has_all_but()
     machine.command(browser, "exit 0")
@@ -221,8 +224,8 @@ def test_who_may_not_install_what_pages_need_is_told_and_goes_on(machine: Machin
 
     assert machine.set_up("python3", "page") == (
         0,
-        "ronda: this machine lacks chromium fonts-liberation npm; run this as root, then make again: "
-        f"apt-get update && {INSTALL} chromium fonts-liberation npm\nronda: going on without\n",
+        "ronda: this machine lacks chromium-headless-shell fonts-liberation npm; run this as root, then make again: "
+        f"apt-get update && {INSTALL} chromium-headless-shell fonts-liberation npm\nronda: going on without\n",
         [],
     )
 

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from ronda.core.parts import Attachment, Image
-from ronda.tools.page.browser import find_chromium
+from ronda.tools.page.browser import find_chromium, is_shell
 from ronda.tools.page.packages import missing_packages, packages_folder
 
+_chromium = find_chromium()
 needs_chromium = pytest.mark.skipif(
-    find_chromium() is None or shutil.which("bwrap") is None, reason="Chromium or bubblewrap is not installed"
+    _chromium is None or (shutil.which("bwrap") is None and not is_shell(_chromium)),
+    reason="Chromium or bubblewrap is not installed",
 )
 needs_packages = pytest.mark.skipif(
     bool(missing_packages(packages_folder())), reason="'ronda page setup' has not brought the packages of CDNs"

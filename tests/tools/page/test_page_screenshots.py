@@ -12,17 +12,42 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.timeouts import soon
 from tests.tools.page.looks import colours, needs_chromium, needs_packages, opened
 from tests.tools.page.play import call, data_url, play, png
 
+from ronda.errors import BadConfig
 from ronda.sandbox.box import temporary_prefix
+from ronda.sandbox.layers import Layers, choose_layer, find_layers
+from ronda.sandbox.policy import BROWSER
 from ronda.sandbox.processes import tree
 from ronda.tools.page import PageAssets, PageProject, PageServices, page_tools
-from ronda.tools.page.browser import DESKTOP, PHONE, Browser, BrowserFailed, Request, Response
+from ronda.tools.page.browser import (
+    DESKTOP,
+    PHONE,
+    Browser,
+    BrowserFailed,
+    Request,
+    Response,
+    find_chromium,
+    is_shell,
+)
 from ronda.tools.page.pictures import MAX_SHOWN
 from ronda.tools.page.preview import Preview
 from ronda.tools.page.services import PageSettings
+
+needs_shell = pytest.mark.skipif(not is_shell(find_chromium() or ""), reason="chromium-headless-shell is not installed")
+
+
+def without_bubblewrap() -> Layers:
+    layers = replace(find_layers(), bwrap=None, bwrap_problem="not looked for")
+    try:
+        choose_layer(BROWSER, layers)
+    except BadConfig as error:
+        pytest.skip(f"without bubblewrap nothing isolates a browser here: {error}")
+    return layers
+
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 128, 0), (0, 0, 255)
 
@@ -190,8 +215,31 @@ def visitors() -> Iterator[Visitors]:
     made.server.server_close()
 
 
+@pytest.fixture(params=["bubblewrap", pytest.param("landlock", marks=needs_shell)])
+def layers(request: pytest.FixtureRequest) -> Layers | None:
+    """What isolates the browser: the best there is, and what is there without bubblewrap."""
+    return without_bubblewrap() if request.param == "landlock" else None
+
+
+@needs_shell
+async def test_a_page_looks_the_same_without_bubblewrap() -> None:
+    page = f"<body style='margin:0'>{box('green')}<h1>Grüße</h1><script>document.body.append(6 * 7)</script>"
+    [one], [other] = [await pictures_of(page, Browser(layers=layers)) for layers in (None, without_bubblewrap())]
+    assert colours(one) == colours(other)
+    assert colours(one)[GREEN] >= 10_000
+
+
 @needs_chromium
-async def test_a_page_reaches_no_file_and_no_network(tmp_path: Path, visitors: Visitors) -> None:
+async def test_a_chromium_with_windows_needs_bubblewrap(tmp_path: Path) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    with pytest.raises(BrowserFailed, match="install bubblewrap, or chromium-headless-shell"):
+        await pictures_of("<p>", Browser(str(program), layers=without_bubblewrap()))
+
+
+@needs_chromium
+async def test_a_page_reaches_no_file_and_no_network(tmp_path: Path, visitors: Visitors, layers: Layers | None) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("s3cret")
     with socket.create_connection(("127.0.0.1", visitors.port)):
@@ -218,9 +266,9 @@ async def test_a_page_reaches_no_file_and_no_network(tmp_path: Path, visitors: V
         alert(1); confirm(2); prompt(3); print();
         document.cookie = "a=b"; f.target = "frame"; f.submit();
       </script>"""
-    played = await call(
-        page_tools(PageProject({"index.html": page}), services(tmp_path / "assets")), "screenshot_preview"
-    )
+    shared = services(tmp_path / "assets")
+    shared.browser = Browser(layers=layers)
+    played = await call(page_tools(PageProject({"index.html": page}), shared), "screenshot_preview")
     assert not played.failed, played.result
     assert f"not loaded: http://{here}/image" in played.result["details"]["problems"]
     seen = colours(played.attachments[0])
@@ -228,8 +276,8 @@ async def test_a_page_reaches_no_file_and_no_network(tmp_path: Path, visitors: V
     assert visitors.seen == []
 
 
-def quick(**bounds: float) -> Browser:
-    return Browser(load_seconds=bounds.get("load", 1.0), shot_seconds=bounds.get("shot", 2.0))
+def quick(layers: Layers | None = None, **bounds: float) -> Browser:
+    return Browser(load_seconds=bounds.get("load", 1.0), shot_seconds=bounds.get("shot", 2.0), layers=layers)
 
 
 async def pictures_of(page: str, browser: Browser) -> list[bytes]:
@@ -247,10 +295,10 @@ async def test_a_page_that_keeps_the_browser_busy_costs_a_bounded_time() -> None
 
 
 @needs_chromium
-async def test_a_page_that_wants_all_memory_gets_an_error_and_not_the_memory() -> None:
+async def test_a_page_that_wants_all_memory_gets_an_error_and_not_the_memory(layers: Layers | None) -> None:
     greedy = "const all = []; for (;;) all.push(new Uint8Array(1e9).fill(1))"
     page = f"<body style='margin:0'><script>try {{ {greedy} }} catch {{ document.body.innerHTML = `{box('green')}` }}</script>"
-    [picture] = await pictures_of(page, quick(load=20, shot=20))
+    [picture] = await pictures_of(page, quick(layers, load=20, shot=20))
     assert colours(picture).get(GREEN) == 10_000
 
 

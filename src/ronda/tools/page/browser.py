@@ -71,7 +71,19 @@ _FLAGS: Final = (
 )
 # The channel is one socket; the browser reads from 3 and writes to 4.
 _START: Final = 'exec "$0" --user-data-dir="${TMPDIR:-/tmp}/profile" "$@" 4>&3'
-_PLACES: Final = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+# A shell without windows comes first: it is the smaller one. The others make a unix socket when they start, so that no second one
+# uses their profile, and nothing but bubblewrap can let them: see `sandbox.seccomp.families`.
+_SHELLS: Final = ("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell", "chrome-headless-shell")
+_PLACES: Final = (
+    *_SHELLS,
+    "/usr/lib/chromium/chromium",
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+)
+# Its process for drawing ends itself where it cannot look at /proc, which Landlock hides: it is a thread of the browser's then.
+_SHELL_FLAGS: Final = ("--in-process-gpu",)
 
 
 # Its fonts are there, and it has been painted.
@@ -126,6 +138,11 @@ def find_chromium(named: str | None = None) -> str | None:
         if (found := shutil.which(place)) is not None:
             return os.path.realpath(found)
     return None
+
+
+def is_shell(chromium: str) -> bool:
+    """Whether it has no windows, and can be isolated without bubblewrap."""
+    return any(os.path.basename(chromium) == os.path.basename(shell) for shell in _SHELLS)
 
 
 class Browser:
@@ -206,13 +223,18 @@ class Browser:
     async def _start(self, on_event: Callable[[Message], None]) -> AsyncIterator[Devtools]:
         chromium = find_chromium(self._named)
         if chromium is None:
-            raise BrowserFailed("there is no Chromium on this machine; 'apt-get install chromium' brings one")
+            raise BrowserFailed(
+                "there is no Chromium on this machine; 'apt-get install chromium-headless-shell' brings one"
+            )
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=temporary_prefix())
         try:
             async with await open_sandbox(BROWSER, folder, outside={}, layers=self._layers) as sandbox:
-                if sandbox.layer != "bubblewrap":  # Chromium makes a unix socket, which Landlock cannot confine
-                    raise BrowserFailed("Chromium can be isolated by bubblewrap alone; 'ronda doctor' tells what helps")
-                process = await sandbox.start(["/bin/sh", "-c", _START, chromium, *_FLAGS], channel=True)
+                if sandbox.layer != "bubblewrap" and not is_shell(chromium):
+                    raise BrowserFailed(
+                        f"{chromium} can be isolated by bubblewrap alone; install bubblewrap, or chromium-headless-shell"
+                    )
+                flags = (*_SHELL_FLAGS, *_FLAGS) if is_shell(chromium) else _FLAGS
+                process = await sandbox.start(["/bin/sh", "-c", _START, chromium, *flags], channel=True)
                 async with Devtools(process, on_event) as devtools:
                     yield devtools
         finally:

@@ -28,7 +28,9 @@ def _screenshots(browser: Browser) -> Line:
             "screenshots", "works", f"{find_chromium()} takes pictures of pages, isolated and without a network"
         )
     if find_chromium() is None:
-        return Line("screenshots", "missing", "there is no Chromium", "apt-get install chromium fonts-liberation")
+        return Line(
+            "screenshots", "missing", "there is no Chromium", "apt-get install chromium-headless-shell fonts-liberation"
+        )
     return Line("screenshots", "missing", f"Chromium does not start: {problem}")
 
 
