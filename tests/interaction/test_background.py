@@ -114,6 +114,19 @@ async def test_a_background_stream_begins_at_once_and_outlives_its_connection(do
     assert read_stream(name, whole).text == "over"
 
 
+@AT_EACH_DOOR
+async def test_a_background_stream_says_how_its_run_ended(door: Door, name: str) -> None:
+    """It is followed from the queue on: before anybody drives its run."""
+    async with soon(), door.serving(ScriptedModel(says("over"))) as served:
+        body, sent = body_for(name, True, background=True), {"authorization": "Bearer test"}
+        async with served.http.post(f"{served.url}/{PATHS[name]}", json=body, headers=sent) as answer:
+            place, stream = answer.headers["location"].removeprefix("/v1"), await answer.read()
+        _, again = await get(served, f"{place}?stream=true")
+
+    assert again == stream
+    assert (read_stream(name, stream).text, read_stream(name, stream).end) == ("over", "stop")
+
+
 async def test_a_response_is_queued_then_in_progress_then_completed(door: Door) -> None:
     body = body_for("responses", True, background=True)
     async with (

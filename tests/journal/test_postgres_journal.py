@@ -132,3 +132,18 @@ async def test_whoever_waits_is_told_that_a_run_has_grown(processes: Processes) 
     assert await other.previews("a") == {0: [TextDelta("Hel")]}
     await one.close()
     await other.close()
+
+
+async def test_who_follows_a_run_looks_for_what_no_notice_told(processes: Processes) -> None:
+    one, other = processes.open(), processes.open()
+    one._presence._channel = "another"  # whoever listens hears nothing of it
+    one.append("a", [start("a", outlives=True)])
+    await one.barrier("a")
+    one.append("a", [TextDelta("Hel")])
+    await one.barrier("a")
+    async with soon():
+        while await other.extent("a") == (1, 0):
+            await other.changed("a")
+    assert await other.previews("a") == {0: [TextDelta("Hel")]}
+    await one.close()
+    await other.close()

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from ronda.core.events import Event, Preview, RunStarted
+from ronda.core.events import PREVIEWS, Event, Preview, RunStarted
 from ronda.core.run import Run, rebuild
 from ronda.host.log import Follower, Log, Position
 from ronda.host.run import LiveRun
@@ -21,7 +21,8 @@ ASKS_EVERY: Final = 1.0  # seconds after which it is asked whether anybody still
 
 
 class Tail:
-    """`run` is as far as the log. `read` gives all events of the run, with an end where nobody drives it any more."""
+    """`run` is as far as the log, or a fact ahead. `read` gives all events of the run, with an end where nobody drives it any
+    more."""
 
     def __init__(
         self,
@@ -101,8 +102,9 @@ class Tail:
             self._add(events[fact : fact + 1])
 
     def _add(self, events: Sequence[Event]) -> None:
-        """Facts and previews, as they come."""
+        """Facts and previews, as they come. Whoever follows is told at once, and reads the run when it has ended: so the run is
+        first."""
         for event in events:
-            self._log.append([event])
-            if not self._log.previews_since:
+            if type(event) not in PREVIEWS:
                 self.run.apply(event)
+            self._log.append([event])
