@@ -98,9 +98,10 @@ async def test_a_request_may_refuse_what_it_asks_for(door: Door, root: Path) -> 
 WRITES = "print('hi'); open('a.csv', 'w').write('x\\n1\\n')"
 
 
-async def test_a_stream_tells_of_code_in_the_words_of_its_kind(door: Door, root: Path) -> None:
+@pytest.mark.parametrize("output", [{"name": "a.csv"}, "a.csv"])
+async def test_a_stream_tells_of_code_in_the_words_of_its_kind(door: Door, root: Path, output: Json | str) -> None:
     """And of the file before the call's end, as programs for mistral.rs expect."""
-    model = ScriptedModel(calls("mistralrs_execute_python", code=WRITES, outputs=[{"name": "a.csv"}]), says("done"))
+    model = ScriptedModel(calls("mistralrs_execute_python", code=WRITES, outputs=[output]), says("done"))
     async with serving(door, model, root):
         events = await stream(door, "chat/completions", {"messages": HI, "enable_code_execution": True})
     named = [(name, event) for name, event in events if name]
@@ -153,6 +154,15 @@ async def test_two_python_calls_of_one_turn_keep_their_files_apart(door: Door, r
     names = {file["id"]: file["name"] for file in answer["files"]}
     made = [[names[id] for id in record["file_ids"]] for record in answer["agentic_tool_calls"]]
     assert made == [["a.txt"], ["b.txt"]]
+
+
+async def test_a_file_is_handed_on_again_when_it_changes_and_only_then(door: Door, root: Path) -> None:
+    codes = ["open('a.txt', 'w').write('1')", "open('a.txt').read()", "open('a.txt', 'w').write('2')"]
+    model = ScriptedModel(*[calls("mistralrs_execute_python", code=code) for code in codes], says("done"))
+    async with serving(door, model, root):
+        _, answer = await post(door, "chat/completions", {"messages": HI, "enable_code_execution": True})
+    assert [len(record.get("file_ids", [])) for record in answer["agentic_tool_calls"]] == [1, 0, 1]
+    assert [file["text"] for file in answer["files"]] == ["2"]
 
 
 async def test_a_shell_tells_of_its_commands(door: Door, root: Path) -> None:

@@ -172,7 +172,7 @@ class Sandbox:
         self._claim = claim
         self._temporary = temporary
         self._outside = outside
-        self._view = view_of(policy, interpreter, outside)
+        self._view = view_of(policy, interpreter, outside, claim.user)
         self.environment = self._new_environment()
         self.new_proxy = new_proxy
         self._running: set[Process] = set()

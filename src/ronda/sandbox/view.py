@@ -15,6 +15,7 @@ from ronda.errors import BadConfig
 from ronda.sandbox.environment import LOCATIONS
 from ronda.sandbox.interpreter import Interpreter
 from ronda.sandbox.policy import FullNetwork, Policy
+from ronda.sandbox.user import User, closed_folder
 
 # Merged into /usr on most systems, where they are links.
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -46,7 +47,8 @@ class View(Struct, frozen=True):
     write: tuple[str, ...]
 
 
-def view_of(policy: Policy, interpreter: Interpreter | None, outside: Mapping[str, str]) -> View:
+def view_of(policy: Policy, interpreter: Interpreter | None, outside: Mapping[str, str], user: User) -> View:
+    """As this user may see it, whose code it is."""
     read = [*SYSTEM_FOLDERS, *SYSTEM_FILES]
     if isinstance(policy.network, FullNetwork):
         read += NETWORK_FILES
@@ -54,7 +56,7 @@ def view_of(policy: Policy, interpreter: Interpreter | None, outside: Mapping[st
         read += interpreter.needs
     match policy.profile:
         case "developer":
-            read += _tools(outside)
+            read += [folder for folder in _tools(outside) if closed_folder(folder, user) is None]
         case "browser":
             read += BROWSER_FILES
         case "restricted":

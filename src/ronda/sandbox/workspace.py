@@ -31,6 +31,7 @@ class FoundFile(Struct, frozen=True):
 
     name: str  # relative, with /
     size: int
+    changed_ns: int  # by which one that was written anew, at the same length, is another
 
 
 def clean_name(name: str) -> str:
@@ -185,5 +186,5 @@ def list_files(workspace: str | os.PathLike[str], skip: Callable[[str], bool] = 
                 and status.st_nlink == 1
                 and not any(skip(part) for part in entry.path.split("/"))
             ):
-                found.append(FoundFile(entry.path, status.st_size))
+                found.append(FoundFile(entry.path, status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda file: file.name)

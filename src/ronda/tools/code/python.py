@@ -26,10 +26,15 @@ OUTPUTS = {
     "type": "array",
     "description": "Files that the code makes and that the user should get.",
     "items": {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "format": {"type": "string"}},
-        "required": ["name"],
-        "additionalProperties": False,
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "format": {"type": "string"}},
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+            {"type": "string"},  # its name, as models that were trained with other tools write it
+        ]
     },
 }
 _PYTHON_PARAMETERS = {
