@@ -42,11 +42,18 @@ async def opened(*configs: McpServer) -> AsyncIterator[McpServers]:
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
-    """The app on a port of the system's choice, and its address."""
+async def listening(app: ASGIApp, port: int = 0, certificate: str | None = None) -> AsyncIterator[str]:
+    """The app on a port of the system's choice, and its address; with a certificate over https."""
     # A stream that is open does not hold the end up: the time is up at once.
     server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical", timeout_graceful_shutdown=0)
+        uvicorn.Config(
+            app,
+            host="127.0.0.1",
+            port=port,
+            log_level="critical",
+            timeout_graceful_shutdown=0,
+            ssl_certfile=certificate,
+        )
     )
     task = asyncio.create_task(server.serve())
     try:
@@ -54,7 +61,7 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
             while not server.started:  # noqa: ASYNC110 (uvicorn has no event for it)
                 await asyncio.sleep(0.005)
         chosen = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{chosen}"
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{chosen}"
     finally:
         server.should_exit = True
         await task

@@ -79,15 +79,21 @@ class Guard:
     def __init__(self, exceptions: Sequence[str]) -> None:
         self._fetcher = Fetcher(AllowList.parse(exceptions))
 
-    async def direct(self, request: httpx2.Request) -> None:
-        """Raises ConnectError."""
+    async def directed(self, request: httpx2.Request) -> httpx2.Request:
+        """The request, to the address that was looked at. It itself stays as it is: redirects are judged by the name in it.
+        Raises ConnectError."""
         host = request.url.host
         try:
             [address, *_] = await self._fetcher.check(URL(str(request.url)))
         except FetchFailed as error:
             raise httpx2.ConnectError(str(error), request=request) from error
-        request.extensions = {**request.extensions, "sni_hostname": host}  # what the certificate must be for
-        request.url = request.url.copy_with(host=address)
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,  # the host among them
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": host},  # what the certificate must be for
+        )
 
 
 class _Transport(httpx2.AsyncBaseTransport):
@@ -98,7 +104,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         if self._guard is not None:
-            await self._guard.direct(request)
+            request = await self._guard.directed(request)
         return await self._inner.handle_async_request(request)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
