@@ -76,6 +76,17 @@ async def test_what_is_found_stays_behind_what_was_shown(door: Door) -> None:
     assert names(model.requests[3]) == first  # another run begins as every run does
 
 
+async def test_a_conversation_that_goes_on_is_shown_what_it_has_found(door: Door) -> None:
+    two = calls(Call("find_tools", {"query": "paint a wall", "limit": 2}))
+    model = ScriptedModel(two, FINDS, ASKS, says("sunny"), says("still sunny"))
+    async with door.serving(model, *numbered(80), weather) as served:
+        await served.ask("Rome?", stream=False, session_id="talk")
+        await served.ask("And now?", stream=False, session_id="talk")
+    shown = [names(request) for request in model.requests]
+    assert len(shown[2]) > len(shown[1]) == 3
+    assert shown[4] == shown[3] == shown[2]  # in the same order: a provider's cache holds
+
+
 async def test_a_tool_that_is_chosen_is_shown(door: Door) -> None:
     model = ScriptedModel(ASKS, says("sunny"))
     async with door.serving(model, *numbered(80), weather) as served:
@@ -126,3 +137,17 @@ async def test_messages_defer_and_search(door: Door, kind: str) -> None:
     assert names(model.requests[1]) == ["find_tools", "plain", "weather"]
     assert answer.content[-1].type == "tool_use"
     assert answer.content[-1].name == "weather"
+
+
+async def test_a_result_of_a_tool_that_was_found_comes_back_to_a_model_that_is_shown_it(door: Door) -> None:
+    """Also where nobody here remembers the search: the conversation has a call of it."""
+    model = ScriptedModel(says("sunny"))
+    tools: Any = [{"type": "tool_search"}, {**DEFERRED, "parameters": SCHEMA}, {**DEFERRED, "name": "other"}, PLAIN]
+    history: Any = [
+        {"role": "user", "content": "Rome?"},
+        {"type": "function_call", "call_id": "call_of_theirs", "name": "weather", "arguments": '{"city":"Rome"}'},
+        {"type": "function_call_output", "call_id": "call_of_theirs", "output": "sun"},
+    ]
+    async with door.serving(model) as served, soon():
+        await served.client().responses.create(model="default", input=history, tools=tools, store=False)
+    assert names(model.requests[0]) == ["find_tools", "plain", "weather"]

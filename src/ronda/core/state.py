@@ -9,6 +9,7 @@ from ronda.core.actions import Finish
 from ronda.core.calls import NO_CALLS, OpenCalls
 from ronda.core.conversation import Conversation
 from ronda.core.events import Answered, Asked, Checked, Event, ModelFailed, Recovered, RunFinished, RunStarted
+from ronda.core.found_tools import shown_in
 from ronda.core.limits import LimitName
 from ronda.core.obligations import Obligations
 from ronda.core.parts import NO_USAGE, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn, Usage, UserTurn
@@ -53,6 +54,8 @@ class RunState:
         self.plan: Plan = plan
         self.tools: dict[str, ToolSpec] = permitted_tools(plan)
         self.shown_tools = plan.shown_tools  # what the model has found is added behind them: caches hold
+        if self.shown_tools is not plan.tools:
+            self.shown_tools = shown_in(self.shown_tools, start.turns, self.tools)
         self.runs_tools = plan.runs_tools
         self._conversation = Conversation(start.turns, plan.context_budget)
         self.turns: list[Turn] = self._conversation.turns

@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from ronda.core.found_tools import FIND_TOOLS, describe_found
 from ronda.core.parts import NULL
 from ronda.core.plan import ToolSpec
 from ronda.drive import Tool, ToolContext, ToolOutput
 from ronda.drive.offload import aside
 
-FIND_TOOLS: Final = "find_tools"
 FOUND: Final = 5  # tools that one search gives, unless the model asks for more
 MAX_FOUND: Final = 20
 # Chosen on one half of the tasks that `make conformance` measures, and checked on the other: 95 of 102 and 102 of 109 right tools
@@ -183,8 +183,7 @@ class FindTools:
         details = {"found_tools": [spec.name for spec in found]}
         if not found:
             return ToolOutput("No tool fits. Try other words.", details=details)
-        lines = [f"{spec.name}: {spec.description.strip().partition(chr(10))[0][:300]}" for spec in found]
-        return ToolOutput("\n".join(lines), details=details)
+        return ToolOutput(describe_found(found), details=details)
 
 
 def with_finder(

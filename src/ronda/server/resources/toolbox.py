@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.events import Event, RunStarted
+from ronda.core.found_tools import FIND_TOOLS
 from ronda.core.parts import Turn
 from ronda.core.plan import AUTO, ToolChoice, ToolSpec
 from ronda.drive import Tool
@@ -113,8 +114,8 @@ class Toolbox:
 
     def tools_for(self, need: Need, agents: tuple[Tool, ...] = ()) -> tuple[str, ...]:
         """The names of the tools that do what a request asks for; none where that is not to be had."""
-        if need.hosted.tool == "find_tools":  # every server has it, for tools that are deferred
-            return ("find_tools",)
+        if need.hosted.tool == FIND_TOOLS:  # every server has it, for tools that are deferred
+            return (FIND_TOOLS,)
         if capable := self._capable(need):
             return tuple(capable)
         if self._web is not None and (names := self._web.names_for(need)):
@@ -159,7 +160,7 @@ class Toolbox:
             tool = self._runs_declared(spec) if spec.kind in DECLARED else own.get(spec.name)
             if (tool := tool or capable.get(spec.name)) is not None:
                 found[spec.name] = tool
-            elif spec.kind == "builtin" and spec.name == "find_tools":
+            elif spec.kind == "builtin" and spec.name == FIND_TOOLS:
                 from ronda.tools.tool_search import FindTools
 
                 found[spec.name] = FindTools([one for one in start.plan.tools if one.deferred])
