@@ -536,3 +536,22 @@ async def test_models_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     models = models_of("openai:own", "openai:a", "anthropic:claude-without-a-key", "openai:b")
 
     assert [target.name for target in await models.choose(5)] == ["a", "b", "a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("named", "media", "chosen"),
+    [
+        (("openai:gpt-3.5-turbo", "openai:gpt-5"), {"images": [PIXEL]}, ["gpt-5", "gpt-5"]),
+        (("openai:gpt-5", "gemini:g"), {"videos": ["data:video/mp4;base64,AAAA"]}, ["g", "g"]),
+        (("openai:gpt-5",), {"videos": ["data:video/mp4;base64,AAAA"]}, ["gpt-5", "gpt-5"]),
+    ],
+)
+async def test_a_change_is_made_by_those_who_have_seen_the_page_if_there_are_any(
+    monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...], media: dict[str, list[str]], chosen: list[str]
+) -> None:
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "x")
+    history = [{"role": "user", "text": "A board.", **media}, {"role": "assistant", "text": PAGE}]
+    asked = read_parameters(json.dumps(asking(generationType="update", history=history)).encode())
+
+    assert [target.name for target in await models_of("openai:own", *named).choose(2, asked)] == chosen

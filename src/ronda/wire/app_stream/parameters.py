@@ -72,9 +72,13 @@ class Parameters(Struct, frozen=True, kw_only=True):
     design_system: str = ""
 
     @property
+    def messages(self) -> tuple[Message, ...]:
+        return (*self.history, self.prompt)
+
+    @property
     def images(self) -> list[str]:
         """All pictures that it brings, each once."""
-        return list(dict.fromkeys(url for message in (*self.history, self.prompt) for url in message.images))
+        return list(dict.fromkeys(url for message in self.messages for url in message.images))
 
 
 class BadParameters(BadRequest):

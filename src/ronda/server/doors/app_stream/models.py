@@ -40,15 +40,16 @@ class AppModels:
             return UPDATED if config.app.variants is None else min(UPDATED, config.app.variants)
         return config.app.variants or CREATED
 
-    async def choose(self, count: int, *, with_images: bool = False, with_videos: bool = False) -> list[Target]:
-        """Those that can be shown what the user shows: a page that a model has not seen is a page of its own invention."""
+    async def choose(self, count: int, shown: Parameters | None = None) -> list[Target]:
+        """Those that can be shown what the user shows: a page that a model has not seen is a page of its own invention. A page
+        that is there can be changed by others, too, where there are no better ones."""
         targets = await self._usable()
-        if with_images and not (targets := [target for target in targets if not isinstance(target.provider, TextOnly)]):
-            raise BadParameters("No model of this server can see pictures: its operator can name one in [app] models.")
-        if with_videos and not (targets := [target for target in targets if not target.spec.startswith(_NO_FILMS)]):
-            raise BadParameters(
-                "No model of this server can watch films: its operator can name one of Gemini's in [app] models."
-            )
+        if shown is not None and any(message.images for message in shown.messages):
+            seeing = [target for target in targets if not isinstance(target.provider, TextOnly)]
+            targets = _better(seeing, targets, shown, "see pictures: its operator can name one")
+        if shown is not None and any(message.videos for message in shown.messages):
+            watching = [target for target in targets if not target.spec.startswith(_NO_FILMS)]
+            targets = _better(watching, targets, shown, "watch films: its operator can name one of Gemini's")
         return list(islice(cycle(targets), count))
 
     async def named(self, spec: str) -> Target:
@@ -84,3 +85,9 @@ class AppModels:
                 raise BadParameters(f"No API key found for the models of this server: set {names} where it is started.")
             self._targets = targets
         return self._targets
+
+
+def _better(able: list[Target], all: list[Target], shown: Parameters, what: str) -> list[Target]:
+    if not able and shown.generation_type == "create":
+        raise BadParameters(f"No model of this server can {what} in [app] models.")
+    return able or all

@@ -30,7 +30,6 @@ from ronda.server.http.bodies import read_body
 from ronda.server.http.failure import BROKE_DOWN, failure_of
 from ronda.server.http.incoming import Incoming
 from ronda.wire.app_stream.messages import VariantMessages, write_error, write_models, write_opening
-from ronda.wire.app_stream.parameters import Message as Shown
 from ronda.wire.app_stream.parameters import Parameters, read_parameters
 from ronda.wire.app_stream.prompts import begin_turns, first_file
 from ronda.wire.door_request import DoorRequest
@@ -172,8 +171,7 @@ class Connection:
         kept = [await door.services.assets.add(url) for url in images]
         assets = {url: id for url, id in zip(images, kept, strict=True) if id is not None}
         turns = begin_turns(parameters, assets)
-        shown = parameters.prompt if parameters.generation_type == "create" else Shown()
-        targets = await door.models.choose(count, with_images=bool(shown.images), with_videos=bool(shown.videos))
+        targets = await door.models.choose(count, parameters)
         file = first_file(parameters)
         page = Page(
             files={} if file is None else {file.path: file.content},
