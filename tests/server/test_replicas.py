@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,32 @@ def test_the_runs_of_a_server_that_dies_go_on_elsewhere(tmp_path: Path, postgres
 
     assert over["status"] == "completed"
     assert folder.counted == {"it": 1}
+
+
+def test_a_session_has_one_run_at_a_time_wherever_it_is_asked(tmp_path: Path, postgres: str) -> None:
+    folder = Folder(tmp_path, [call("wait"), "First."], [call("wait"), "Second."], ["Third."])
+
+    def ask(server: Replica, text: str, **more: Any) -> tuple[int, Any]:
+        return server.ask("POST", "/responses", {"input": text, "session_id": "s", **more})
+
+    with replicas(folder, postgres) as (one, other), ThreadPoolExecutor() as threads:
+        first = threads.submit(ask, one, "One?")
+        folder.until("waiting")
+        refused, problem = ask(other, "Two?", on_busy="reject")
+        (folder.path / "waiting").unlink()
+        second = threads.submit(ask, other, "Two?", on_busy="interrupt")
+        folder.until("waiting")
+        third = threads.submit(ask, one, "Three?", on_busy="queue")
+        (folder.path / "go on").touch()
+        answers = [asked.result(TIMEOUT) for asked in (first, second, third)]
+        _, session = one.ask("GET", "/sessions/s")
+
+    assert (refused, problem["error"]["code"]) == (409, "session_busy")
+    assert answers[0][1].get("status") != "completed"
+    texts = [(status, answer["output"][-1]["content"][0]["text"]) for status, answer in answers[1:]]
+    assert texts == [(200, "Second."), (200, "Third.")]
+    said = [message["content"] for message in session["messages"] if message["role"] in ("user", "assistant")]
+    assert [text for text in said if text] == ["One?", "Two?", "Second.", "Three?", "Third."]
 
 
 def test_a_frozen_server_writes_nothing_when_it_wakes(tmp_path: Path, postgres: str) -> None:

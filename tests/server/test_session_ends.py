@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.interaction.doors import Door, Json, soon
-from tests.server.session_doors import looks, sessions_at, told, weather
+from tests.server.session_doors import DOORS, looks, sessions_at, told, weather
 
 from ronda.core.transcript import NO_RESULT
 from ronda.testing import ScriptedModel, calls, fails
@@ -21,34 +21,34 @@ def stream(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-async def test_the_cap(door: Door, stream: bool) -> None:
+ROUND = [
+    "user: Weather?",
+    "assistant: Let me look.",
+    'calls: weather({"city":"Paris"})',
+    "result: sunny in Paris",
+]
+AT_EACH_DOOR = pytest.mark.parametrize("dialect", DOORS)
+
+
+@AT_EACH_DOOR
+async def test_the_cap(door: Door, dialect: str, stream: bool) -> None:
     model = ScriptedModel(looks("Paris"), looks("Rome", "c2"), "Enough.", "On we go.")
-    async with door.serving(model, weather) as served:
-        await served.ask("Weather?", stream=stream, session_id="s", max_tool_rounds=1)
-        await served.ask("Go on.", stream=stream, session_id="s")
+    async with sessions_at(door, dialect, model) as sessions:
+        await sessions.send(("user", "Weather?"), session_id="s", stream=stream, max_tool_rounds=1)
+        await sessions.ask(GO_ON, session_id="s")
     last = told(model.heard[-1])
-    assert last[:4] == [
-        "user: Weather?",
-        "assistant: Let me look.",
-        'calls: weather({"city":"Paris"})',
-        "result: sunny in Paris",
-    ]
+    assert last[:4] == ROUND
     assert last[-1] == "user: Go on."
 
 
-async def test_an_error_after_a_round(door: Door) -> None:
+@AT_EACH_DOOR
+async def test_an_error_after_a_round(door: Door, dialect: str, stream: bool) -> None:
     model = ScriptedModel(looks("Paris"), fails("no", status=400), "Sunny.")
-    async with sessions_at(door, "chat", model) as sessions:
-        status, _ = await sessions.send(("user", "Weather?"), session_id="s")
-        assert status >= 400
+    async with sessions_at(door, dialect, model) as sessions:
+        status, _ = await sessions.send(("user", "Weather?"), session_id="s", stream=stream)
+        assert stream or status >= 400
         await sessions.ask(GO_ON, session_id="s")
-    assert told(model.heard[2]) == [
-        "user: Weather?",
-        "assistant: Let me look.",
-        'calls: weather({"city":"Paris"})',
-        "result: sunny in Paris",
-        "user: Go on.",
-    ]
+    assert told(model.heard[2]) == [*ROUND, "user: Go on."]
 
 
 async def test_an_error_before_anything_was_said_leaves_the_session_as_it_was(door: Door) -> None:

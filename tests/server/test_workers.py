@@ -162,6 +162,19 @@ def test_a_worker_that_dies_is_started_again_and_its_runs_go_on(tmp_path: Path) 
     assert folder.counted == {"it": 1}
 
 
+def test_there_is_one_for_each_core_that_may_be_used(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "over")
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    here = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)  # which processes that are started here inherit
+    try:
+        with folder.serving("--workers", "auto") as serving:
+            assert len(workers_of(folder, len(cores)) if len(cores) > 1 else cores) == len(cores)
+            serving.end(signal.SIGTERM)
+    finally:
+        os.sched_setaffinity(0, here)
+
+
 def test_workers_end_with_whoever_started_them(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "over")
     with folder.serving("--workers", "2") as serving:
