@@ -8,10 +8,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
 from tests.chaos.load import Load, Model, Process, kill_at_random
-from tests.chaos.replicas import trouble
+from tests.chaos.replicas import outage, trouble
 from tests.postgres import PostgresServer
+
+OUTAGE: Final = 27.0  # seconds; what is promised is 30, and stopping and starting takes some of them
 
 
 def main() -> int:
@@ -50,6 +53,9 @@ def main() -> int:
         summary, how = trouble(Load(folder / "replicas"), model, database, arguments.runs)
         what = f"two servers and a worker on PostgreSQL, one killed, one frozen, one cut off ({how}), the database restarted"
         print(f"{what} ({time.monotonic() - began:.0f} s): {summary}", flush=True)
+        are_right = are_right and not summary.wrong
+        summary = outage(Load(folder / "outage"), model, database, runs=20, seconds=OUTAGE)
+        print(f"two servers, the database away for {OUTAGE:.0f} s: {summary}", flush=True)
         are_right = are_right and not summary.wrong
     return 0 if are_right else 1
 

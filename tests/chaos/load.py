@@ -246,6 +246,7 @@ class Load:
         """What is seen of all runs."""
         counted = self.counted
         states: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
         unknown = 0
         wrong: list[str] = [f"{what} was counted {times} times" for what, times in counted.items() if times > 1]
         for run in self.runs:
@@ -258,14 +259,21 @@ class Load:
                 wrong.append(f"{run} has no end, or several")
             for event in events:
                 if event["type"] == "run_finished" and event["reason"] == "failed":
-                    states[f"because {event.get('message')!r}"] += 1
+                    failed[f"{event.get('message')} (after {_last(events)})"] += 1
                 if event["type"] == "tool_finished":
                     content = event["result"]["content"]
                     if UNKNOWN in content:
                         unknown += 1
                     elif content.startswith("counted ") and counted[content.split()[1]] != 1:
                         wrong.append(f"{run}: {content}, and it was counted {counted[content.split()[1]]} times")
-        return Summary(len(self.runs), states, sum(counted.values()), unknown, wrong)
+        return Summary(len(self.runs), states, failed, sum(counted.values()), unknown, wrong)
+
+
+def _last(events: list[dict[str, Any]]) -> str:
+    """What happened since something had come of the run."""
+    kinds = [event["type"] for event in events if not event["type"].endswith("_delta")]
+    progress = [at for at, kind in enumerate(kinds) if kind in ("run_started", "model_finished", "tool_finished")]
+    return ", ".join(kinds[progress[-1] :])
 
 
 def _is_over(found: Any) -> bool:
@@ -273,9 +281,14 @@ def _is_over(found: Any) -> bool:
 
 
 class Summary:
-    def __init__(self, runs: int, states: Counter[str], calls: int, unknown: int, wrong: list[str]) -> None:
+    """`failed`: why runs failed, and how many for each reason."""
+
+    def __init__(
+        self, runs: int, states: Counter[str], failed: Counter[str], calls: int, unknown: int, wrong: list[str]
+    ) -> None:
         self.runs = runs
         self.states = states
+        self.failed = failed
         self.calls = calls
         self.unknown = unknown
         self.wrong = wrong
@@ -283,9 +296,9 @@ class Summary:
     def __str__(self) -> str:
         states = ", ".join(f"{count} {state}" for state, count in self.states.most_common())
         twice = f"{len(self.wrong)} WRONG: {self.wrong[:5]}" if self.wrong else "none counted twice"
-        return (
-            f"{self.runs} runs: {states}; {self.calls} calls counted, {self.unknown} with an unknown outcome, {twice}"
-        )
+        reasons = "".join([f"\n  {count} failed: {why}" for why, count in self.failed.most_common()])
+        calls = f"{self.calls} calls counted, {self.unknown} with an unknown outcome"
+        return f"{self.runs} runs: {states}; {calls}, {twice}{reasons}"
 
 
 def kill_at_random(load: Load, server: Process, kills: int, seed: int) -> Summary:

@@ -99,3 +99,30 @@ def _trouble(
             one.send(signal.SIGCONT)
             one.kill()
     return summary
+
+
+def outage(load: Load, model: Model, database: PostgresServer, runs: int, seconds: float) -> Summary:
+    """The database is away while two servers have runs under way. Nothing dies, so no outcome may be unknown."""
+    database.listen("127.0.0.1")
+    database.start()
+    flags = ["--database", f"{database.url}?options=-csearch_path%3Doutage"]
+    servers = [Process(load.folder, model.flags, *flags, pause=2.0) for _ in range(2)]
+    try:
+        database.make_schema("outage")
+        for one in servers:
+            one.start()
+        for number in range(runs):
+            assert load.begin(servers[number // 2 % 2])
+        database.stop("immediate")
+        time.sleep(seconds)
+        database.start()
+        left = load.await_all(servers[0])
+        summary = load.summary(servers[0])
+        summary.wrong += [f"{run} is wedged" for run in left]
+        if (summary.unknown, summary.states["finished"]) != (0, runs):
+            summary.wrong.append(f"{summary.unknown} outcomes are unknown, and {summary.states} are the ends")
+    finally:
+        for one in servers:
+            one.kill()
+        database.stop()
+    return summary
