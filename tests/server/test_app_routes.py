@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import io
+import zipfile
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.server.app_door import PIXEL, PageModel, call, create, generate
+from tests.tools.page.looks import colours, needs_chromium
+from tests.tools.page.play import png
 
 from ronda.server.doors.app_stream.design_systems import MAX_CONTENT, MAX_COUNT, DesignSystems
 
@@ -83,6 +90,64 @@ async def test_a_picture_is_saved_and_served(door: Door) -> None:
     assert saved["public_url"].startswith("http://127.0.0.1:")
     assert (status, picture) == (200, bytes_)
     assert odd == [(404, {"detail": "Not Found"})] * 3
+
+
+@contextlib.asynccontextmanager
+async def neighbour() -> AsyncIterator[str]:
+    """A web site on this machine: its HOST:PORT."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/red.png":
+            return web.Response(body=png(), content_type="image/png")
+        return web.Response(text="<body style='background: #008000'>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@needs_chromium
+async def test_a_picture_is_taken_of_a_page_that_may_be_looked_at(door: Door) -> None:
+    async with neighbour() as here:
+        body = {"url": f"http://{here}/", "apiKey": "sk-of-a-service"}
+        async with door.serving(PageModel(), fetch_allow=(here,)) as served:
+            status, taken = await ask(served, "POST", "/api/screenshot", body)
+        async with door.serving(PageModel()) as served:
+            refused = await ask(served, "POST", "/api/screenshot", body)
+
+    assert (status, taken.keys()) == (200, {"url"})
+    seen = colours(base64.b64decode(taken["url"].removeprefix("data:image/png;base64,")))
+    assert max(seen, key=lambda colour: seen[colour]) == (0, 128, 0)
+    assert (refused[0], refused[1].keys()) == (500, {"detail"})
+    assert "127.0.0.1" in refused[1]["detail"]
+
+
+async def test_a_page_is_packed_with_the_pictures_that_may_be_had(door: Door) -> None:
+    async with neighbour() as here:
+        code = f'<img src="http://{here}/red.png"><img src="{PIXEL}"><img src="http://127.0.0.1:9/private.png">'
+        async with door.serving(PageModel(), fetch_allow=(here,)) as served:
+            status, packed = await ask(served, "POST", "/api/export", {"code": code, "baseUrl": None})
+            wrong, _ = await ask(served, "POST", "/api/export", {"baseUrl": None})
+
+    assert (status, wrong) == (200, 422)
+    files = zipfile.ZipFile(io.BytesIO(packed))
+    assert sorted(files.namelist()) == ["assets/image-1.png", "assets/image-2.png", "index.html"]
+    assert "http://127.0.0.1:9/private.png" in files.read("index.html").decode()
+
+
+async def test_without_a_browser_the_page_is_told_so(door: Door) -> None:
+    async with door.serving(PageModel(), page={"chromium": "/nowhere/chromium"}) as served:
+        can = await ask(served, "GET", "/api/capabilities")
+        taken = await ask(served, "POST", "/api/screenshot", {"url": "http://127.0.0.1:9/", "apiKey": "x"})
+
+    assert can == (200, {"screenshot_preview": False})
+    assert taken[0] == 500
 
 
 async def test_capabilities_and_addresses_that_are_none(door: Door) -> None:
