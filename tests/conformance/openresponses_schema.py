@@ -32,7 +32,7 @@ from ronda.wire.sse import SseReader
 
 WHERE = Path("openresponses") / "openapi.json"
 # The events that only we have, which the schema cannot know.
-OURS = frozenset({"agentic_tool_call_progress", "agentic_tool_approval_required"})
+OURS = frozenset({"agentic_tool_call_progress", "agentic_tool_call_preview", "agentic_tool_approval_required"})
 
 
 class OpenResponses:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, soon
+from tests.server.responses_door import connected
 from tests.server.runs_door import ask, frames
 
 from ronda import tool
@@ -89,6 +90,14 @@ async def test_a_stream_shows_them_as_they_grow(
     assert {(event["tool_name"], event["tool_call_id"], event["index"], event["round"]) for event in events} == {
         ("write", "c1", 0, 0)
     }
+
+
+async def test_so_does_a_websocket(door: Door) -> None:
+    async with door.serving(Writing(), write) as served, connected(served) as socket:
+        await socket.say(input="go")
+        events = [event for event in await socket.rest() if "patches" in event]
+
+    assert (joined(events), len(events) > 5) == (PAGE, True)
 
 
 async def _events(served: Any, run: str, after: str | None = None) -> list[tuple[str, str, Json]]:
