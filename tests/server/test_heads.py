@@ -37,7 +37,7 @@ POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: 
 
 class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
+        self.reader = reader
         self.writer = writer
 
     async def send(self, *pieces: bytes) -> None:
@@ -53,16 +53,16 @@ class Connection:
         said = b""
         with contextlib.suppress(ConnectionError):
             async with soon():
-                while data := await self._reader.read(65536):
+                while data := await self.reader.read(65536):
                     said += data
         return said
 
     async def answer(self) -> bytes:
         """One answer with a length."""
         async with soon():
-            head = await self._reader.readuntil(b"\r\n\r\n")
+            head = await self.reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            return head + await self._reader.readexactly(length)
+            return head + await self.reader.readexactly(length)
 
 
 class LookedAt(Process):
@@ -228,6 +228,33 @@ async def test_what_is_sent_beside_a_body_has_an_end(rest: bytes) -> None:
 
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert re.findall(rb"HTTP/1.1 (\d+)", elsewhere) == [b"404"]
+
+
+async def test_an_answer_reaches_a_client_that_is_still_sending() -> None:
+    """One that wants the connection to end with it: closed at once, the answer would be lost with what is on its way."""
+    sends = POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % 1_000_000_000
+    async with running() as server, server.connected() as connection:
+        await connection.send(sends + b" " * 100_000)
+        async with soon():
+            head = await connection.reader.readuntil(b"\r\n\r\n")
+        await connection.send(*[b" " * 100_000] * 20)
+
+        assert head.startswith(b"HTTP/1.1 413 ")
+        assert b"takes 52428800" in await connection.read()
+
+
+async def test_pings_whose_answers_nobody_takes_are_not_answered_without_end() -> None:
+    ping = b"\x89\xfd" + bytes(4) + b"x" * 125
+    async with running() as server, server.connected() as connection:
+        await connection.send(SOCKET + b"\r\n")
+        async with soon():
+            await connection.reader.readuntil(b"\r\n\r\n")
+            connection.writer.transport.pause_reading()  # type: ignore[attr-defined]  # of what it reads from
+            for _ in range(100):
+                connection.writer.write(ping * 1_000)
+                await connection.writer.drain()
+
+        assert [one.transport.get_write_buffer_size() < 1_000_000 for one in server.connections] == [True]
 
 
 async def test_two_names_of_the_server_are_refused() -> None:

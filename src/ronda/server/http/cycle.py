@@ -58,6 +58,7 @@ class Cycle(RequestResponseCycle):
     chunked_encoding: bool | None = None
     expected_content_length = 0
 
+    lingers = False  # the connection ends with the answer, although not all of the request is here
     gone: Callable[[], None] | None = None  # called when the connection is lost; whoever sets it takes it back
 
     def __init__(
@@ -129,6 +130,10 @@ class Cycle(RequestResponseCycle):
                     self._over()
                     return
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
+        if self.more_body and self.response_started and not self.keep_alive:
+            self.lingers = self.keep_alive = (
+                True  # or uvicorn would close the connection, with all that is still coming
+            )
         await super().send(message)
 
     def push(self, piece: bytes) -> bool:

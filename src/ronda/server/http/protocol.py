@@ -80,6 +80,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._is_too_large = False
         self.url = b""
         self._beside_body = 0  # bytes since the last of the body, or since the head began
+        self._is_ending = False  # nothing that comes is looked at
         self._refusal: Failure | None = None  # to be said when the answers before it are through
 
     # ---- reading -----------------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         return self.flow.read_paused or bool(self.pipeline)
 
     def take(self, data: bytes) -> None:
-        if self._refusal is not None:
+        if self._refusal is not None or self._is_ending:
             return
         self._last = self.loop.time()
         self._begins_here = self._is_between
@@ -209,6 +210,9 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._last = self.loop.time()  # what was not read meanwhile did not come slowly
         if self.transport.is_closing():
             return
+        if type(self.cycle) is Cycle and self.cycle.lingers:
+            self.linger()
+            return
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
@@ -249,7 +253,11 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
             b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
             % (failure.status, _PHRASES[failure.status], len(body), body)
         )
-        # A client that is still sending would lose the answer if the connection were closed at once.
+        self.linger()
+
+    def linger(self) -> None:
+        """A client that is still sending would lose the answer if the connection were closed at once."""
+        self._is_ending = True
         self.transport.write_eof()
         self.transport.resume_reading()
         self.loop.call_later(_LINGER, self.transport.close)

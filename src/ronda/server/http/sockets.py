@@ -33,6 +33,13 @@ class BoundedSockets(Pieces, WebSocketsSansIOProtocol):
         self.go_on()
         return message
 
+    def handle_ping(self) -> None:
+        """Who takes none of the answers gets no more of them: the last one is enough (RFC 6455, 5.5.3)."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:
             self.conn.fail(CloseCode.POLICY_VIOLATION, f"more than {MAX_FRAGMENTS} fragments")
