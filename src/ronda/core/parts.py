@@ -138,7 +138,10 @@ class AssistantTurn(Struct, frozen=True, gc=False, tag="assistant", omit_default
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple([part for part in self.parts if type(part) is ToolCall])
+        parts = self.parts
+        if len(parts) == 1 and type(parts[0]) is Text:  # nearly all answers that end a run
+            return ()
+        return tuple([part for part in parts if type(part) is ToolCall])
 
 
 class ToolTurn(Struct, frozen=True, gc=False, tag="tool"):

@@ -147,6 +147,8 @@ class Commits:
         self.dirty = left_out
         self._takes_all = False
         waiters, self._waiters = self._waiters, []
+        if not portions and not waiters:
+            return
         if size > LARGE and self._path != MEMORY:
             self._aside = asyncio.get_running_loop().create_task(self._commit_aside(portions, waiters))
         else:

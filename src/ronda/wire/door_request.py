@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,6 +18,13 @@ from ronda.wire.approvals import Decision
 from ronda.wire.capabilities import Need
 from ronda.wire.json import encode
 from ronda.wire.supplies import ANY_CONTAINER, ContainerWish
+
+T = TypeVar("T")
+
+
+@cache
+def _decoder_of(options: type[T]) -> Callable[[Raw], T]:
+    return msgspec.json.Decoder(options).decode
 
 
 class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +43,7 @@ class AnswerOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def of(cls, start: RunStarted) -> Self:
         """Of a run that has none the usual ones: another door's, or one that was journaled before they were kept."""
         raw = start.about.get(cls.key)
-        return cls() if raw is None else msgspec.json.decode(raw, type=cls)
+        return cls() if raw is None else _decoder_of(cls)(raw)
 
     @property
     def about(self) -> dict[str, Raw]:

@@ -22,22 +22,25 @@ def extensions(
     more: dict[str, Any] = {}
     if session:
         more["session_id"] = session
-    if approvals := [write_approval(one) for choice in choices for one in choice.approvals.values()]:
-        more["approvals"] = approvals
-    if with_records and (records := [record for one in choices for record in one.tools.records]):
-        more["agentic_tool_calls"] = records
-    if with_records and (files := [file for one in choices for file in one.tools.files]):
-        more["files"] = files
-    for one in choices:
-        if one.run.ended is not None and one.run.ended.limit is not None:
-            more["limit"] = one.run.ended.limit
-            break
-    for one in choices:
-        if one.warnings:
-            warnings = [*warnings, *one.warnings]
+    for choice in choices:  # most have nothing to add
+        if choice.approvals:
+            _add(more, "approvals", list(map(write_approval, choice.approvals.values())))
+        if with_records and choice.tools.has_records:
+            _add(more, "agentic_tool_calls", choice.tools.records)
+            _add(more, "files", choice.tools.files)
+        end = choice.run.ended
+        if end is not None and end.limit is not None:
+            more.setdefault("limit", end.limit)
+        if choice.warnings:
+            warnings = [*warnings, *choice.warnings]
     if warnings:
         more["warnings"] = warnings
     return more
+
+
+def _add(more: dict[str, Any], name: str, values: Sequence[Any]) -> None:
+    if values:
+        more[name] = [*more.get(name, ()), *values]
 
 
 # ---- in the words of Chat Completions, which Mistral's completions have too --------------------------------------------

@@ -124,24 +124,24 @@ class Showing:
     def follow(self, run: Run, without: Collection[str] = ()) -> None:
         """The run handed over, and this one goes on."""
         self.tools.go_on()
+        self._broken = self._previews = None
         self._show(run, without)
+        self._clear(None)
 
     def _show(self, run: Run, without: Collection[str]) -> None:
-        self.run = run
-        self.holds_text = run.plan.holds_text
-        self._announces = run.plan.announces_calls
-        self._without = without
-        self._gives_ids = self._id_prefix is not None and run.plan.has_callers and are_ours(run.start)
-        self._broken = None
-        self.tools.begin_run(run.tools, run.start)
         plan = run.plan
-        self._may_deny = bool(plan.tools) and plan.limits.tokens is None and may_deny(plan)
-        self._permitted = permitted_tools(plan) if self._may_deny else {}
+        self.run = run
+        self.holds_text = plan.holds_text
+        self._announces = plan.announces_calls
+        self._without = without
         self._ids: dict[str, str] = {}  # of this turn's calls: the model's → ours
-        self._previews = None
-        if run.plan.tools and any(tool.preview for tool in run.plan.tools) and "output" not in run.plan.guards:
+        self.tools.begin_run(run.tools, run.start)
+        has_tools = bool(plan.tools)
+        self._gives_ids = has_tools and self._id_prefix is not None and plan.has_callers and are_ours(run.start)
+        self._may_deny = has_tools and plan.limits.tokens is None and may_deny(plan)
+        self._permitted = permitted_tools(plan) if self._may_deny else {}
+        if has_tools and any(tool.preview for tool in plan.tools) and "output" not in plan.guards:
             self._previews = Previews(run.tools)  # where no guardrail may still refuse what the model says
-        self._clear(None)
 
     @property
     def approvals(self) -> Mapping[str, Approval]:
@@ -180,11 +180,13 @@ class Showing:
         turn = event.turn
         calls = turn.calls
         self.tools.asked(calls)
-        if calls and self._gives_ids:
+        if not calls:
+            return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), ())
+        if self._gives_ids:
             self._give_ids(calls)
-        pieces = self._live_calls().rest(turn) if calls and self._announces else ()
-        previews = self._previews.close_turn(calls) if calls and self._previews is not None else ()
-        denied = self._deny_by_policy(turn, event.at) if calls and self._may_deny else ()
+        pieces = self._live_calls().rest(turn) if self._announces else ()
+        previews = self._previews.close_turn(calls) if self._previews is not None else ()
+        denied = self._deny_by_policy(turn, event.at) if self._may_deny else ()
         return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), pieces, previews, denied)
 
     def _deny_by_policy(self, turn: AssistantTurn, at: float) -> list[ToolEnded]:
@@ -254,6 +256,8 @@ class Showing:
                 self._end_tool(event)
             elif type(event) is ModelStarted:
                 folded.append(self._begin(event))
+            elif type(event) is RunFinished:
+                folded.append(self._ended(event))
             elif type(event) not in _UNSEEN and (shown := self.take(event)) is not None:
                 folded.append(shown)
         return folded

@@ -159,6 +159,11 @@ class ToolRecords:
         return self._details.get(call_id)
 
     @property
+    def has_records(self) -> bool:
+        """Something ran, or was to make a file."""
+        return bool(self._records or self._files)
+
+    @property
     def records(self) -> list[dict[str, Any]]:
         """In the model's order."""
         if not self._records:
@@ -189,7 +194,7 @@ class ToolRecords:
         missing = [one for one in supplies_of(start).outputs if one.name not in made]
         told: list[dict[str, Any]] = []
         for index, one in enumerate(missing):
-            id = f"file_{start.run.removeprefix('run_')[:12]}_missing_{index}"
+            id = f"file_{start.run[-12:]}_missing_{index}"
             file = File(None, one.name, id, 0, one.format or format_of(one.name), problem="not produced")
             told.append(file_object(file, ran, self.round, self._turn, at))
         self._files += [(self.round, len(self.calls), file) for file in told]

@@ -88,12 +88,16 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
     rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
     turns, parent, ids = asked.turns, asked.parent, asked.ids
     able = capabilities_of(served.provider)
-    if files_in(turns):
+    may_have_files = bool(files_in(turns))
+    if may_have_files:
         turns = await _with_inputs(server, served, asked, turns, owner)
     if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
         turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
-    opened, offer = await open_for(server, served, asked, turns, rounds, owner)
-    plan = await _with_approved(server, asked, _plan(server, job, able, offer, rounds), owner)
+        may_have_files = True
+    opened, offer = await open_for(server, served, asked, turns, rounds, owner, may_have_files=may_have_files)
+    plan = _plan(server, job, able, offer, rounds)
+    if asked.session is not None or asked.conversation:
+        plan = await _with_approved(server, asked, plan, owner)
     warnings = (*asked.answer.warnings, *opened.warnings)
     if asked.needs:
         warnings = (*warnings, *_left_out(server, job))
@@ -239,9 +243,19 @@ async def _with_inputs(
 
 
 async def open_for(
-    server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], rounds: int, owner: str
+    server: Server,
+    served: Target,
+    request: DoorRequest,
+    turns: tuple[Turn, ...],
+    rounds: int,
+    owner: str,
+    *,
+    may_have_files: bool = True,
 ) -> tuple[TargetOpening, Offer]:
-    """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's."""
+    """The conversation a run starts from, and the tools it gets: the agent's, the server's and the caller's.
+
+    `may_have_files`: nobody has looked for files in these turns yet, or there are some.
+    """
     if server.mcp is not None and rounds > 0:
         await server.toolbox.ready()
     if served.opener is None and not request.inputs:
@@ -271,8 +285,9 @@ async def open_for(
     )
     if named is not NONE_NAMED:
         offer = _with_named(offer, named)
+    may_have_files = may_have_files or served.opener is not None  # which may bring some
     is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
-    if is_supplied or server.code is not None or files_in(opened.turns):  # most bring nothing
+    if is_supplied or server.code is not None or (may_have_files and files_in(opened.turns)):  # most bring nothing
         from ronda.server.resources.supplies import supply
 
         opened, offer = await supply(server, owner, served, request, opened, offer, rounds)
