@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import io
 import json
 import os
 import resource
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from ronda.sandbox.layers import Layers, find_layers
 from ronda.sandbox.policy import Policy, read_policy
 from ronda.sandbox.workspace import write_input
 
-ATTACKS = Path(__file__).with_name("attacks.py")
+ATTACKS = Path(__file__).with_name("attacks")
 TIMEOUT = 120.0
 # Where there is no sandbox these would end the battery, or stay on the machine after it.
 LASTING = ["signal_the_first_process", "keep_shared_memory", "keep_messages", "keep_semaphores", "keep_a_key"]
@@ -151,6 +153,16 @@ def machine_with(layers: Layers, layer: str, abi: int) -> Layers:
     )
 
 
+def packed_attacks() -> bytes:
+    """The package as a program in one file."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("__main__.py", "from attacks.run import main\nmain()\n")
+        for path in sorted(ATTACKS.glob("*.py")):
+            packed.write(path, f"attacks/{path.name}")
+    return file.getvalue()
+
+
 async def attack_all(
     layer: str, abi: int, layers: Layers, workspace: Path, outside: Outside, policy: Policy | None = None
 ) -> dict[str, Any]:
@@ -159,10 +171,10 @@ async def attack_all(
         policy, workspace, outside=os.environ, layers=machine_with(layers, layer, abi)
     ) as sandbox:
         assert sandbox.layer == layer
-        write_input(workspace, "attacks.py", ATTACKS.read_bytes(), sandbox.user)
+        write_input(workspace, "attacks.zip", packed_attacks(), sandbox.user)
         about = outside.about() | {"leave_out": LASTING if layer == "off" else []}
         write_input(workspace, "outside.json", json.dumps(about).encode(), sandbox.user)
-        done = await sandbox.run([sandbox.interpreter.executable, "attacks.py"], timeout=TIMEOUT)
+        done = await sandbox.run([sandbox.interpreter.executable, "attacks.zip"], timeout=TIMEOUT)
     assert done.ended.code == 0, (done.ended, done.stdout.text(), done.stderr.text())
     got = json.loads(done.stdout.text())
     return {"tried": len(got), "got": {name: what for name, what in got.items() if what}, "harm": outside.harm()}

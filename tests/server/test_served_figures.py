@@ -87,7 +87,7 @@ async def test_pictures_and_files_are_told_of_at_every_door(door: Door, root: Pa
 
 async def check_files(door: Door, files: list[Json]) -> None:
     names = {file["name"]: file for file in files}
-    assert (names.keys(), len(files)) == (FILES, len(FILES))
+    assert (set(names), len(files)) == (FILES, len(FILES))
     assert names["wanted.md"]["text"] == "# wanted"
     assert (await content(door, names["named.csv"]["id"]), names["named.csv"]["format"]) == (b"x\n1\n", "csv")
     assert (await content(door, names["plot.png"]["id"])).startswith(PNG)
