@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.interaction.doors import Door, Json
-from tests.server.test_bad_input import Nodding, lookup, refused, says
+from tests.server.refusals import Nodding, lookup, refused, says
 
 # ---- text and depth --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json
-from tests.server.test_bad_input import Nodding
+from tests.server.refusals import Nodding
 
 from ronda.server.http.routing import WEBSOCKET
 from ronda.server.routes import ROUTES

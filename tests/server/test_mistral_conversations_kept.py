@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mistralai.client import errors
 from tests.interaction.doors import Door, soon
+from tests.server.conversation_entries import WEATHER, Slow, brief, lookup
 from tests.server.mistral_doors import serving
-from tests.server.test_mistral_conversations import WEATHER, Slow, brief, lookup
 
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolResult, ToolTurn, user
 from ronda.journal.sqlite import SqliteJournal
