@@ -260,6 +260,11 @@ class Raw:
 
     @property
     def chunks(self) -> list[Json]:
+        """All but the error, which is no chunk."""
+        return [frame for frame in self.objects if "choices" in frame]
+
+    @property
+    def objects(self) -> list[Json]:
         assert self.frames[-1] == "[DONE]", self.body
         return [json.loads(frame) for frame in self.frames[:-1]]
 
@@ -271,9 +276,9 @@ class Raw:
 
     @property
     def error(self) -> Json:
-        """The error of a plain answer, or of the last chunk that has one; always in OpenAI's shape."""
+        """The error of a plain answer, or of a stream; always in OpenAI's shape."""
         if self.headers["content-type"].startswith("text/event-stream"):
-            errors = [chunk["error"] for chunk in self.chunks if "error" in chunk]
+            errors = [frame["error"] for frame in self.objects if "error" in frame]
             assert len(errors) == 1, self.body
             error = errors[0]
         else:

@@ -7,13 +7,17 @@ themselves are not here: what they send is written down, and where one is an off
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, Upstream, streams
+from tests.server.messages_door import asking
 from tests.server.mistral_doors import serving as serving_mistral
 from tests.server.responses_door import ask, connected, items_of, output, post, text
 
+from ronda import tool
+from ronda.core.limits import Retry
 from ronda.core.parts import ToolCall, ToolResult, ToolTurn, user
 from ronda.providers import Where, open_provider
 from ronda.testing import Call, ScriptedModel, calls, says
@@ -101,6 +105,120 @@ async def test_a_call_in_one_piece_has_its_signature_in_it(door: Door) -> None:
     ]
     assert call["function"] == {"name": "echo", "arguments": '{"text":"a"}'}
     assert call["extra_content"] == {"google": {"thought_signature": "c2lnbmVk", "model": model}}
+
+
+async def test_a_client_of_mistrals_that_does_not_say_who_it_is_gets_its_shapes_all_the_same(door: Door) -> None:
+    """LangChain's: it takes a piece of a call without an id for another call."""
+    asked = {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "safe_prompt": False, "stream": True}
+    async with door.serving(ScriptedModel(calls(Call("echo", {"text": "a long text"}, "call_1")))) as served:
+        answer = await served.post(asked)
+
+    pieces = [
+        call for chunk in answer.chunks for one in chunk["choices"] for call in one["delta"].get("tool_calls", ())
+    ]
+    assert [piece["function"] for piece in pieces] == [{"name": "echo", "arguments": '{"text":"a long text"}'}]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_ids_of_ours_are_what_mistrals_clients_take_for_ids(door: Door, stream: bool) -> None:
+    """LangChain's makes others of those that are not nine letters and digits, and our half of the turn was not found again."""
+    model = ScriptedModel(calls(Call("ours", {}, "call_1"), Call("echo", {"text": "a"}, "call_2")), says("Done."))
+    asked: Json = {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "safe_prompt": False}
+
+    @tool
+    async def ours() -> str:
+        """Ours."""
+        return "ran"
+
+    async with door.serving(model, ours) as served:
+        (called,) = (await served.post({**asked, "stream": stream})).said.calls
+        id = called[0]
+        said = {"role": "assistant", "content": "", "tool_calls": [_call_of_chat(*called)]}
+        result = {"role": "tool", "tool_call_id": id, "name": "echo", "content": "a"}
+        await served.post({**asked, "messages": [*asked["messages"], said, result]})
+
+    assert re.fullmatch("[a-zA-Z0-9]{9}", id)
+    assert [one.content for one in model.heard[1][-1].results] == ["ran", "a"]  # type: ignore[union-attr]  # the results
+
+
+def _call_of_chat(id: str, name: str, arguments: str) -> Json:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+async def test_mistrals_word_for_a_seed_is_understood(door: Door) -> None:
+    model = ScriptedModel(says("Hello."), says("Hello."))
+    async with serving_mistral(door, model) as behind, behind.client() as client:
+        asked = {"model": "default", "messages": [{"role": "user", "content": "go"}]}
+        await client.chat.complete_async(**asked, random_seed=7)
+        await behind.ask("POST", "/v1/chat/completions", {**asked, "random_seed": None, "seed": 8})
+
+    assert [(request.options.seed, list(request.options.extra)) for request in model.requests] == [(7, []), (8, [])]
+
+
+async def test_mistrals_sdk_lists_the_models(door: Door) -> None:
+    async with serving_mistral(door, ScriptedModel(says("Hello."))) as behind, behind.client() as client:
+        listed = await client.models.list_async()
+        one = await client.models.retrieve_async(model_id="default")
+
+    assert [(model.id, model.capabilities.function_calling) for model in listed.data] == [
+        ("default", True),
+        ("test", True),
+    ]
+    assert (one.id, one.capabilities.completion_chat) == ("default", True)
+
+
+async def test_anthropics_sdk_lists_the_models(door: Door) -> None:
+    async with door.serving(ScriptedModel(says("Hello."))), asking(door) as client:
+        listed = await client.models.list()
+        one = await client.models.retrieve("default")
+
+    names = [(model.id, model.type, model.display_name) for model in listed.data]
+    assert names == [("default", "model", "default"), ("test", "model", "test")]
+    assert (listed.has_more, listed.first_id, listed.last_id) == (False, "default", "test")
+    assert one.to_dict() == listed.data[0].to_dict()
+
+
+# ---- OpenAI's SDKs of earlier years, and readers of their streams ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("agent", "is_named"),
+    [
+        ("OpenAI/Python 1.55.3", False),
+        ("AsyncAzureOpenAI/Python 1.97.2", False),
+        ("OpenAI/JS 4.104.0", False),
+        ("OpenAI/Python 1.98.0", True),
+        ("OpenAI/JS 6.49.0", True),
+        ("AsyncOpenAI/Python 3.49.0", True),
+        ("OpenAI/Go 1.2.3", True),
+        ("OpenAI/Python 99999999999999999999.1.1", True),
+    ],
+)
+async def test_a_client_that_misreads_events_with_names_gets_none(door: Door, agent: str, is_named: bool) -> None:
+    """They hand such an event out inside another object, which has no `choices`."""
+
+    @tool
+    async def ours() -> str:
+        """Ours."""
+        return "ran"
+
+    async with door.serving(ScriptedModel(calls("ours"), says("Done.")), ours) as served:
+        answer = await post(served, {"messages": "go", "stream": True}, "/chat/completions", **{"user-agent": agent})
+
+    progress = [(name, json.loads(data)) for name, data in answer.events if "agentic" in data]
+    name = "agentic_tool_call_progress"
+    assert [event for event, _ in progress] == [name if is_named else "message"] * 2
+    assert {(said["type"], said["choices"][0]["delta"]["content"]) for _, said in progress} == {(name, "")}
+
+
+async def test_an_error_inside_a_stream_is_no_chunk(door: Door) -> None:
+    """Readers that know chunks by their `choices` look for an error only in what has none."""
+    async with door.serving(ScriptedModel({"text": "Hello you", "cut": True}), retry=Retry(tries=1)) as served:
+        answer = await served.post({"messages": "go", "stream": True})
+
+    *_, last, error = answer.objects
+    assert (last["choices"][0]["finish_reason"], "error" in last) == ("error", False)
+    assert (list(error), error["error"]["type"]) == (["error"], "server_error")
 
 
 # ---- Codex ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ronda.server.http.incoming import Incoming
 
 Take = Callable[[bytes], Awaitable[None]]
 
-_read_failed = msgspec.json.Decoder(Failed).decode
+read_failed = msgspec.json.Decoder(Failed).decode
 
 
 class _Client:
@@ -53,7 +53,7 @@ class _Client:
         app = await chat_completions(server, Incoming(self.scope, self.receive))
         await app(self.scope, self.receive, self.send)
         if self._status != 200:
-            raise RunEnded(_read_failed(b"".join(self._refusal)).error.message)
+            raise RunEnded(read_failed(b"".join(self._refusal)).error.message)
 
     def leave(self) -> None:
         self._left.set()

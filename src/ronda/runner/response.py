@@ -110,7 +110,6 @@ class ChatCompletionChunk(ChatCompletionResponse, frozen=True):
     tool_call_id: str | None = None
     phase: Literal["calling", "complete"] | None = None
     data: dict[str, Any] | None = None
-    error: Problem | None = None
 
 
 class Failed(Struct, frozen=True):

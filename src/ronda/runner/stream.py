@@ -6,20 +6,22 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ronda.agent.thread_reader import ThreadReader
 from ronda.errors import RunEnded
-from ronda.runner.door import ask
+from ronda.runner.door import ask, read_failed
 from ronda.runner.files import File
-from ronda.runner.response import ChatCompletionChunk, Choice
+from ronda.runner.response import ChatCompletionChunk, Choice, Failed
 from ronda.server.app import Server
 from ronda.wire.sse import SseReader
 
 if TYPE_CHECKING:
     from typing import Self
+
+_ERROR: Final = b'{"error":'  # how a stream's last words begin, if it failed: a chunk begins with its id
 
 _read_chunk = msgspec.json.Decoder(ChatCompletionChunk).decode
 _read_file = msgspec.json.Decoder(File).decode
@@ -34,7 +36,7 @@ class ChatCompletionStream:
         """`run` runs a coroutine to its end."""
         self._reader: ThreadReader[bytes] = ThreadReader(partial(ask, server, body), run)
         self._frames = SseReader()
-        self._chunks: deque[ChatCompletionChunk] = deque()
+        self._chunks: deque[ChatCompletionChunk | Failed] = deque()
         self._fill()  # a request that makes no sense says so here, and not with the first piece
 
     def __iter__(self) -> Self:
@@ -45,7 +47,7 @@ class ChatCompletionStream:
             if not self._fill():
                 raise StopIteration
         chunk = self._chunks.popleft()
-        if chunk.error is not None:
+        if isinstance(chunk, Failed):
             self.close()
             raise RunEnded(chunk.error.message)
         return chunk
@@ -58,6 +60,8 @@ class ChatCompletionStream:
             if frame.event == "file_produced":
                 file, empty = _read_file(frame.data), [Choice(0)]
                 self._chunks.append(ChatCompletionChunk("", empty, 0, "", "", type=frame.event, files=[file]))
+            elif frame.data.startswith(_ERROR):
+                self._chunks.append(read_failed(frame.data))
             elif frame.data not in (b"", b"[DONE]"):
                 self._chunks.append(_read_chunk(frame.data))
         return True

@@ -9,28 +9,35 @@ from starlette.types import ASGIApp
 
 from ronda.drive.offload import aside
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.shapes import shaped
+from ronda.wire.files import FileShape, shape_of
 from ronda.wire.json import encode
+from ronda.wire.model_list import model_list, model_object
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-async def list_models(server: Server, request: Incoming) -> ASGIApp:
+@shaped(shape_of)
+async def list_models(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
     tools = _tools(server)
-    return Json(_listed(server, tools) if server.agent_files is None else await aside(_listed, server, tools))
+    if server.agent_files is None:
+        return Json(_listed(server, shape, tools))
+    return Json(await aside(_listed, server, shape, tools))
 
 
-def _listed(server: Server, tools: dict[str, Any]) -> bytes:
+def _listed(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
     """Every file is read, a third of a millisecond each: beside the loop, since a folder may have thousands."""
     broken = server.agent_files.problems() if server.agent_files is not None else {}
-    listed = [_described(name, tools, is_broken=name in broken) for name in server.models.listed]
-    return encode({"object": "list", "data": listed})
+    listed = [_described(name, shape, tools, is_broken=name in broken) for name in server.models.listed]
+    return encode(model_list(listed, shape))
 
 
-async def get_model(server: Server, request: Incoming) -> ASGIApp:
+@shaped(shape_of)
+async def get_model(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
     name = request.places["name"]
     await server.models.find(name, request.owner)
-    return Json(encode(_described(name, _tools(server))))
+    return Json(encode(_described(name, shape, _tools(server))))
 
 
 async def health(server: Server, request: Incoming) -> ASGIApp:
@@ -41,15 +48,8 @@ async def list_mcp_servers(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode({"servers": [] if server.mcp is None else server.mcp.here().status()}))
 
 
-def _described(name: str, tools: dict[str, Any], *, is_broken: bool = False) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "local",
-        "status": "broken" if is_broken else "loaded",
-        **tools,
-    }
+def _described(name: str, shape: FileShape, tools: dict[str, Any], *, is_broken: bool = False) -> dict[str, Any]:
+    return model_object(name, shape, {"status": "broken" if is_broken else "loaded", **tools})
 
 
 def _tools(server: Server) -> dict[str, Any]:

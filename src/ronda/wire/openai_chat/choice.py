@@ -45,10 +45,10 @@ class Stretch:
 class Choice:
     __slots__ = ("goes_on", "has_begun", "index", "logprobs", "reasoning", "refusal", "round", "run", "showing", "text")
 
-    def __init__(self, index: int, run: Run, *, whole_calls: bool) -> None:
+    def __init__(self, index: int, run: Run, *, whole_calls: bool, id_prefix: str) -> None:
         self.index = index
         self.run = run
-        self.showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix="call_")
+        self.showing = Showing(run, choice=index, whole_calls=whole_calls, id_prefix=id_prefix)
         self.round = 0  # counted here: the loop's own words are a round, too
         self.text = Stretch()
         self.reasoning = Stretch()

@@ -8,6 +8,7 @@ Ids and times come from RunStarted: a stream written again from the log is the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -48,6 +49,9 @@ _GOING_ON: Final = (
 )
 DONE = b"data: [DONE]\n\n"
 
+_OPENAIS: Final = re.compile(r"OpenAI/(Python|JS) (\d{1,4})\.(\d{1,4})\.")
+_READS_NAMES: Final = {"Python": (1, 98), "JS": (5, 12)}
+
 
 def write_error(message: str, kind: str, param: str | None = None, code: str | None = None) -> bytes:
     return encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
@@ -61,21 +65,33 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
     include_usage: bool = False
     whole_calls: bool = False  # a stream has each call in one piece
     for_mistral: bool = False
+    names_events: bool = True  # what is no chunk comes as an event with a name
 
     def for_client(self, user_agent: str) -> Self:
-        return replace(self, whole_calls=True, for_mistral=True) if _is_mistrals(user_agent) else self
+        if _is_mistrals(user_agent):
+            return self.of_mistral()
+        return replace(self, names_events=False) if _misreads_names(user_agent) else self
+
+    def of_mistral(self) -> Self:
+        return replace(self, whole_calls=True, for_mistral=True)
 
 
 class ChatAnswer:
     """The answer to one request: one choice per run. `feed` gives the bytes of a stream, `body` the plain answer."""
 
-    __slots__ = ("_choices", "_going_on", "_head", "_open", "_options", "_start")
+    __slots__ = ("_choices", "_errors", "_going_on", "_head", "_open", "_options", "_start")
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._start: RunStarted = runs[0].start
         self._options = ChatOptions.of(self._start)
-        self._choices = [Choice(index, run, whole_calls=self._options.whole_calls) for index, run in enumerate(runs)]
+        # Some of Mistral's clients make nine letters and digits of any id that is not: then its call is not found again.
+        prefix = "" if self._options.for_mistral else "call_"
+        self._choices = [
+            Choice(index, run, whole_calls=self._options.whole_calls, id_prefix=prefix)
+            for index, run in enumerate(runs)
+        ]
         self._open = len(runs)
+        self._errors: list[dict[str, str | None]] = []  # why choices failed
         self._head = b""  # of every chunk; written with the first
         self._going_on: list[bytes] = []  # of each choice: a chunk with more of its text
 
@@ -216,12 +232,15 @@ class ChatAnswer:
 
     def _named(self, choice: Choice, type: str, fields: dict[str, Any]) -> bytes:
         event = {"type": type, **fields, "choices": _nothing_said(choice)}
-        return b"event: %b\ndata: {%b,%b\n\n" % (type.encode(), self._head, encode(event)[1:])
+        return self._event(type) + b"data: {%b,%b\n\n" % (self._head, encode(event)[1:])
 
     def _file(self, choice: Choice, file: dict[str, Any]) -> bytes:
         """It has an id of its own, so it is no chunk of this answer."""
         event = {"type": "file_produced", **file, "choices": _nothing_said(choice)}
-        return b"event: file_produced\ndata: %b\n\n" % encode(event)
+        return self._event("file_produced") + b"data: %b\n\n" % encode(event)
+
+    def _event(self, name: str) -> bytes:
+        return b"event: %b\n" % name.encode() if self._options.names_events else b""
 
     def _end(self, choice: Choice, ended: updates.Ended, out: list[bytes]) -> None:
         out += [self._file(choice, file) for file in ended.files]
@@ -239,10 +258,9 @@ class ChatAnswer:
     def _close(self, choice: Choice, reason: str, out: list[bytes], failure: Failure | None = None) -> None:
         """The last chunk of a choice; with the last of them what there is to say of all."""
         self._open -= 1
+        if failure is not None:
+            self._errors.append(error_in_stream(failure))
         words: dict[str, Any] = {}
-        error = error_in_stream(failure) if failure is not None else None
-        if error is not None:
-            words["error"] = error
         if self._open == 0:
             if not self._options.include_usage:
                 words["usage"] = write_usage(self.usage)
@@ -253,13 +271,15 @@ class ChatAnswer:
         if self._calls_of(choice) or choice.refusal.round == choice.round:
             delta = b"{}"
         out.append(self._chunk(choice.index, delta, encode(reason), more=more))
-        if error is not None and self._options.for_mistral:
-            # Mistral's clients pass over `error` in a chunk; what is no chunk they raise.
-            out.append(b"data: %b\n\n" % encode({"object": "error", **error}))
         if self._open == 0:
             if self._options.include_usage:
                 out.append(b'data: {%b,"choices":[],"usage":%b}\n\n' % (self._head, encode(write_usage(self.usage))))
+            out += [self._error(error) for error in self._errors]
             out.append(DONE)
+
+    def _error(self, error: dict[str, str | None]) -> bytes:
+        """No chunk: several clients pass over `error` in one that has choices. The official SDKs raise it, and read no more."""
+        return b"data: %b\n\n" % encode({"object": "error", **error} if self._options.for_mistral else {"error": error})
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 
@@ -337,6 +357,12 @@ def _is_mistrals(user_agent: str) -> bool:
     """Mistral's clients come to this address too. A call is whole in each chunk of theirs, by their types or their code, and
     an answer that is nothing but calls has an empty text. Not all of them say who they are."""
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
+
+
+def _misreads_names(user_agent: str) -> bool:
+    """The official SDKs handed an event with a name out inside another object until these versions: it had no choices then."""
+    named = _OPENAIS.search(user_agent)
+    return named is not None and (int(named[2]), int(named[3])) < _READS_NAMES[named[1]]
 
 
 def _nothing_said(choice: Choice) -> list[dict[str, Any]]:

@@ -62,6 +62,7 @@ _READ = frozenset(
         "top_p",
         "stop",
         "seed",
+        "random_seed",
         "parallel_tool_calls",
         "reasoning_effort",
         "response_format",
@@ -87,6 +88,9 @@ _REFUSED = {
     **NOT_HERE,
 }
 
+# Words of Mistral's alone. Not all clients of its API say who they are, but each of them needs its shapes.
+_MISTRALS = frozenset({"safe_prompt", "random_seed"})
+
 # What clients of other services send in every request although it asks for nothing, and most upstreams refuse by name.
 _HARMLESS = {"safe_prompt": Raw(b"false")}
 
@@ -108,6 +112,7 @@ FIELDS: Final[dict[str, str]] = {
     **PERMISSION_FATES,
     **{name: f"refused: {why}" for name, why in _REFUSED.items()},
     "modalities": 'refused: only ["text"]; this server answers with text',
+    "random_seed": "read: Mistral's word for seed; who uses it gets Mistral's shapes, as with safe_prompt",
     "safe_prompt": "passed on, where it is true",
     "grammar": "passed on: to the local model; not beside response_format",
     "any other": "passed on: to an upstream of this API as it is; another takes what it knows and refuses the rest by name",
@@ -139,6 +144,7 @@ def read_request(body: bytes) -> ChatRequest:
     streamed = _read_stream_options(fields, stream)
     skills = read_shell_skills(fields)
     skill_needs = (Need(SKILLS, SKILLS, capabilities.HOSTED["container"]),) if skills.skills else ()
+    answer = ChatOptions(include_usage=bool(streamed.include_usage), whole_calls=streamed.stream_tool_calls is False)
     return ChatRequest(
         model=field(fields, "model", str, "default"),
         turns=read_messages(fields),
@@ -149,7 +155,7 @@ def read_request(body: bytes) -> ChatRequest:
         choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
         options=_read_options(fields),
         stream=stream,
-        answer=ChatOptions(include_usage=bool(streamed.include_usage), whole_calls=streamed.stream_tool_calls is False),
+        answer=answer if _MISTRALS.isdisjoint(fields) else answer.of_mistral(),
         n=bounded(fields, "n", 1, MAX_CHOICES) or 1,
         max_tool_rounds=bounded(fields, "max_tool_rounds", 0),
         truncates=field(fields, "truncate_sequence", bool, False),
@@ -197,7 +203,7 @@ def _read_options(fields: dict[str, Raw]) -> Options:
         temperature=field(fields, "temperature", float, None),
         top_p=field(fields, "top_p", float, None),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
-        seed=whole(fields, "seed"),
+        seed=whole(fields, "random_seed" if "seed" not in fields else "seed"),
         parallel_tool_calls=field(fields, "parallel_tool_calls", bool, None),
         reasoning_effort=field(fields, "reasoning_effort", str, None),
         response_format=read_response_format(fields["response_format"]) if "response_format" in fields else None,
