@@ -108,20 +108,36 @@ PLAIN = {"type": "function", "name": "plain", "description": "Paint."}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
-async def test_responses_defer_and_search(door: Door) -> None:
-    model = ScriptedModel(FINDS, ASKS)
+async def test_responses_defer_and_search(door: Door, stream: bool) -> None:
+    model = ScriptedModel(FINDS, ASKS, says("sunny"))
     tools: Any = [{**DEFERRED, "parameters": SCHEMA}, PLAIN, {"type": "tool_search"}]
     async with door.serving(model) as served, soon():
-        response = await served.client().responses.create(model="default", input="go", tools=tools)
+        ask = served.client().responses
+        if stream:
+            async with ask.stream(model="default", input="go", tools=tools) as events:
+                kinds = [event.type async for event in events]
+                response: Any = await events.get_final_response()
+            assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 3
+        else:
+            response = await ask.create(model="default", input="go", tools=tools)
+        search, found, call = response.output
+        history: Any = [{"role": "user", "content": "go"}, *[item.to_dict() for item in response.output]]
+        history.append({"type": "function_call_output", "call_id": call.call_id, "output": "sun"})
+        second = await ask.create(model="default", input=history, tools=tools, store=False)
     assert names(model.requests[0]) == ["find_tools", "plain"]
-    assert names(model.requests[1]) == ["find_tools", "plain", "weather"]
-    [call] = [item for item in response.output if item.type == "function_call"]
+    assert names(model.requests[1]) == names(model.requests[2]) == ["find_tools", "plain", "weather"]
+    assert (search.type, search.execution, search.status) == ("tool_search_call", "server", "completed")
+    assert search.arguments == {"query": "weather in a city"}
+    assert (found.type, found.execution, found.status) == ("tool_search_output", "server", "completed")
+    [shown] = found.to_dict()["tools"]
+    assert shown == {**DEFERRED, "parameters": SCHEMA, "strict": False}
     assert (call.name, call.arguments) == ("weather", '{"city":"Rome"}')
+    assert second.output_text == "sunny"
 
 
 @pytest.mark.parametrize("kind", ["tool_search_tool_bm25_20251119", "tool_search_tool_regex_20251119"])
-async def test_messages_defer_and_search(door: Door, kind: str) -> None:
-    model = ScriptedModel(FINDS, ASKS)
+async def test_messages_defer_and_search(door: Door, kind: str, stream: bool) -> None:
+    model = ScriptedModel(FINDS, ASKS, says("sunny"))
     tools: Any = [
         {"type": kind, "name": kind.removesuffix("_20251119")},
         {"name": "weather", "description": "Tell the weather.", "input_schema": SCHEMA, "defer_loading": True},
@@ -129,14 +145,36 @@ async def test_messages_defer_and_search(door: Door, kind: str) -> None:
     ]
     async with door.serving(model) as served, soon():
         client = anthropic.AsyncAnthropic(base_url=served.url.removesuffix("/v1"), api_key="test", max_retries=0)
+        fields: Any = {
+            "model": "default",
+            "max_tokens": 99,
+            "messages": [{"role": "user", "content": "go"}],
+            "tools": tools,
+        }
         async with client:
-            answer = await client.beta.messages.create(
-                model="default", max_tokens=99, messages=[{"role": "user", "content": "go"}], tools=tools
-            )
+            if stream:
+                async with client.messages.stream(**fields) as events:
+                    answer: Any = await events.get_final_message()
+            else:
+                answer = await client.messages.create(**fields)
+            search, found, call = answer.content
+            result = {"type": "tool_result", "tool_use_id": call.id, "content": "sun"}
+            fields["messages"] += [
+                {"role": "assistant", "content": answer.content},
+                {"role": "user", "content": [result]},
+            ]
+            second = await client.messages.create(**fields)
     assert names(model.requests[0]) == ["find_tools", "plain"]
-    assert names(model.requests[1]) == ["find_tools", "plain", "weather"]
-    assert answer.content[-1].type == "tool_use"
-    assert answer.content[-1].name == "weather"
+    assert names(model.requests[1]) == names(model.requests[2]) == ["find_tools", "plain", "weather"]
+    assert (search.type, search.name) == ("server_tool_use", "tool_search_tool_bm25")
+    assert search.input == {"query": "weather in a city"}
+    assert (found.type, found.tool_use_id) == ("tool_search_tool_result", search.id)
+    assert found.content.to_dict() == {
+        "type": "tool_search_tool_search_result",
+        "tool_references": [{"type": "tool_reference", "tool_name": "weather"}],
+    }
+    assert (call.type, call.name) == ("tool_use", "weather")
+    assert second.content[0].text == "sunny"
 
 
 async def test_a_result_of_a_tool_that_was_found_comes_back_to_a_model_that_is_shown_it(door: Door) -> None:

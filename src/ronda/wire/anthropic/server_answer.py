@@ -32,7 +32,7 @@ from ronda.wire.anthropic.content import Content, Grown, Part, call_part, cited_
 from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
-from ronda.wire.anthropic.server_tools import CODE_TOOLS, code_result, code_use
+from ronda.wire.anthropic.server_tools import CODE_TOOLS, code_result, code_use, tool_search_result, tool_search_use
 from ronda.wire.anthropic.turns import is_ours, kept
 from ronda.wire.approvals import EVENT
 from ronda.wire.citations import CitedPieces
@@ -44,6 +44,7 @@ from ronda.wire.json import encode
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
 from ronda.wire.supplies import supplies_of, write_mounts
+from ronda.wire.tool_search import found_in, searches_tools
 from ronda.wire.web_calls import read_call, read_outcome
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -254,6 +255,9 @@ class MessageAnswer:
                 if tools.tool_type(call) in CODE_TOOLS and (id := self._begun.pop(call.id, None)) is not None:
                     content.add(code_result(tools.tool_type(call), id, result, tools.members(call.id), files))
                     content.close()
+                if searches_tools(call, self._run.tools) and (id := self._begun.pop(call.id, None)) is not None:
+                    content.add(tool_search_result(id, result, found_in(tools.members(call.id), self._run.tools)))
+                    content.close()
                 for file in files:
                     self._tell(b"file_produced", file)
                 if (origin := self._origins.get(call.name)) is None:
@@ -339,8 +343,10 @@ class MessageAnswer:
     def _begin_hosted(self, call: ToolCall) -> None:
         """A call of a tool that the API has itself is a block of the message."""
         id = self._use_id(call)
-        if (part := code_use(self._showing.tools.tool_type(call), call, id)) is not None:
-            self._has_container = True
+        is_search = searches_tools(call, self._run.tools)
+        part = tool_search_use(call, id) if is_search else code_use(self._showing.tools.tool_type(call), call, id)
+        if part is not None:
+            self._has_container = self._has_container or not is_search
             if call.id in self._begun:
                 return
             self._begun[call.id] = id

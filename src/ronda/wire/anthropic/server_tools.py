@@ -9,8 +9,10 @@ import msgspec
 from msgspec import Raw
 
 from ronda.core.parts import ToolCall, ToolResult
+from ronda.core.plan import ToolSpec
 from ronda.wire.anthropic.content import Part
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.tool_search import read_search
 
 _NAMES: Final = {"code_execution": "code_execution", "shell": "bash_code_execution"}
 CODE_TOOLS: Final = frozenset(_NAMES)  # types of tools
@@ -28,6 +30,23 @@ def code_use(tool_type: str, call: ToolCall, id: str) -> Part | None:
         return None
     members = {"type": "server_tool_use", "id": id, "name": name, "input": input}
     return Part("other", encode(input).decode(), members=_raw(members))
+
+
+def tool_search_use(call: ToolCall, id: str) -> Part:
+    """A search for tools: by words, whichever of the two the request has asked for."""
+    input = read_search(call)
+    members = {"type": "server_tool_use", "id": id, "name": "tool_search_tool_bm25", "input": input}
+    return Part("other", encode(input).decode(), members=_raw(members))
+
+
+def tool_search_result(id: str, result: ToolResult, found: Sequence[ToolSpec]) -> Part:
+    content: dict[str, Any] = {
+        "type": "tool_search_tool_search_result",
+        "tool_references": [{"type": "tool_reference", "tool_name": spec.name} for spec in found],
+    }
+    if result.failed:
+        content = {"type": "tool_search_tool_result_error", "error_code": "unavailable", "error_message": None}
+    return Part("other", members=_raw({"type": "tool_search_tool_result", "tool_use_id": id, "content": content}))
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
         return {}
 
 
-def _put_item(frames: Frames, event: str, index: int, item: Mapping[str, Any]) -> bytes:
+def put_item(frames: Frames, event: str, index: int, item: Mapping[str, Any]) -> bytes:
     written = encode(item)
     if frames.writing:
         frames.put(f"response.output_item.{event}".encode(), b'"output_index":%d,"item":%b' % (index, written))
@@ -69,7 +69,7 @@ class CodeCall:
         self._item = {"type": "code_interpreter_call", "id": id, "container_id": container}
         self._code = code
         frames = items.frames
-        _put_item(frames, "added", self._index, self._as("in_progress", code=""))
+        put_item(frames, "added", self._index, self._as("in_progress", code=""))
         self._place = b'"item_id":%b,"output_index":%d' % (encode(id), self._index)
         if frames.writing:
             frames.put(b"response.code_interpreter_call.in_progress", self._place)
@@ -89,7 +89,7 @@ class CodeCall:
         if frames.writing:
             frames.put(b"response.code_interpreter_call.completed", self._place)
         item = self._as("failed" if result.failed else "completed", outputs=outputs)
-        self._items.finish_item(self._index, _put_item(frames, "done", self._index, item))
+        self._items.finish_item(self._index, put_item(frames, "done", self._index, item))
 
 
 def _outputs(result: ToolResult, details: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ class ShellCall:
             "environment": {"type": "container_reference", "container_id": container},
         }
         frames = items.frames
-        _put_item(frames, "added", index, item)
+        put_item(frames, "added", index, item)
         if frames.writing:
             for at, command in enumerate(commands):
                 place, text = b'"output_index":%d,"command_index":%d' % (index, at), encode(command)
@@ -127,7 +127,7 @@ class ShellCall:
                 frames.delta(b"response.shell_call_command.delta", place, command)
                 frames.put(b"response.shell_call_command.done", b'%b,"command":%b' % (place, text))
         item |= {"status": "completed", "action": {"commands": commands, **limits}}
-        items.finish_item(index, _put_item(frames, "done", index, item))
+        items.finish_item(index, put_item(frames, "done", index, item))
         self._output = _ShellOutput(items, call_id, arguments.get("max_output_length"))
 
     def progress(self, progress: ToolProgressed) -> None:
@@ -154,7 +154,7 @@ class _ShellOutput:
             "output": [],
             "max_output_length": most,
         }
-        _put_item(items.frames, "added", self._index, self._item)
+        put_item(items.frames, "added", self._index, self._item)
 
     def grow(self, command: int, stream: str, text: str) -> None:
         self._shown[command, stream] = self._shown.get((command, stream), "") + text
@@ -167,7 +167,7 @@ class _ShellOutput:
                     self._show_rest(command, stream, output[stream])
                 self._put("done", command, b'"output":%b' % encode([output]))
         item = self._item | {"status": "completed", "output": outputs, "max_output_length": most}
-        self._items.finish_item(self._index, _put_item(self._items.frames, "done", self._index, item))
+        self._items.finish_item(self._index, put_item(self._items.frames, "done", self._index, item))
 
     def _show_rest(self, command: int, stream: str, text: str) -> None:
         """What nobody has seen yet. Of output that was too long only the end of the command tells what is left of it."""

@@ -46,9 +46,11 @@ from ronda.wire.openai_responses.mcp_items import OWN_LABEL, McpCall, errors_of,
 from ronda.wire.openai_responses.output_items import Call, FileCitation, Frames, ItemCall, Message, Thoughts
 from ronda.wire.openai_responses.resource import Kept, Resource, event_of_end, response_id
 from ronda.wire.openai_responses.search_items import SearchItem
+from ronda.wire.openai_responses.tool_search_items import ToolSearchCall
 from ronda.wire.openai_responses.tools import split_name
 from ronda.wire.preview import ArgumentPatches
 from ronda.wire.showing import Showing
+from ronda.wire.tool_search import searches_tools
 from ronda.wire.web_calls import read_call, read_outcome, ronda_id
 
 SDK_LANGUAGE: Final = b"x-stainless-lang"  # the header in which OpenAI's own SDKs say what they are written in
@@ -320,7 +322,7 @@ class ResponseAnswer:
         if call.name in self._origins:
             return True
         is_known = self._showing.tools.tool_type(call) in HOSTED_TYPES or read_call(call) is not None
-        return call.id in self._showing.approval_ids and not is_known
+        return call.id in self._showing.approval_ids and not is_known and not searches_tools(call, self._run.tools)
 
     def _mcp_call(self, call: ToolCall) -> McpCall:
         origin = self._origins.get(call.name) or Origin(OWN_LABEL, call.name)
@@ -420,6 +422,9 @@ class ResponseAnswer:
             self.frames.end(b"response.completed", b'"response":%b' % self.body(), is_whole=self._is_whole)
 
     def _begin_hosted(self, call: ToolCall) -> None:
+        if searches_tools(call, self._run.tools):
+            self._hosted[call.id] = ToolSearchCall(self, call, self._run.tools)
+            return
         tool_type = self._showing.tools.tool_type(call)
         if tool_type:
             container = container_id(self._run.start.session)
