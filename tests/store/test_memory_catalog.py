@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
+
+from tests.timeouts import TIMEOUT
+
 from ronda.store.catalog import Catalog
 from ronda.store.memory import MemoryCatalog
+from ronda.store.sql import Sql
 from ronda.testing.catalogs import CatalogContract
 from ronda.testing.file_stores import ContainersContract, FilesContract, SkillsContract
 from ronda.testing.session_stores import SessionsContract
@@ -12,3 +19,27 @@ from ronda.testing.session_stores import SessionsContract
 class TestMemoryCatalog(CatalogContract, FilesContract, SkillsContract, ContainersContract, SessionsContract):
     async def open(self) -> Catalog:
         return MemoryCatalog()
+
+
+def test_threads_share_it() -> None:
+    """One of them is inside a transaction when the other begins one."""
+    catalog, began = MemoryCatalog(), threading.Event()
+
+    def first(db: Sql) -> None:
+        began.set()
+        other.join(0.05)  # it cannot end before this one has
+
+    def keep(job: Callable[[Sql], object]) -> None:
+        asyncio.run(catalog.write(job))
+
+    def second() -> None:
+        assert began.wait(TIMEOUT)
+        keep(lambda db: kept.append(1))
+
+    kept = list[int]()
+    other = threading.Thread(target=second)
+    other.start()
+    keep(first)
+    other.join(TIMEOUT)
+
+    assert kept == [1]

@@ -6,6 +6,7 @@ needed.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +26,7 @@ class MemoryCatalog(SqlCatalog):
         super().__init__()
         self.claims = MemoryClaims()
         self._db: sqlite3.Connection | None = None
+        self._lock = threading.Lock()  # a `Runner` may be used from several threads
 
     @property
     def is_there(self) -> bool:
@@ -43,7 +45,8 @@ class MemoryCatalog(SqlCatalog):
         from ronda.store.sqlite import MEMORY
         from ronda.store.sqlite_catalog import do_job, open_tables
 
-        if self._db is None:
-            self._db = open_tables(MEMORY)
-            weakref.finalize(self, self._db.close)
-        return do_job(self._db, MEMORY, job, "IMMEDIATE")
+        with self._lock:
+            if self._db is None:
+                self._db = open_tables(MEMORY)
+                weakref.finalize(self, self._db.close)
+            return do_job(self._db, MEMORY, job, "IMMEDIATE")
