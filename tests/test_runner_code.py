@@ -53,6 +53,24 @@ def test_a_shell_and_the_files_of_its_session() -> None:
     assert json.loads(second.result_content)["stdout"] == "here"
 
 
+def test_files_go_with_their_session() -> None:
+    look = python("print(open('a.txt').read())")
+    model = ScriptedModel(python("open('a.txt', 'w').write('here')"), says("made"), *[look, says("seen")] * 2)
+    with Runner(model, code_execution_config=CodeExecutionConfig()) as runner:
+        ask(runner, enable_code_execution=True, session_id="s")
+        document = runner.export_session("s")
+        assert document is not None
+        assert [file["name"] for file in json.loads(document)["files"]] == ["a.txt"]
+        runner.import_session("moved", document)
+        runner.fork_session("moved", "forked")
+        for name in ("moved", "forked"):
+            answer = ask(runner, enable_code_execution=True, session_id=name, session_mode="append")
+            assert "here" in answer.agentic_tool_calls[0].result_content
+        assert runner.delete_session("moved")
+        runner.import_session("moved", '{"messages": []}')
+        assert json.loads(runner.export_session("moved") or "")["files"] == []
+
+
 def test_a_request_that_does_not_ask_gets_nothing_and_a_runner_that_has_nothing_warns() -> None:
     with Runner(ScriptedModel(says("done")), shell_config=ShellConfig()) as runner:
         assert ask(runner).warnings == []

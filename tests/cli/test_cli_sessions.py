@@ -104,6 +104,23 @@ def test_a_session_is_moved_and_copied(shell: Shell, tmp_path: Path) -> None:
     assert shell("sessions", "show", "trip")[0] == 2
 
 
+def test_files_go_with_their_session(capsys: Capsys, tmp_path: Path) -> None:
+    shell = Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"))
+    document = {"messages": [{"role": "user", "content": "Hi"}], "files": [{"name": "d/a.txt", "content": "b25l"}]}
+    file = tmp_path / "trip.json"
+    file.write_text(json.dumps(document))
+    shell.ask("Hello", "Hi.", session="other")  # there is a data folder
+    assert shell("sessions", "import", "trip", str(file))[0] == 0
+    assert shell("sessions", "fork", "trip", "copy")[0] == 0
+    assert shell("sessions", "delete", "trip")[0] == 0
+    assert [shell.export(name)["files"] for name in ("copy", "other")] == [document["files"], []]
+    assert shell("sessions", "import", "trip", str(file))[0] == 0
+    document["files"] = []
+    file.write_text(json.dumps(document))
+    assert shell("sessions", "import", "trip", str(file))[0] == 0
+    assert shell.export()["files"] == []
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ronda.agent import RunOptions, stream_agent
 from ronda.cli.progress import short
-from ronda.cli.storage import open_storage
+from ronda.cli.storage import Storage, open_storage
 from ronda.core.parts import AssistantTurn, ToolTurn, Turn, UserTurn
 from ronda.core.run import Run
 from ronda.errors import BadConfig, NotFound
@@ -24,6 +24,7 @@ from ronda.host.leases import SessionBusy
 from ronda.host.sessions import SessionHost
 from ronda.wire.door_request import OnBusy, SessionWish
 from ronda.wire.session_fields import LONGEST_NAME, is_name
+from ronda.wire.sessions import read_document
 
 _AT_ONCE = 100
 
@@ -44,29 +45,32 @@ def check_session_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def open_sessions(arguments: argparse.Namespace, kept: str | None = None) -> AsyncIterator[SessionHost]:
+async def open_sessions(arguments: argparse.Namespace) -> AsyncIterator[SessionHost]:
     """Those of a data folder or a database, which servers may have open at the same time."""
+    async with open_storage(arguments) as storage, _sessions_in(storage) as host:
+        yield host
 
+
+@asynccontextmanager
+async def _sessions_in(storage: Storage) -> AsyncIterator[SessionHost]:
     async def find_run(run: str, owner: str) -> Run | None:
         return None  # what a server left half done, that server writes back
 
-    async with open_storage(arguments, kept) as storage:
-        catalog = storage.catalog
-        host = SessionHost(
-            catalog.sessions,
-            catalog.claims,
-            find_run=find_run,
-            cancel=lambda run, owner: None,
-            clock=storage.clock,
-        )
-        try:
-            yield host
-        finally:
-            await host.close()
+    host = SessionHost(
+        storage.catalog.sessions,
+        storage.catalog.claims,
+        find_run=find_run,
+        cancel=lambda run, owner: None,
+        clock=storage.clock,
+    )
+    try:
+        yield host
+    finally:
+        await host.close()
 
 
 async def _do(arguments: argparse.Namespace) -> None:
-    async with open_sessions(arguments, "sessions") as host:
+    async with open_storage(arguments, "sessions") as storage, _sessions_in(storage) as host:
         key = (arguments.owner, arguments.name or "")
         try:
             match arguments.action:
@@ -75,20 +79,31 @@ async def _do(arguments: argparse.Namespace) -> None:
                 case "show":
                     await _show(host, key)
                 case "export":
-                    document = await session_documents.export(host, key, arguments.branch)
+                    document = await session_documents.export(host, key, arguments.branch, storage.workspaces)
                     print(document.decode())
                 case "import":
-                    await session_documents.bring_in(host, key, _read(arguments.other))
+                    await session_documents.put(host, key, read_document(_read(arguments.other)), storage.workspaces)
                 case "fork":
                     where = {"num_turns": arguments.num_turns, "round": arguments.round}
-                    print(await session_documents.fork(host, key, arguments.other, run=arguments.run, **where))
+                    print(
+                        await session_documents.fork(
+                            host, key, arguments.other, run=arguments.run, workspaces=storage.workspaces, **where
+                        )
+                    )
                 case _:
-                    if not await session_documents.delete(host, key):
-                        raise BadConfig(f"there is no session '{key[1]}'; 'ronda sessions list' shows those there are")
+                    await _delete(host, key, storage)
         except NotFound as error:
             raise BadConfig(f"{error}; 'ronda sessions list' shows those there are") from error
         except SessionBusy as error:
             raise BadConfig(str(error)) from error
+
+
+async def _delete(host: SessionHost, key: tuple[str, str], storage: Storage) -> None:
+    if not await session_documents.delete(host, key):
+        raise BadConfig(f"there is no session '{key[1]}'; 'ronda sessions list' shows those there are")
+    await storage.catalog.approved_tools.forget(*key)
+    if (workspaces := storage.workspaces) is not None:
+        await workspaces.delete(*key)
 
 
 def _read(path: str | None) -> bytes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ronda.cli.serve import data_folder
 from ronda.cli.settings import database_of
@@ -17,6 +18,9 @@ from ronda.server.config import ServerConfig
 from ronda.server.storage import SharedDatabase, open_catalog, open_shared
 from ronda.store import StoreError
 from ronda.store.catalog import Catalog
+
+if TYPE_CHECKING:
+    from ronda.server.resources.workspace_files import WorkspaceFiles
 
 
 class Storage(NamedTuple):
@@ -30,6 +34,19 @@ class Storage(NamedTuple):
     @property
     def place(self) -> str:
         return str(self.folder) if self.shared is None else self.shared.database.place
+
+    @property
+    def workspaces(self) -> WorkspaceFiles | None:
+        """The files of sessions, where a server on this folder has them; programs that work on them are not ended."""
+        if self.folder is None or not self.folder.exists():
+            return None
+        from ronda.files.workspaces import Workspaces
+        from ronda.server.resources.code_tools import workspaces_root
+        from ronda.server.resources.workspace_files import WorkspaceFiles
+
+        async def close(owner: str, session: str) -> None: ...
+
+        return WorkspaceFiles(Workspaces(workspaces_root(self.folder, is_root=os.getuid() == 0)), close)
 
     def open_journal(self) -> Journal:
         """The runs of servers. It forgets nothing: for how long runs are kept only the servers know."""

@@ -22,7 +22,7 @@ from ronda.host.sessions import MADE_NAME, SessionHost
 from ronda.store.sessions import NO_LABELS, ROOT, NodeRow, SessionRow
 from ronda.wire.door_request import OnBusy
 from ronda.wire.json import encode
-from ronda.wire.sessions import Labels, SessionDocument, SessionFile, read_document, write_document
+from ronda.wire.sessions import Labels, SessionDocument, SessionFile, write_document
 
 SHOWN_BRANCHES: Final = 100
 
@@ -101,13 +101,9 @@ def _branch_number(branch: str) -> int:
     return int(branch) if branch.isdecimal() and len(branch) < 10 else -1
 
 
-async def bring_in(host: SessionHost, key: Key, body: bytes) -> None:
-    """A document becomes the session of this name, in the place of one that there may be."""
-    await put(host, key, await aside(read_document, body))
-
-
 async def put(host: SessionHost, key: Key, document: SessionDocument, workspaces: WorkspaceFiles | None = None) -> None:
-    """Where no tool works on files, those of a document are left out."""
+    """A document becomes the session of this name, in the place of one that there may be. Where no tool works on files, those of
+    a document are left out."""
     node = await aside(new_node, ROOT, 0, document.turns)
     async with _alone(host, key, "reject"):
         if workspaces is not None:

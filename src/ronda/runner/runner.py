@@ -23,7 +23,6 @@ from ronda.agent.value import missing_key, where_is
 from ronda.core.limits import RETRY, Retry, Timeouts
 from ronda.drive import Provider, Tool
 from ronda.errors import BadConfig, NotFound
-from ronda.host import session_documents
 from ronda.host.sessions import SessionHost
 from ronda.journal.memory import MemoryJournal
 from ronda.runner.approvals import deciding, find_approve
@@ -36,7 +35,9 @@ from ronda.runner.stream import ChatCompletionStream
 from ronda.server.app import Server
 from ronda.server.check_config import check_config
 from ronda.server.config import ServerConfig
+from ronda.server.resources import whole_sessions
 from ronda.tools.function import as_tool
+from ronda.wire.sessions import read_document
 
 if TYPE_CHECKING:
     from typing import Self
@@ -170,17 +171,18 @@ class Runner:
     def export_session(self, session_id: str, model_id: str | None = None) -> str | None:
         """A session as JSON text, to be kept and imported anywhere; None if there is none of this name."""
         try:
-            return self._wait(session_documents.export(self._server.runs.sessions, ("", session_id))).decode()
+            return self._wait(whole_sessions.export_session(self._server, ("", session_id))).decode()
         except NotFound:
             return None
 
     def import_session(self, session_id: str, session_json: str, model_id: str | None = None) -> None:
         """Make an exported session the one of this name, in the place of one that there may be."""
-        self._wait(session_documents.bring_in(self._server.runs.sessions, ("", session_id), session_json.encode()))
+        document = read_document(session_json.encode())
+        self._wait(whole_sessions.import_session(self._server, ("", session_id), document))
 
     def delete_session(self, session_id: str, model_id: str | None = None) -> bool:
         """Forget a session; False if there is none of this name."""
-        return self._wait(session_documents.delete(self._server.runs.sessions, ("", session_id)))
+        return self._wait(whole_sessions.delete_session(self._server, ("", session_id)))
 
     def fork_session(
         self,
@@ -193,8 +195,8 @@ class Runner:
         round: int | None = None,
     ) -> str:
         """Copy a session under another name: all of it, up to its `num_turns`-th answer, or up to a round of a run."""
-        sessions = self._server.runs.sessions
-        return self._wait(session_documents.fork(sessions, ("", src), dest, num_turns=num_turns, run=run, round=round))
+        copy = whole_sessions.fork_session(self._server, ("", src), dest, num_turns=num_turns, run=run, round=round)
+        return self._wait(copy)
 
 
 async def _find_file(server: Server, id: str) -> File | None:

@@ -17,6 +17,7 @@ from ronda.host import session_documents
 from ronda.host.leases import Key
 from ronda.server.doors.responses.query import Query
 from ronda.server.http.incoming import Incoming, Json
+from ronda.server.resources import whole_sessions
 from ronda.store.sessions import Cursor
 from ronda.wire.fields import bad, bounded, field, read_fields
 from ronda.wire.json import UNREADABLE, encode
@@ -71,13 +72,13 @@ async def list_sessions(server: Server, request: Incoming) -> ASGIApp:
 
 async def get_session(server: Server, request: Incoming) -> ASGIApp:
     branch = Query(request).text("branch")
-    return Json(await session_documents.export(server.runs.sessions, _key(request), branch, _workspaces(server)))
+    return Json(await whole_sessions.export_session(server, _key(request), branch))
 
 
 async def put_session(server: Server, request: Incoming) -> ASGIApp:
     key = _key(request)
     document = await request.read(server.config.max_body, read_document)
-    await session_documents.put(server.runs.sessions, key, document, _workspaces(server))
+    await whole_sessions.import_session(server, key, document)
     return Response(status_code=200)
 
 
@@ -88,28 +89,13 @@ async def patch_session(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def delete_session(server: Server, request: Incoming) -> ASGIApp:
-    key = _key(request)
-    await session_documents.delete(server.runs.sessions, key)
-    await server.containers.delete(*key)
-    await server.catalog.approved_tools.forget(*key)
+    await whole_sessions.delete_session(server, _key(request))
     return Response(status_code=200)
-
-
-def _workspaces(server: Server) -> session_documents.WorkspaceFiles | None:
-    return None if server.code is None else server.code.files
 
 
 async def fork_session(server: Server, request: Incoming) -> ASGIApp:
     name, num_turns, run, round = await request.read(server.config.max_body, _read_fork)
-    made = await session_documents.fork(
-        server.runs.sessions,
-        _key(request),
-        name,
-        num_turns=num_turns,
-        run=run,
-        round=round,
-        workspaces=_workspaces(server),
-    )
+    made = await whole_sessions.fork_session(server, _key(request), name, num_turns=num_turns, run=run, round=round)
     return Json(encode({"id": made}))
 
 
