@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.interaction.doors import Door, Exchange, Upstream, delta
+from tests.interaction.doors import Door
 from tests.interaction.test_stream_status import BODIES, error_in, post
+from tests.interaction.upstreams import Exchange, Upstream, delta
 
 from ronda.core.limits import Retry
 

@@ -9,20 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.interaction.doors import (
-    TIMEOUT,
-    Door,
-    Exchange,
-    Remembering,
-    Upstream,
-    call,
-    completes,
-    declared,
-    delta,
-    refuses,
-    soon,
-    user,
-)
+from tests.interaction.doors import TIMEOUT, Door, Remembering, declared, soon, user
+from tests.interaction.upstreams import Exchange, Upstream, call, completes, delta, refuses
 
 from ronda import Agent, Cancel, Retry, invoke_agent, invoke_agent_async, stream_agent, tool
 from ronda.core.events import Event, ModelFinished, ModelRetried, RunFinished, TextDelta, ToolStarted

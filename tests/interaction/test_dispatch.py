@@ -8,7 +8,8 @@ from typing import Any
 
 import openai
 import pytest
-from tests.interaction.doors import Act, Door, Exchange, Said, Upstream, answers, declared
+from tests.interaction.doors import Door, Said, declared
+from tests.interaction.upstreams import Act, Exchange, Upstream, answers
 
 from ronda import tool
 from ronda.core.parts import ToolResult, ToolTurn

@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Act, Door, Upstream, answers
+from tests.interaction.doors import Door
 from tests.interaction.every_door import ask, tool_of
+from tests.interaction.upstreams import Act, Upstream, answers
 
 from ronda.core.events import ToolFinished
 from ronda.core.parts import Audio, File, Image, ToolResult

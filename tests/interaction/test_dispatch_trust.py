@@ -13,8 +13,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Exchange, Json, Upstream, answers
+from tests.interaction.doors import Door, Json
 from tests.interaction.every_door import NAMES, ask, tool_of
+from tests.interaction.upstreams import Exchange, Upstream, answers
 
 from ronda.core.limits import Retry
 from ronda.core.parts import ToolResult, ToolTurn

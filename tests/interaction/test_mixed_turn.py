@@ -6,7 +6,8 @@ import re
 
 import openai
 import pytest
-from tests.interaction.doors import Door, Said, call, declared, result, user
+from tests.interaction.doors import Door, Said, declared, result, user
+from tests.interaction.upstreams import call
 
 from ronda import tool
 from ronda.core.parts import AssistantTurn, Text, ToolCall, ToolResult, ToolTurn, Turn

@@ -8,7 +8,8 @@ from collections import Counter
 
 import openai
 import pytest
-from tests.interaction.doors import Door, Exchange, Said, Upstream, call, completes, delta
+from tests.interaction.doors import Door, Said
+from tests.interaction.upstreams import Exchange, Upstream, call, completes, delta
 
 from ronda import tool
 from ronda.core.events import ModelFinished, TextDelta

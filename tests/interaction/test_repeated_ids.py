@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.interaction.doors import Door, Upstream, call, completes, declared, result, user
+from tests.interaction.doors import Door, declared, result, user
+from tests.interaction.upstreams import Upstream, call, completes
 
 TOOLS = [declared("look", at="string")]
 

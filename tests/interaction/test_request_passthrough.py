@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, call, completes, declared, result, user
+from tests.interaction.doors import Door, Json, declared, result, user
+from tests.interaction.upstreams import Upstream, call, completes
 
 from ronda import tool
 

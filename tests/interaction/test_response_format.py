@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.interaction.doors import Door, Said, Upstream, completes, declared
+from tests.interaction.doors import Door, Said, declared
+from tests.interaction.upstreams import Upstream, completes
 
 from ronda import Agent, invoke_agent, tool
 from ronda.errors import RunEnded

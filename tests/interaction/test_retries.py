@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.interaction.doors import QUICK, Door, Upstream, completes, refuses
+from tests.interaction.doors import QUICK, Door
+from tests.interaction.upstreams import Upstream, completes, refuses
 
 from ronda import Agent, Retry, invoke_agent, invoke_agent_async, stream_agent, tool
 from ronda.core.actions import CallModel, CallTool

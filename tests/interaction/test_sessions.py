@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import openai
 import pytest
-from tests.interaction.doors import Door, Exchange, Upstream
+from tests.interaction.doors import Door
+from tests.interaction.upstreams import Exchange, Upstream
 
 from ronda.providers.script import ScriptedModel, says
 

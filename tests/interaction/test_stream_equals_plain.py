@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interaction.doors import QUICK, Door, Raw, Said, Upstream, declared, delta, streams
+from tests.interaction.doors import QUICK, Door, Raw, Said, declared
+from tests.interaction.upstreams import Upstream, delta, streams
 
 from ronda import tool
 from ronda.core.events import Event, RunStarted

@@ -11,22 +11,8 @@ import anthropic
 import pytest
 from mistralai.client import Mistral
 from mistralai.client.errors import MistralError
-from tests.interaction.doors import (
-    TIMEOUT,
-    Act,
-    Door,
-    Exchange,
-    Json,
-    Raw,
-    Remembering,
-    Served,
-    Upstream,
-    completes,
-    delta,
-    refuses,
-    soon,
-    streams,
-)
+from tests.interaction.doors import TIMEOUT, Door, Json, Raw, Remembering, Served, soon
+from tests.interaction.upstreams import Act, Exchange, Upstream, completes, delta, refuses, streams
 
 from ronda.core.events import ModelFinished
 from ronda.core.limits import Retry

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, completes, declared, refuses, soon, user
+from tests.interaction.doors import Door, Json, declared, soon, user
+from tests.interaction.upstreams import Upstream, completes, refuses
 
 from ronda.core.events import Compacted, ModelFailed, Warned
 

@@ -8,7 +8,8 @@ from typing import Any
 import openai
 import pytest
 from msgspec.json import encode
-from tests.interaction.doors import Door, Upstream, call, completes, declared
+from tests.interaction.doors import Door, declared
+from tests.interaction.upstreams import Upstream, call, completes
 
 from ronda import tool
 from ronda.core.parts import ToolResult, ToolTurn

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from tests.conformance import gemini_strict
-from tests.interaction.doors import Act, Door, Json, Upstream, answers, declared, result, streams, user
+from tests.interaction.doors import Door, Json, declared, result, user
 from tests.interaction.every_door import NAMES, ask
+from tests.interaction.upstreams import Act, Upstream, answers, streams
 
 from ronda import Agent, invoke_agent_async
 from ronda.core.events import Event, Warned

@@ -7,23 +7,9 @@ import socket
 from typing import Any
 
 import pytest
-from tests.interaction.doors import (
-    Act,
-    Door,
-    Exchange,
-    Json,
-    Raw,
-    Served,
-    Upstream,
-    answers,
-    call,
-    completes,
-    delta,
-    refuses,
-    streams,
-    user,
-)
+from tests.interaction.doors import Door, Json, Raw, Served, user
 from tests.interaction.every_door import NAMES, ask, tool_of
+from tests.interaction.upstreams import Act, Exchange, Upstream, answers, call, completes, delta, refuses, streams
 
 from ronda import Retry, tool
 from ronda.core.events import ModelFailed, ModelInterrupted, ModelRetried

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Upstream, answers
+from tests.interaction.upstreams import Upstream, answers
 from tests.pipeline.files import WEATHER, scripted, text_of, weather
 from tests.trace.spying import Spy
 

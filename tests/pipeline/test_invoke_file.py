@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.interaction.doors import Upstream, answers, call, completes, refuses
+from tests.interaction.upstreams import Upstream, answers, call, completes, refuses
 from tests.pipeline.files import BODY, INPUTS, WEATHER, scripted, text_of, weather
 
 from ronda import (

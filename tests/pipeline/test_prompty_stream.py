@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Upstream, delta, streams
+from tests.interaction.upstreams import Upstream, delta, streams
 from tests.pipeline.files import scripted, text_of, weather
 
 from ronda import Agent, PromptyStream, Retry, invoke_agent, invoke_agent_async

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 from tests.conformance.anthropic_streams import told
 from tests.conformance.anthropic_strict import refusals
-from tests.interaction.doors import Act, Upstream, answers
+from tests.interaction.upstreams import Act, Upstream, answers
 
 from ronda import Agent, invoke_agent_async
 from ronda.core.events import CallDelta, ModelFinished, Preview, TextDelta

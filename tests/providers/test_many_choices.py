@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Act, Upstream, answers, streams
+from tests.interaction.upstreams import Act, Upstream, answers, streams
 
 from ronda.core.events import Preview, TextDelta
 from ronda.core.parts import Usage, user

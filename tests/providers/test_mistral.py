@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.conformance.mistral_strict import refusals
-from tests.interaction.doors import Act, Upstream, answers, refuses, streams
+from tests.interaction.upstreams import Act, Upstream, answers, refuses, streams
 
 from ronda.agent import Agent, invoke_agent_async
 from ronda.core.events import ModelFinished, Preview, TextDelta

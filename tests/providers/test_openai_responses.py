@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Act, Upstream, answers, refuses, streams
+from tests.interaction.upstreams import Act, Upstream, answers, refuses, streams
 
 from ronda import Agent, Retry, invoke_agent_async
 from ronda.core.events import CallDelta, Event, ModelFinished, TextDelta

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
-from tests.interaction.doors import Act, Upstream, answers
+from tests.interaction.upstreams import Act, Upstream, answers
 
 from ronda import Agent, invoke_agent_async
 from ronda.agent import where_is

@@ -9,7 +9,8 @@ from typing import Any
 
 import anthropic
 from tests.conformance.anthropic_streams import told
-from tests.interaction.doors import TIMEOUT, Act, Door, Exchange, Json, Raw, Served, soon
+from tests.interaction.doors import TIMEOUT, Door, Json, Raw, Served, soon
+from tests.interaction.upstreams import Act, Exchange
 
 HI: Json = {"role": "user", "content": "hi"}
 PICK: Json = {

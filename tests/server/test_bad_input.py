@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, call, declared, result, user
+from tests.interaction.doors import Door, Json, declared, result, user
+from tests.interaction.upstreams import call
 from tests.server.refusals import Nodding, refused, says
 
 # ---- what is not JSON ----------------------------------------------------------------------------------------------

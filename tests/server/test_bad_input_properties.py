@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.interaction.doors import Door, Json, Raw, call, declared
+from tests.interaction.doors import Door, Json, Raw, declared
+from tests.interaction.upstreams import call
 from tests.server.refusals import Nodding, lookup
 
 VALID: Json = {

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from tests.interaction.doors import Door, Json, Upstream, answers, completes
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, answers, completes
 from tests.server.test_capabilities import body, post
 from tests.tools.api_server import Api, serve
 

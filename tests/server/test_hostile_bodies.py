@@ -24,7 +24,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.interaction.doors import TIMEOUT, Door, Json, Served, Upstream, answers
+from tests.interaction.doors import TIMEOUT, Door, Json, Served
+from tests.interaction.upstreams import Upstream, answers
 
 from ronda import Agent, run_agent_async
 from ronda.drive.offload import thread

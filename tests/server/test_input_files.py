@@ -9,7 +9,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, completes
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, completes
 from tests.server.coding import post, serving
 from tests.server.coding import root as root
 

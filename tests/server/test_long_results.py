@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Served, Upstream, answers, soon
+from tests.interaction.doors import Door, Json, Served, soon
+from tests.interaction.upstreams import Upstream, answers
 from tests.server.coding import root as root
 from tests.server.coding import serving
 from tests.server.session_doors import DOORS, SessionDoor

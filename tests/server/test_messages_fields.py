@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream
 from tests.server.messages_door import CLAUDE, HI, PICK, claude_says, events, heard, post, said, text
 
 from ronda.core.plan import Options, Plan

@@ -7,7 +7,8 @@ from typing import Any
 
 import anthropic
 import pytest
-from tests.interaction.doors import Door, Exchange, Upstream, delta, soon, streams
+from tests.interaction.doors import Door, soon
+from tests.interaction.upstreams import Exchange, Upstream, delta, streams
 from tests.server.messages_door import (
     HI,
     PICK,

@@ -11,7 +11,8 @@ import pytest
 from tests.conformance import anthropic_naive as naive
 from tests.conformance.anthropic_streams import told
 from tests.conformance.anthropic_strict import refusals
-from tests.interaction.doors import Act, Door, Exchange, Json, Upstream, answers
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Act, Exchange, Upstream, answers
 from tests.server.messages_door import (
     CLAUDE,
     HI,

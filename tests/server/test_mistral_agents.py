@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from mistralai.client import errors
-from tests.interaction.doors import Door, Upstream, completes
+from tests.interaction.doors import Door
+from tests.interaction.upstreams import Upstream, completes
 from tests.server.mistral_doors import Behind, function, serving
 
 from ronda import tool

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from mistralai.client import errors
-from tests.interaction.doors import Door, Json, Upstream, delta, soon, streams
+from tests.interaction.doors import Door, Json, soon
+from tests.interaction.upstreams import Upstream, delta, streams
 from tests.server.mistral_doors import chunks, fold, function, serving, without_ids
 
 from ronda import tool

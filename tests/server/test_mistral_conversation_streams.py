@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, completes
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, completes
 from tests.server.conversation_entries import WEATHER, lookup
 from tests.server.mistral_doors import Behind, frames, function, serving
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from mistralai.client import Mistral, errors
 from mistralai.client.agents import Agents
-from tests.interaction.doors import Door, Json, Upstream, answers, call, completes, delta, streams
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, answers, call, completes, delta, streams
 from tests.server.mistral_doors import function, serving
 
 from ronda.server.doors.mistral.upstream import REASONING_PROMPT

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, answers
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, answers
 from tests.server.responses_door import post
 
 from ronda.providers import Where, open_provider

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.interaction.doors import Act, Door, Upstream, answers, streams
+from tests.interaction.doors import Door
+from tests.interaction.upstreams import Act, Upstream, answers, streams
 from tests.server.responses_door import post
 
 from ronda.journal.sqlite import SqliteJournal

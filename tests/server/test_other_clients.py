@@ -11,7 +11,8 @@ import re
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, streams
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, streams
 from tests.server.messages_door import asking
 from tests.server.mistral_doors import serving as serving_mistral
 from tests.server.responses_door import ask, connected, items_of, output, post, text

@@ -10,7 +10,8 @@ from typing import Any
 import openai
 import pytest
 from pydantic import BaseModel
-from tests.interaction.doors import Door, TakesFiles, Upstream, call, completes, delta, refuses, soon, streams
+from tests.interaction.doors import Door, TakesFiles, soon
+from tests.interaction.upstreams import Upstream, call, completes, delta, refuses, streams
 from tests.server.responses_door import (
     as_sent,
     ask,

@@ -7,7 +7,8 @@ from typing import Any
 
 import openai
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, answers
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Upstream, answers
 from tests.server.responses_door import ask, function, post, schemas
 
 from ronda import tool

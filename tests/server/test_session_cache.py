@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream
-from tests.interaction.doors import Exchange as Call
+from tests.interaction.doors import Door, Json
+from tests.interaction.upstreams import Exchange as Call
+from tests.interaction.upstreams import Upstream
 from tests.server.session_doors import weather
 
 from ronda.core.parts import Turn

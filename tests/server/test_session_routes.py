@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.interaction.doors import Door, Json, Upstream, soon
-from tests.interaction.doors import Exchange as Call
+from tests.interaction.doors import Door, Json, soon
+from tests.interaction.upstreams import Exchange as Call
+from tests.interaction.upstreams import Upstream
 from tests.server.session_doors import looks, told, weather
 
 from ronda.store.memory import MemoryCatalog
