@@ -17,6 +17,7 @@ from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.parts import AssistantTurn, Text, ToolCall
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
+from ronda.errors import UpstreamError
 from ronda.wire.partial_json import read_pointer
 
 PAGE = '<h1>"Grüße" 😀</h1>\n'
@@ -90,6 +91,28 @@ async def test_a_stream_shows_them_as_they_grow(
     assert {(event["tool_name"], event["tool_call_id"], event["index"], event["round"]) for event in events} == {
         ("write", "c1", 0, 0)
     }
+
+
+class TriedAgain(Writing):
+    """Its first attempt breaks off in the middle of the call."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.attempts += 1
+        if self.attempts > 1:
+            return await super().call(request, show)
+        show([CallDelta(0, "c1", "write", ARGUMENTS[:21])])
+        raise UpstreamError("torn", retryable=True)
+
+
+async def test_what_a_torn_attempt_wrote_is_not_mixed_with_the_next(door: Door) -> None:
+    async with door.serving(TriedAgain(), write) as served, soon():
+        answer = await served.post({"messages": [{"role": "user", "content": "go"}], "stream": True})
+
+    events = previews(answer.body)
+    assert (joined(events), len(events) > 5) == (PAGE, True)
 
 
 async def test_so_does_a_websocket(door: Door) -> None:

@@ -23,7 +23,7 @@ from tests.server.app_door import (
 )
 from tests.server.runs_door import frames, get, post
 
-from ronda.core.events import ModelFinished, TextDelta
+from ronda.core.events import CallDelta, ModelFinished, TextDelta
 from ronda.core.parts import Text
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
@@ -83,6 +83,33 @@ async def test_a_call_that_is_tried_again_is_told(door: Door) -> None:
     heard.check()
     (_, again) = heard.of(0, "status")
     assert "busy" in again["value"]
+
+
+class TriedAgain(PageModel):
+    """Its first attempt breaks off in the middle of a page; the second does something else."""
+
+    attempts = 0
+
+    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
+        self.attempts += 1
+        if self.attempts == 1:
+            show([CallDelta(0, "c1", "create_file", create("<html>" + "half a page " * 20).arguments[:150])])
+            raise UpstreamError("torn", retryable=True)
+        return await super().call(request, show)
+
+
+async def test_a_page_that_broke_off_is_taken_back_before_the_next_attempt(door: Door) -> None:
+    model = TriedAgain([call("edit_file", old_text="Hello", new_text="Hi")], [Text("Done.")])
+    file = {"path": "index.html", "content": PAGE}
+    async with door.serving(model, app=AppConfig(variants=1)) as served:
+        heard = await generate(served, generationType="update", fileState=file)
+
+    heard.check()
+    results = [(one["data"]["name"], one["data"]["ok"]) for one in heard.of(0, "toolResult")]
+    assert results == [("create_file", False), ("edit_file", True)]
+    half, before, after = list(dict.fromkeys(heard.growth(0)))
+    assert half.startswith("<html>half")
+    assert (before, after) == (PAGE, PAGE.replace("Hello", "Hi"))
 
 
 async def test_all_that_fail_are_an_error_with_a_reason(door: Door) -> None:

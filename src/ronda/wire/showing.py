@@ -307,6 +307,8 @@ class Showing:
                 return TurnBroke(turn, at, self._unseen(turn, NULL))
             case ModelRetried():
                 self._calls = None  # nothing was announced
+                if self._previews is not None:
+                    self._previews.begin_turn()
                 return _WITHDRAWN
             case Checked(stage="tool", rewrite=rewrite):
                 return self._rewritten(event.call_id, rewrite if isinstance(rewrite, str) else None)

@@ -159,6 +159,7 @@ class VariantMessages:
         self.is_over = False
         self._on_page: str | None = ""  # what the front end shows; None where that is a text and chunks behind it
         self._round = 0
+        self._turn = 0  # attempts count, too
         self._drafts: dict[int, _Draft] = {}  # of this round, by the place of the call
         self._started: dict[int, str] = {}  # calls of this round that the page was told of, and their tools
         self._done: set[int] = set()  # those of them that have a result
@@ -185,7 +186,7 @@ class VariantMessages:
             case updates.CallsGrew(previews=previews):
                 self._preview(previews)
             case updates.TurnBegan(start=start):
-                self._close_round("The model's answer broke off")
+                self._take_back()
                 self._round = start.round
             case updates.TurnClosed(turn=turn, unseen=unseen, previews=previews):
                 for piece in unseen:
@@ -208,7 +209,9 @@ class VariantMessages:
                     self._write(one)
             case updates.Paused(failure=failure):  # the front end has nothing to ask people with
                 self._end(updates.ended_by(failure))
-            case updates.QuestionAsked() | LogprobsDelta() | NativeDelta() | ToolProgressed() | updates.Withdrawn():
+            case updates.Withdrawn():
+                self._take_back()
+            case updates.QuestionAsked() | LogprobsDelta() | NativeDelta() | ToolProgressed():
                 pass
             case _:
                 assert_never(update)
@@ -268,7 +271,7 @@ class VariantMessages:
 
     def _event_id(self, place: int) -> str:
         """Of our own: a model may give two calls of a run the same id, and give it late."""
-        return f"tool-{self._index}-{self._round}-{place}"
+        return f"tool-{self._index}-{self._turn}-{place}"
 
     def _tool_start(self, place: int, name: str, input: dict[str, Any]) -> None:
         if place not in self._started:
@@ -311,6 +314,14 @@ class VariantMessages:
                 error = "Image generation disabled" if call.name == "generate_images" else f"Unknown tool: {call.name}"
             self._start(place, call)
             self._tool_result(place, {"error": error}, ok=False)
+
+    def _take_back(self) -> None:
+        """What comes next is another turn, or another attempt: files that were being written have come to nothing."""
+        is_half = bool(self._drafts) and not self._calls
+        self._close_round("The model's answer broke off")
+        self._turn += 1
+        if is_half:
+            self._set_code(self.code)
 
     def _close_round(self, why: str) -> None:
         """Every call that the page was told of has a result, and so has every call that the model was answered without it."""
