@@ -208,3 +208,54 @@ async def test_rounds_of_tools_end_in_one_answer(door: Door, root: Path) -> None
     model = ScriptedModel(calls("mistralrs_execute_python", code="6 * 7"), says("42"))
     async with serving(door, model, root):
         assert await asyncio.to_thread(agentic_tool_rounds, door.url) == ("42", 30)
+
+
+def code_execution_approval(url: str, remember: bool) -> list[str]:
+    """What the example prints, while it reads the stream line by line and answers in between."""
+    body = {
+        "model": "default",
+        "stream": True,
+        "messages": [{"role": "user", "content": "Plot it."}],
+        "tools": [{"type": "code_interpreter", "container": {"type": "auto"}}],
+        "agent_permission": "ask",
+        "max_tool_rounds": 4,
+        "session_id": "approval-demo",
+    }
+    headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+    request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
+    printed: list[str] = []
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+        event = "message"
+        for line in answer:
+            name, _, text = line.decode().strip().partition(": ")
+            if name == "event":
+                event = text
+            if name != "data" or text == "[DONE]":
+                continue
+            payload = json.loads(text)
+            if event == "agentic_tool_approval_required":
+                tool, arguments = payload["tool"], payload["arguments"]
+                printed.append(f"{tool['label']} ({tool['kind']}): {', '.join(arguments['outputs'])}")
+                decision = {"decision": "approve", "remember_for_session": remember, "message": None}
+                place = f"{url}/agent/approvals/{payload['approval_id']}"
+                decided = urllib.request.Request(place, json.dumps(decision).encode(), headers)
+                with urllib.request.urlopen(decided, timeout=TIMEOUT) as status:
+                    printed.append(json.loads(status.read())["status"])
+            elif event == "agentic_tool_call_progress":
+                printed.append(payload["phase"])
+            elif event == "file_produced":
+                printed.append(f"{payload['name']} ({payload['format']})")
+            event = "message"
+    return printed
+
+
+async def test_code_runs_once_a_person_has_approved_it(door: Door, root: Path) -> None:
+    code = "open('a.csv', 'w').write('x')"
+    script = [calls("mistralrs_execute_python", code=code, outputs=[{"name": "a.csv", "format": "csv"}]), says("Done.")]
+    async with serving(door, ScriptedModel(*script, *script, *script), root):
+        once = await asyncio.to_thread(code_execution_approval, door.url, False)
+        always = await asyncio.to_thread(code_execution_approval, door.url, True)
+        later = await asyncio.to_thread(code_execution_approval, door.url, True)
+    ends = ["a.csv (csv)", "complete"]
+    assert once == ["calling", "Python code (code_execution): a.csv", "resolved", *ends]
+    assert (always, later) == (once, ["calling", *ends])
