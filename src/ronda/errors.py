@@ -4,6 +4,7 @@
     ├── BadRequest              the caller's: raised before a run starts (also a ValueError)
     │   ├── NotFound
     │   ├── TooLarge
+    │   ├── NotProduced             a file that a run was to make, and did not
     │   └── AlreadyAnswered         a question of a run that is closed
     ├── BadConfig               the operator's or the programmer's: an agent, a tool file, a setting
     ├── UpstreamError           the model provider's; `retryable` says if trying again may help
@@ -51,6 +52,12 @@ class NotFound(BadRequest):
 
 class TooLarge(BadRequest):
     status_hint = 413
+
+
+class NotProduced(BadRequest):
+    """A file that an answer lists as one that its run was to make, and did not: there is nothing in it."""
+
+    status_hint = 422
 
 
 class AlreadyAnswered(BadRequest):

@@ -72,6 +72,25 @@ async def test_what_is_remembered_survives_a_restart_and_goes_with_its_session(d
     assert (files.deleted, len(asked.ids)) == (["/a", "/b"], 1)
 
 
+@pytest.mark.parametrize("name", ["chat", "responses", "messages", "completions"])
+async def test_a_session_whose_run_waits_lets_another_in_and_keeps_both(door: Door, name: str, stream: bool) -> None:
+    """What the run that waited adds is a branch: the session has moved on."""
+    files = Deleting()
+    model = ScriptedModel(asks("delete", path="/a"), says("Meanwhile."), says("It is gone."))
+    async with door.serving(model, files.tool, approval_timeout=A_MOMENT) as served:
+        first = await pause(served, name, False, session_id="s")
+        [listed] = await waiting(served)
+        heard = await watch_or_ask(served, name, stream, session_id="s")
+        await post_decision(served, first.ids[0])
+        await until_over(served, listed["run_id"])
+        async with soon(), served.http.get(f"{served.url}/sessions/s", headers=KEYS) as answer:
+            document = await answer.json()
+
+    assert (heard.text, files.deleted) == ("Meanwhile.", ["/a"])
+    assert document["messages"][-1]["content"] == "Meanwhile."
+    assert len(document["branches"]) == 2, document
+
+
 async def watch_or_ask(served: Served, name: str, stream: bool, **more: Any) -> Heard:
     if stream:
         return await watch(served, name, **more)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from tests.interaction.doors import Door
+from tests.interaction.doors import Door, Json
 from tests.server.coding import post, serving
 from tests.server.coding import root as root
 from tests.server.test_input_files import results, told
 from tests.server.test_mounted_skills import RUN, SKILL
 
+from ronda.core.parts import ToolTurn
+from ronda.files.file_store import FileFacts
+from ronda.sandbox.policy import Loopback, Policy
 from ronda.testing import ScriptedModel, calls, says
+
+NAMED = FileFacts("a.txt")
 
 
 async def test_a_container_is_made_listed_and_deleted(door: Door, root: Path) -> None:
@@ -185,3 +191,115 @@ async def test_a_session_that_is_deleted_takes_its_files_with_it(door: Door, roo
             assert gone.status == 200
         async with door.http.get(f"{door.url}/files/{file['id']}") as found:
             assert found.status == 404
+
+
+GRAB = """
+import mmap
+try:
+    mmap.mmap(-1, 1500 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    print("had")
+except OSError:
+    print("refused")
+"""
+CONNECT = """
+import socket
+try:
+    server = socket.create_server(("127.0.0.1", 0))
+    socket.create_connection(server.getsockname())
+    print("connected")
+except OSError:
+    print("offline")
+"""
+LIMITS: dict[str, tuple[str, Json, list[str]]] = {
+    "memory": (GRAB, {"memory_limit": "1g"}, ["had", "refused"]),
+    "network": (CONNECT, {"network_policy": {"type": "disabled"}}, ["connected", "offline"]),
+}
+
+
+@pytest.mark.parametrize(("code", "limit", "outputs"), LIMITS.values(), ids=LIMITS)
+@pytest.mark.parametrize("where", ["container", "request"])
+async def test_code_gets_no_more_than_its_client_allows(
+    door: Door, root: Path, code: str, limit: Json, outputs: list[str], where: str
+) -> None:
+    model = ScriptedModel(*[calls("mistralrs_execute_python", code=code), says("done")] * 2)
+    policy = Policy(max_memory_mb=4096, network=Loopback())
+    async with serving(door, model, root, sandbox=policy):
+        for more in ({}, limit):
+            place: Any = {"type": "auto", **more}
+            if where == "container":
+                _, made = await post(door, "containers", {"name": "a", **more})
+                place = made["id"]
+            body = {"input": "go", "tools": [{"type": "code_interpreter", "container": place}]}
+            if where == "request":  # one session, whose Python begins anew with the limit
+                body["session_id"] = "s"
+            status, answer = await post(door, "responses", body)
+            assert status == 200, answer
+    results = [turn.results[0].content for heard in model.heard for turn in heard if isinstance(turn, ToolTurn)]
+    assert [json.loads(content)["stdout"].strip() for content in results][-2:] == outputs
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "shown"), [(None, 2048, "2g"), ("1g", 2048, "1g"), ("64g", 2048, "2g"), ("1g", 600, "600m")]
+)
+async def test_a_container_says_how_much_memory_its_code_has(
+    door: Door, root: Path, limit: str | None, most: int, shown: str
+) -> None:
+    body = {"name": "a"} if limit is None else {"name": "a", "memory_limit": limit}
+    async with serving(door, ScriptedModel(), root, sandbox=Policy(max_memory_mb=most)):
+        _, made = await post(door, "containers", body)
+        async with door.http.get(f"{door.url}/containers/{made['id']}") as answer:
+            found = await answer.json()
+    assert (made["memory_limit"], found["memory_limit"]) == (shown, shown)
+    assert found["network_policy"] == {"type": "disabled"}
+
+
+async def test_containers_whose_time_is_up_are_removed_though_nobody_asks_for_them(door: Door, root: Path) -> None:
+    async with serving(door, ScriptedModel(), root) as server:
+        for minutes in (20, 30):
+            expires = {"anchor": "last_active_at", "minutes": minutes}
+            _, made = await post(door, "containers", {"name": str(minutes), "expires_after": expires})
+            await post(
+                door, f"containers/{made['id']}/files", {"file_id": (await server.files.add("", b"a", NAMED)).id}
+            )
+        await post(door, "containers", {"name": "stays"})
+        server.containers._clock = lambda: time.time() + 25 * 60
+        await server.containers.sweep()
+        rows = await server.catalog.containers.of("")
+        kept = [file.session for file in await server.files.of("") if file.session]
+    assert [row.name for row in rows] == ["30", "stays"]
+    assert kept == [rows[0].session]
+
+
+async def test_files_of_a_session_stay_for_as_long_as_it_is_used(door: Door, root: Path) -> None:
+    model = ScriptedModel(
+        calls("mistralrs_execute_python", code="open('a.txt', 'w').write('a')"), says("made"),
+        calls("mistralrs_execute_python", code="1"), says("used"),
+    )  # fmt: skip
+    body = {"messages": [{"role": "user", "content": "go"}], "enable_code_execution": True}
+    async with serving(door, model, root) as server:
+        _, answer = await post(door, "chat/completions", {**body, "session_id": "s"})
+        [before] = await server.files.of("", "s")
+        server.files._clock = lambda: time.time() + 86400
+        await post(door, "chat/completions", {**body, "session_id": "s"})
+        [after] = await server.files.of("", "s")
+        ends = [before.expires or 0.0, after.expires or 0.0]
+        assert ends[1] - ends[0] >= 86400
+        server.files._clock = lambda: ends[1]
+        async with door.http.get(f"{door.url}/files/{answer['files'][0]['id']}") as gone:
+            assert gone.status == 404
+
+
+async def test_what_is_larger_than_8_mib_is_fetched_by_its_id(door: Door, root: Path) -> None:
+    most = 8 << 20
+    code = f"open('most.csv', 'w').write('x' * {most}); None"
+    more = f"open('more.csv', 'w').write('y' * {most + 1}); None"
+    model = ScriptedModel(*[calls("mistralrs_execute_python", code=one) for one in (code, more)], says("done"))
+    body = {"messages": [{"role": "user", "content": "go"}], "enable_code_execution": True}
+    async with serving(door, model, root):
+        _, answer = await post(door, "chat/completions", body)
+        whole, cut = answer["files"]
+        async with door.http.get(f"{door.url}/files/{cut['id']}/content") as content:
+            fetched = await content.read()
+    assert (len(whole["text"]), whole["bytes"], whole["mime_type"]) == (most, most, "text/csv")
+    assert ("text" in cut, cut["bytes"], cut["mime_type"], cut["preview"]) == (False, most + 1, "text/csv", "y" * 1024)
+    assert fetched == b"y" * (most + 1)

@@ -73,7 +73,7 @@ async def test_a_file_that_was_not_made_is_told_of_once(door: Door, root: Path, 
                 ("a.csv", None), ("report", "not_produced"),
             ]  # fmt: skip
         async with door.http.get(f"{door.url}/files/{made[1]['id']}/content") as content:
-            assert content.status == 404
+            assert (content.status, (await content.json())["error"]["code"]) == (422, "not_produced")
 
 
 async def test_nothing_is_missed_where_no_code_ran(door: Door, root: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ronda.core.supplies import SkillMount
+from ronda.core.supplies import NO_LIMITS, CodeLimits, SkillMount
 
 
 class StoredContainer(Struct, frozen=True, omit_defaults=True):
@@ -16,6 +16,7 @@ class StoredContainer(Struct, frozen=True, omit_defaults=True):
     active: float
     minutes: int | None = None
     skills: tuple[SkillMount, ...] = ()
+    limits: CodeLimits = NO_LIMITS
 
     def is_over(self, now: float) -> bool:
         return self.minutes is not None and now >= self.active + self.minutes * 60

@@ -18,8 +18,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
-from ronda.files.kinds import Utf8Check
 from ronda.store import StoreError
+from ronda.wire.file_kinds import Utf8Check
 
 if sys.platform != "win32":
     import fcntl

@@ -17,8 +17,8 @@ from msgspec import Struct
 from ronda.core.files import FileSource, StoredFile
 from ronda.errors import NotFound, TooLarge
 from ronda.files.blobs import Blobs, NewBlob
-from ronda.files.kinds import OCTETS, format_of, mime_type_of
 from ronda.store.files import FileQuota, Files
+from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
 
 UPLOADED: Final = FileSource("user_upload")
 INPUT: Final = FileSource("input_file")

@@ -211,9 +211,9 @@ class Server:
     def open(self) -> None:
         """Begin with what takes time: requests wait for it, the start of the server does not. Runs that nobody drives go on, and
         what is kept is tidied up, until it is closed."""
-        upkeep = [recover_runs(self), keep_files_tidy(self.files)]
+        upkeep = [recover_runs(self), keep_files_tidy(self.files.sweep), keep_files_tidy(self.containers.sweep)]
         if self._skill_files is not self.files:
-            upkeep.append(keep_files_tidy(self._skill_files))
+            upkeep.append(keep_files_tidy(self._skill_files.sweep))
         if self.code is not None:
             upkeep.append(self.code.keep_tidy())
         self._upkeep = [asyncio.create_task(one) for one in upkeep]

@@ -18,4 +18,7 @@ class Containers(Protocol):
     async def of(self, owner: str) -> list[StoredContainer]:
         """In the order they were made."""
 
+    async def expiring(self) -> list[tuple[str, StoredContainer]]:
+        """Everybody's that are to go when nobody has used them for some time, each with its owner."""
+
     async def delete(self, owner: str, session: str) -> bool: ...

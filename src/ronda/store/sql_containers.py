@@ -35,6 +35,14 @@ class SqlContainers:
 
         return await self._tables.read(find_all) if self._tables.is_there else []
 
+    async def expiring(self) -> list[tuple[str, StoredContainer]]:
+        def find_all(db: Sql) -> list[tuple[str, StoredContainer]]:
+            rows = db.execute("SELECT owner, body FROM container").fetchall()
+            found = [(owner, _decode(body)) for owner, body in rows]
+            return [(owner, container) for owner, container in found if container.minutes is not None]
+
+        return await self._tables.read(find_all) if self._tables.is_there else []
+
     async def delete(self, owner: str, session: str) -> bool:
         def delete(db: Sql) -> bool:
             statement = "DELETE FROM container WHERE owner = ? AND session = ?"

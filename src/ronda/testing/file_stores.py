@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ronda.core.containers import StoredContainer
 from ronda.core.files import FileSource, StoredFile
 from ronda.core.skills import SkillVersion, StoredSkill
+from ronda.core.supplies import CodeLimits
 from ronda.store import Taken
 from ronda.store.catalog import Catalog
 from ronda.store.files import FileQuota, QuotaExceeded
@@ -128,6 +129,16 @@ class ContainersContract(Contract):
             assert await containers.delete("ann", "t")
             assert [one.name for one in await containers.of("ann")] == ["b"]
             assert [one.name for one in await containers.of("bob")] == ["c"]
+
+    async def test_containers_that_expire_are_found_with_their_owners(self) -> None:
+        async with self.opened() as catalog:
+            containers = catalog.containers
+            assert await containers.expiring() == []
+            stays, limited = StoredContainer("s", "a", 1.0, 1.0), CodeLimits(1024, is_offline=True)
+            goes = StoredContainer("t", "b", 2.0, 2.0, 20, limits=limited)
+            await containers.put("ann", stays)
+            await containers.put("bob", goes)
+            assert await containers.expiring() == [("bob", goes)]
 
 
 def skill(id: str, created: float = 10.0) -> StoredSkill:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import Any
 
 from ronda.core.files import TEXT_FORMATS
 from ronda.core.parts import File
+from ronda.wire.file_kinds import mime_type_of
 
 
 def file_object(file: File, tool: str, round: int, turn: int, at: float) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def file_object(file: File, tool: str, round: int, turn: int, at: float) -> dict
         "id": file.id,
         "name": file.name,
         "format": file.format,
-        "mime_type": mime_type or None,
+        "mime_type": mime_type or mime_type_of(file.format),
         "bytes": file.size or 0,
         "created_at": int(at),
         "purpose": "agent_output",
@@ -35,13 +37,17 @@ def file_object(file: File, tool: str, round: int, turn: int, at: float) -> dict
     return {**written, "preview": file.preview} if file.preview else written
 
 
-def format_of(name: str) -> str:
-    stem, dot, end = name.rpartition(".")
-    return end.lower() if dot and stem else ""
-
-
 def _decoded(body: str) -> str | None:
     try:
         return base64.b64decode(body, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
         return None
+
+
+def placeholder_id(run: str, index: int) -> str:
+    """Of a file that a run was to make, and did not. It is kept nowhere: whoever asks for it is told by the id alone."""
+    return f"file_{run[-12:]}_missing_{index}"
+
+
+def is_placeholder(id: str) -> bool:
+    return re.fullmatch(r"file_[0-9a-f]{1,12}_missing_[0-9]{1,3}", id) is not None

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ronda.core.events import RunStarted
 from ronda.core.parts import NULL
-from ronda.core.supplies import NO_SUPPLIES, RequestedFile, SkillMount, Supplies
+from ronda.core.supplies import NO_LIMITS, NO_SUPPLIES, CodeLimits, RequestedFile, SkillMount, Supplies
 from ronda.errors import BadRequest
 from ronda.wire.fields import bad, check_count, decode_field, field
 from ronda.wire.json import UNREADABLE, encode
@@ -53,10 +53,15 @@ class ContainerWish(Struct, frozen=True):
     path: str = ""  # where the request says it
     file_ids: tuple[str, ...] = ()
     skills: tuple[SkillWish, ...] = ()
+    limits: CodeLimits = NO_LIMITS
 
     def __or__(self, other: ContainerWish) -> ContainerWish:
         return ContainerWish(
-            self.id or other.id, self.path or other.path, self.file_ids + other.file_ids, self.skills + other.skills
+            self.id or other.id,
+            self.path or other.path,
+            self.file_ids + other.file_ids,
+            self.skills + other.skills,
+            self.limits | other.limits,
         )
 
 
@@ -78,6 +83,9 @@ class _Skill(Struct, frozen=True):
     source: _Source | None = None
 
 
+MemoryLimit: TypeAlias = Literal["1g", "4g", "16g", "64g"]
+
+
 class _Environment(Struct, frozen=True):
     """`auto` of a code interpreter, `container_auto` and `container_reference` of a shell."""
 
@@ -85,7 +93,7 @@ class _Environment(Struct, frozen=True):
     container_id: str | None = None
     file_ids: list[str] | None = None
     skills: list[Raw] | None = None
-    memory_limit: Literal["1g", "4g", "16g", "64g"] | None = None
+    memory_limit: MemoryLimit | None = None
     network_policy: Raw = NULL
 
 
@@ -110,22 +118,28 @@ def _read_environment(found: _Environment, path: str) -> ContainerWish:
     kinds = ("auto", "container_auto", "container_reference")
     if found.type not in kinds:
         raise bad(f"{path}.type", f"is {found.type[:40]!r}; it can be {', '.join(kinds)}")
-    if found.network_policy != NULL and not is_closed(found.network_policy):
-        raise bad(f"{path}.network_policy", "cannot be wider than the operator's; leave it out, or say 'disabled'")
+    limits = read_limits(found.memory_limit, found.network_policy, f"{path}.network_policy")
     check_count(found.file_ids or (), MOST_FILES, f"{path}.file_ids")
     check_count(found.skills or (), MOST_SKILLS, f"{path}.skills")
     skills = [read_skill(one, f"{path}.skills[{at}]") for at, one in enumerate(found.skills or ())]
     if found.type == "container_reference" and not found.container_id:
         raise bad(f"{path}.container_id", "is missing")
     where = f"{path}.container_id" if found.container_id else f"{path}.file_ids"
-    return ContainerWish(found.container_id or "", where, tuple(found.file_ids or ()), tuple(skills))
+    return ContainerWish(found.container_id or "", where, tuple(found.file_ids or ()), tuple(skills), limits)
 
 
 class _NetworkPolicy(Struct, frozen=True):
     type: str
 
 
-def is_closed(raw: Raw) -> bool:
+def read_limits(memory: MemoryLimit | None, network: Raw, path: str) -> CodeLimits:
+    """Both can be less than the operator's; a wish for more memory is one for as much as there is."""
+    if network != NULL and not _is_disabled(network):
+        raise bad(path, "cannot be wider than the operator's; leave it out, or say 'disabled'")
+    return CodeLimits(0 if memory is None else int(memory[:-1]) * 1024, network != NULL)
+
+
+def _is_disabled(raw: Raw) -> bool:
     try:
         return msgspec.json.decode(raw, type=_NetworkPolicy).type == "disabled"
     except UNREADABLE:

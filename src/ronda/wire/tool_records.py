@@ -13,8 +13,9 @@ from ronda.core.parts import NULL, File, Image, ToolCall, ToolResult, UserTurn
 from ronda.core.plan import ToolSpec
 from ronda.wire.approvals import write_tool
 from ronda.wire.citations import Source, sources_of
+from ronda.wire.file_kinds import format_of
 from ronda.wire.json import UNREADABLE, encode, parsed
-from ronda.wire.made_files import file_object, format_of
+from ronda.wire.made_files import file_object, placeholder_id
 from ronda.wire.preview import ArgumentPatches, write_patches
 from ronda.wire.supplies import supplies_of
 from ronda.wire.web_search import WEB_TOOLS, begin_data, record_text
@@ -194,7 +195,7 @@ class ToolRecords:
         missing = [one for one in supplies_of(start).outputs if one.name not in made]
         told: list[dict[str, Any]] = []
         for index, one in enumerate(missing):
-            id = f"file_{start.run[-12:]}_missing_{index}"
+            id = placeholder_id(start.run, index)
             file = File(None, one.name, id, 0, one.format or format_of(one.name), problem="not produced")
             told.append(file_object(file, ran, self.round, self._turn, at))
         self._files += [(self.round, len(self.calls), file) for file in told]

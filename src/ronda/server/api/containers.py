@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, assert_never
 
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from ronda.core.containers import StoredContainer
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts
-from ronda.files.kinds import OCTETS
+from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork
 from ronda.server.api.files import FileContent, content_type_of, receive_file
 from ronda.server.http.incoming import Incoming, Json
+from ronda.tools.code.limits import limited
 from ronda.wire.container_objects import (
     Listed,
     container_object,
@@ -21,6 +24,7 @@ from ronda.wire.container_objects import (
     write_page,
 )
 from ronda.wire.containers import container_id
+from ronda.wire.file_kinds import OCTETS
 from ronda.wire.json import encode
 
 if TYPE_CHECKING:
@@ -38,22 +42,40 @@ async def create(server: Server, request: Incoming) -> ASGIApp:
     from ronda.server.resources.supplies import mounts  # few servers see a container
 
     skills = await mounts(server, owner, wish.skills)
-    made = await server.containers.create(owner, wish.name, skills, wish.minutes)
+    made = await server.containers.create(owner, wish.name, skills, wish.minutes, wish.limits)
     for id in wish.file_ids:
         await server.containers.copy(owner, made.session, id)
-    return Json(encode(container_object(made)))
+    return Json(encode(_shown(server, made)))
+
+
+def _shown(server: Server, container: StoredContainer) -> dict[str, Any]:
+    """With the limits that hold: the operator's, or what its client wants where that is less."""
+    policy = limited(server.config.sandbox, container.limits)
+    return container_object(container, policy.max_memory_mb, _hosts(policy.network))
+
+
+def _hosts(network: Network) -> Sequence[str] | None:
+    match network:
+        case AllowedHosts(hosts=hosts):
+            return hosts
+        case FullNetwork():
+            return None
+        case NoNetwork() | Loopback():
+            return ()
+        case _:
+            assert_never(network)
 
 
 async def list_containers(server: Server, request: Incoming) -> ASGIApp:
     found = await server.containers.of(request.owner)
     if names := request.query.get("name"):
         found = [one for one in found if one.name == names[-1]]
-    rows = [Listed(container_id(one.session), container_object(one)) for one in found]
+    rows = [Listed(container_id(one.session), _shown(server, one)) for one in found]
     return Json(encode(write_page(rows, request.query)))
 
 
 async def get(server: Server, request: Incoming) -> ASGIApp:
-    return Json(encode(container_object(await server.containers.find(request.owner, request.places["id"]))))
+    return Json(encode(_shown(server, await server.containers.find(request.owner, request.places["id"]))))
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:

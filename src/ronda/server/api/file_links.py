@@ -17,9 +17,9 @@ from msgspec import Struct
 from starlette.types import ASGIApp
 
 from ronda.errors import BadRequest, NotFound
-from ronda.files.kinds import OCTETS
 from ronda.server.api.files import FileContent, content_type_of
 from ronda.server.http.incoming import Incoming, Json
+from ronda.wire.file_kinds import OCTETS
 from ronda.wire.json import encode
 
 if TYPE_CHECKING:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ronda.core.files import StoredFile
-from ronda.errors import BadRequest
+from ronda.errors import BadRequest, NotProduced
 from ronda.files.file_store import FileFacts, FileStore
-from ronda.files.kinds import OCTETS
 from ronda.server.http.forms import Take, read_parts
 from ronda.server.http.incoming import Header, Incoming, Json
 from ronda.server.http.shapes import shaped
 from ronda.store import StoreError
+from ronda.wire.file_kinds import OCTETS
 from ronda.wire.files import FileShape, content_disposition, read_form, shape_of, write_deleted, write_file, write_page
+from ronda.wire.made_files import is_placeholder
 
 if TYPE_CHECKING:
     from ronda.server.app import Server
@@ -89,7 +90,10 @@ async def delete(server: Server, request: Incoming, shape: FileShape) -> ASGIApp
 
 @shaped(shape_of)
 async def content(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
-    file = await server.files.find(request.owner, request.places["id"])
+    id = request.places["id"]
+    if is_placeholder(id):
+        raise NotProduced(f"File '{id}' was not produced: there is no content", code="not_produced")
+    file = await server.files.find(request.owner, id)
     # Mistral's client takes nothing else, and says so.
     wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
     return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
@@ -100,11 +104,11 @@ def content_type_of(file: StoredFile) -> str:
     return f"{known}; charset=utf-8" if file.is_text and known.startswith("text/") else known
 
 
-async def keep_files_tidy(files: FileStore, every: float = _TIDY_SECONDS) -> None:
+async def keep_files_tidy(sweep: Callable[[], Awaitable[None]], every: float = _TIDY_SECONDS) -> None:
     """Removes what has expired, and what servers that were killed have left behind, for as long as the server runs."""
     while True:
         try:
-            await files.sweep()
+            await sweep()
         except (StoreError, OSError) as error:
             log.warning("files that have expired cannot be removed: %s", error)
         await asyncio.sleep(every)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ronda.core.containers import StoredContainer
 from ronda.core.files import StoredFile
-from ronda.core.supplies import SkillMount
+from ronda.core.supplies import NO_LIMITS, CodeLimits, SkillMount
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts, FileStore, not_found
 from ronda.store.containers import Containers
@@ -38,12 +38,17 @@ class ContainerHost:
         self._clock = clock
 
     async def create(
-        self, owner: str, name: str, skills: tuple[SkillMount, ...] = (), minutes: int | None = None
+        self,
+        owner: str,
+        name: str,
+        skills: tuple[SkillMount, ...] = (),
+        minutes: int | None = None,
+        limits: CodeLimits = NO_LIMITS,
     ) -> StoredContainer:
         if len(await self._rows.of(owner)) >= _MOST_CONTAINERS:
             raise BadRequest(f"you have {_MOST_CONTAINERS} containers, and no more are allowed; delete some")
         now = self._clock()
-        made = StoredContainer(secrets.token_hex(16), name, now, now, minutes, skills)
+        made = StoredContainer(secrets.token_hex(16), name, now, now, minutes, skills, limits)
         await self._rows.put(owner, made)
         return made
 
@@ -58,7 +63,7 @@ class ContainerHost:
     async def _find(self, owner: str, session: str) -> StoredContainer | None:
         known = await self._rows.find(owner, session)
         if known is not None:
-            if not known.is_over(self._clock()):
+            if not self._is_over(owner, known):
                 return known
             await self.delete(owner, session)
             return None
@@ -69,10 +74,23 @@ class ContainerHost:
             return StoredContainer(session, session, used, used)
         return None
 
+    def _is_over(self, owner: str, container: StoredContainer) -> bool:
+        """Nobody has used it for its minutes: no request, and no call of a run that may have begun long before."""
+        now = self._clock()
+        if not container.is_over(now):
+            return False
+        used = None if self._code is None else self._code.last_use(owner, container.session)
+        return used is None or replace(container, active=used).is_over(now)
+
+    async def sweep(self) -> None:
+        """Remove those whose time is up, with their files."""
+        for owner, container in await self._rows.expiring():
+            if self._is_over(owner, container):
+                await self.delete(owner, container.session)
+
     async def of(self, owner: str) -> list[StoredContainer]:
         """In the order they were made: by a client, or by a run that has made files."""
-        now = self._clock()
-        made = {one.session: one for one in await self._rows.of(owner) if not one.is_over(now)}
+        made = {one.session: one for one in await self._rows.of(owner) if not self._is_over(owner, one)}
         for file in await self._files.of(owner):
             if file.session and file.session not in made:
                 made[file.session] = StoredContainer(file.session, file.session, file.created, file.created)

@@ -18,12 +18,12 @@ from ronda.core.parts import File, Image, Turn, UserPart, UserTurn
 from ronda.drive import Capabilities
 from ronda.errors import BadRequest, NotFound, TooLarge
 from ronda.files.file_store import FileStore
-from ronda.files.kinds import OCTETS, Utf8Check, format_of, mime_type_of
 from ronda.sandbox.workspace import clean_names
 from ronda.server.resources.file_addresses import named_files, with_files
 from ronda.tools.files.documents import Documents, Extracted, is_document
 from ronda.tools.files.reading import READ
 from ronda.tools.files.session_files import as_data_url, content_id, decode, media_type
+from ronda.wire.file_kinds import OCTETS, Utf8Check, format_of, mime_type_of
 from ronda.wire.input_files import is_listed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ronda.core.events import RunStarted
 from ronda.core.parts import File, SystemTurn, Turn
 from ronda.core.plan import ToolSpec
-from ronda.core.supplies import NO_SUPPLIES, SkillMount, Supplies
+from ronda.core.supplies import NO_LIMITS, NO_SUPPLIES, SkillMount, Supplies
 from ronda.drive import Capabilities, Tool, ToolContext, capabilities_of
 from ronda.errors import BadRequest, NotFound
 from ronda.files.archives import is_zip, unpack_zip
@@ -47,7 +47,7 @@ def asks_for_code(request: DoorRequest) -> bool:
 async def gather(server: Server, owner: str, request: DoorRequest, able: Capabilities) -> Supplies:
     """What a request names beside its conversation, found. Raises BadRequest for what is not there."""
     wish = request.container
-    if not (wish.id or wish.file_ids or wish.skills or request.outputs):
+    if not (wish.id or wish.file_ids or wish.skills or request.outputs or wish.limits != NO_LIMITS):
         return Supplies()
     inputs = InputFiles(server.files, server.documents, owner, replace(able, keeps_files=False), runs_code=True)
     files: list[File] = []
@@ -56,12 +56,14 @@ async def gather(server: Server, owner: str, request: DoorRequest, able: Capabil
         if stored is not None:
             files.append(await inputs.listed(stored))
     before: tuple[SkillMount, ...] = ()
+    limits = wish.limits
     if wish.id:
         container = await server.containers.find(owner, wish.id)
         before = container.skills
+        limits |= container.limits
         inside = await server.containers.files(owner, container.session)
         files += [await inputs.listed(file) for file in inside if file.source == UPLOADED]
-    return Supplies(tuple(files), await mounts(server, owner, wish.skills, before), request.outputs)
+    return Supplies(tuple(files), await mounts(server, owner, wish.skills, before), request.outputs, limits)
 
 
 async def mounts(

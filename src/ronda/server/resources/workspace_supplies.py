@@ -36,6 +36,7 @@ class Supplier:
         if not self._is_in_use:  # files that its code made before stay as long as it is used
             self._is_in_use = True
             await self._files.store.prolong(context.owner, context.session)
+        await self._workbench.limit(context, self._supplies.limits)
         async with self._workbench.use(context) as session:
             sandbox = session.sandbox
             if brought := await self._files.brought(context):

@@ -18,8 +18,8 @@ from ronda.drive import ToolContext
 from ronda.drive.tools import as_text
 from ronda.errors import BadRequest
 from ronda.files.file_store import FileFacts, FileStore
-from ronda.files.kinds import format_of, mime_type_of
 from ronda.sandbox.workspace import FoundFile, list_files, open_output, output_pieces
+from ronda.wire.file_kinds import format_of, mime_type_of
 
 MOST_FILES = 64
 MAX_FILE = 256 * 1024 * 1024  # of one that is kept

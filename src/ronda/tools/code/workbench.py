@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ronda.core.supplies import NO_LIMITS, CodeLimits
 from ronda.core.taint import EGRESS, PRIVATE
 from ronda.drive import ToolContext
 from ronda.files.file_store import FileStore
@@ -20,6 +21,7 @@ from ronda.sandbox.box import Sandbox, open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import Loopback, NoNetwork, Policy
+from ronda.tools.code.limits import limited
 from ronda.tools.code.outputs import Collector
 from ronda.tools.code.pool import Pool
 from ronda.tools.code.session import Session
@@ -74,6 +76,7 @@ class Workbench:
         self._most_sessions = most_sessions
         self._side_folder = side_folder
         self._sessions: dict[tuple[str, str], asyncio.Task[Session]] = {}
+        self._limits: dict[tuple[str, str], CodeLimits] = {}  # of sessions that have less than the operator allows
 
     @property
     def is_shared(self) -> bool:
@@ -104,17 +107,27 @@ class Workbench:
     def collector(self, session: Session, tool: str, context: ToolContext) -> Collector:
         return Collector(session.sandbox.workspace, tool, context, self._files)
 
+    async def limit(self, context: ToolContext, limits: CodeLimits) -> None:
+        """Code of this session gets no more from now on; a Python that has more, or less, ends. What works in a folder of all
+        sessions has one sandbox, which is as the operator wants it."""
+        key = (context.owner, context.session)
+        if limits == NO_LIMITS or self._shared is not None or self._limits.get(key) == limits:
+            return
+        await self.close_session(*key)
+        self._limits[key] = limits
+
     async def _open(self, context: ToolContext) -> Session:
-        if (ready := self._adopted(context)) is not None:
+        limits = self._limits.get((context.owner, context.session), NO_LIMITS)
+        if limits == NO_LIMITS and (ready := self._adopted(context)) is not None:
             return ready
         marker = None if self._find_marker is None else self._find_marker(context)
         if self._shared is not None:
             return Session(await self._open_shared(self._shared), marker, owns_sandbox=False)
-        return Session(await self._sandbox(self._find_folder(context)), marker)
+        return Session(await self._sandbox(self._find_folder(context), limits), marker)
 
-    async def _sandbox(self, folder: Path) -> Sandbox:
+    async def _sandbox(self, folder: Path, limits: CodeLimits = NO_LIMITS) -> Sandbox:
         return await open_sandbox(
-            self._policy,
+            limited(self._policy, limits),
             folder,
             outside=self._outside,
             python=self._python,
@@ -166,6 +179,7 @@ class Workbench:
     async def close_session(self, owner: str, session: str) -> None:
         """Ends the processes of one session, if it has some."""
         task = self._sessions.pop((owner, session), None)
+        self._limits.pop((owner, session), None)
         if task is not None:
             [opened] = await asyncio.gather(task, return_exceptions=True)
             if isinstance(opened, Session):

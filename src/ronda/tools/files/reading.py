@@ -13,9 +13,9 @@ from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
 from ronda.drive import MOST_SHOWN, ToolContext, ToolOutput
 from ronda.errors import RondaError
-from ronda.files.kinds import Utf8Check
 from ronda.tools.files.documents import Extracted
 from ronda.tools.files.session_files import KnownFile, SessionFiles
+from ronda.wire.file_kinds import Utf8Check
 
 READ: Final = "mistralrs_read_file"
 LIST: Final = "mistralrs_list_files"

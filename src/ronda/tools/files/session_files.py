@@ -16,7 +16,7 @@ from ronda.core.parts import File
 from ronda.drive import ToolContext
 from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import INPUT, UPLOADED, FileStore
-from ronda.files.kinds import OCTETS, format_of, mime_type_of
+from ronda.wire.file_kinds import OCTETS, format_of, mime_type_of
 
 _PIECE = 256 * 1024
 
