@@ -89,6 +89,7 @@ soak-tools: $(VENV)/.ready-dev ## 200 sessions that run code, and one server tha
 	$(BIN)/python -m tests.server.soak_tools $(N)
 
 chaos: $(VENV)/.ready-dev ## kill, freeze and cut off servers under load, on SQLite and PostgreSQL [ARGS="--kills 20 --runs 50"]
+	@setup/system-packages $(PYTHON) chaos
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 conformance: $(VENV)/.ready-dev ## tests on recorded data: make conformance [DATA=DIR]

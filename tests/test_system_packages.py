@@ -240,3 +240,12 @@ def test_ubuntus_chromium_is_not_installed(machine: Machine) -> None:
     code, said, installed = machine.set_up("python3", "page")
     assert (code, installed[-1]) == (0, f"{INSTALL} npm")
     assert "google-chrome-stable" in said.splitlines()[0]
+
+
+def test_chaos_goes_on_without_network_namespaces(machine: Machine) -> None:
+    machine.has_all_but()
+    assert machine.set_up("python3", "page")[1].count("iproute2") == 0
+    code, text, _ = machine.set_up("python3", "chaos")
+    assert (code, "iproute2" in text, "going on without" in text) == (0, True, True)
+    machine.command("ip", "exit 0")
+    assert machine.set_up("python3", "chaos") == (0, "", [])
