@@ -108,16 +108,33 @@ async def test_a_call_in_one_piece_has_its_signature_in_it(door: Door) -> None:
     assert call["extra_content"] == {"google": {"thought_signature": "c2lnbmVk", "model": model}}
 
 
-async def test_a_client_of_mistrals_that_does_not_say_who_it_is_gets_its_shapes_all_the_same(door: Door) -> None:
-    """LangChain's: it takes a piece of a call without an id for another call."""
-    asked = {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "safe_prompt": False, "stream": True}
+NAMELESS = [  # LangChain's in JavaScript, and in Python
+    ({"safe_prompt": False}, "node"),
+    ({"temperature": 0.7, "top_p": 1}, "python-httpx/0.28.1"),
+]
+
+
+@pytest.mark.parametrize(("words", "agent"), NAMELESS)
+async def test_a_client_of_mistrals_that_does_not_say_who_it_is_gets_its_shapes_all_the_same(
+    door: Door, words: Json, agent: str
+) -> None:
+    """LangChain takes a piece of a call without an id for another call."""
+    asked = {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "stream": True, **words}
     async with door.serving(ScriptedModel(calls(Call("echo", {"text": "a long text"}, "call_1")))) as served:
-        answer = await served.post(asked)
+        answer = await served.post(asked, headers={"user-agent": agent})
 
     pieces = [
         call for chunk in answer.chunks for one in chunk["choices"] for call in one["delta"].get("tool_calls", ())
     ]
     assert [piece["function"] for piece in pieces] == [{"name": "echo", "arguments": '{"text":"a long text"}'}]
+
+
+async def test_a_plain_httpx_gets_a_call_in_pieces(door: Door) -> None:
+    asked = {"messages": [{"role": "user", "content": "go"}], "tools": [ECHO], "stream": True, "temperature": 0.7}
+    async with door.serving(ScriptedModel(calls(Call("echo", {"text": "a long text"}, "call_1")))) as served:
+        answer = await served.post(asked, headers={"user-agent": "python-httpx/0.28.1"})
+
+    assert len([one for chunk in answer.chunks for one in chunk["choices"] if "tool_calls" in one["delta"]]) > 1
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -27,7 +27,8 @@ async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
     asked = await request.read(server.config.max_body, read_request)
     if asked.decisions:
         return await continue_answer(server, request, asked.decisions, asked.stream, CHAT_ANSWERS, chat_error)
-    if (answer := asked.answer.for_client(request.header(b"user-agent") or "")) is not asked.answer:
+    user_agent = request.header(b"user-agent") or ""
+    if (answer := asked.answer.for_client(user_agent, asked.options)) is not asked.answer:
         asked = replace(asked, answer=answer)
     served = await server.models.find(asked.model, request.owner)
     return await Exchange(server, request, Job(asked, served), ChatAnswer, chat_error, door=CHAT_ANSWERS).answer()

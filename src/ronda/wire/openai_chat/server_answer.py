@@ -28,6 +28,7 @@ from ronda.core.events import (
 )
 from ronda.core.live_calls import Piece
 from ronda.core.parts import AssistantTurn, ToolCall, Turn, Usage
+from ronda.core.plan import Options
 from ronda.core.run import Run
 from ronda.wire import updates
 from ronda.wire.approvals import EVENT, REQUIRES_ACTION
@@ -67,8 +68,8 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
     for_mistral: bool = False
     names_events: bool = True  # what is no chunk comes as an event with a name
 
-    def for_client(self, user_agent: str) -> Self:
-        if _is_mistrals(user_agent):
+    def for_client(self, user_agent: str, options: Options) -> Self:
+        if _is_mistrals(user_agent) or _is_langchains_mistral(user_agent, options):
             return self.of_mistral()
         return replace(self, names_events=False) if _misreads_names(user_agent) else self
 
@@ -279,7 +280,9 @@ class ChatAnswer:
 
     def _error(self, error: dict[str, str | None]) -> bytes:
         """No chunk: several clients pass over `error` in one that has choices. The official SDKs raise it, and read no more."""
-        return b"data: %b\n\n" % encode({"object": "error", **error} if self._options.for_mistral else {"error": error})
+        return b"data: %b\n\n" % encode(
+            {"object": "error", **error, "error": error} if self._options.for_mistral else {"error": error}
+        )
 
     # ---- plain -------------------------------------------------------------------------------------------------------
 
@@ -357,6 +360,12 @@ def _is_mistrals(user_agent: str) -> bool:
     """Mistral's clients come to this address too. A call is whole in each chunk of theirs, by their types or their code, and
     an answer that is nothing but calls has an empty text. Not all of them say who they are."""
     return "mistral-client-" in user_agent or "ai-sdk/mistral" in user_agent
+
+
+def _is_langchains_mistral(user_agent: str, options: Options) -> bool:
+    """LangChain's client of Mistral has no name of its own and none of Mistral's words: it is a bare httpx that always sends both
+    of these. Another program that does loses nothing but the pieces of a call."""
+    return user_agent.startswith("python-httpx/") and options.temperature is not None and options.top_p is not None
 
 
 def _misreads_names(user_agent: str) -> bool:
