@@ -21,7 +21,7 @@ from ronda import tool
 from ronda.core.events import RunFinished
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
-from ronda.wire.events import read, shown, write
+from ronda.wire.events import read, wire_event, write
 
 
 @tool
@@ -186,7 +186,7 @@ async def test_the_events_of_a_run_are_those_of_its_journal(door: Door) -> None:
         [events] = await served.events
 
     found = frames(body)
-    expected = [json.loads(write(said)) for event in events if (said := shown(event)) is not None]
+    expected = [json.loads(write(said)) for event in events if (said := wire_event(event)) is not None]
     assert status == 200
     assert [data for _, _, data in found] == expected
     assert [id for id, _, _ in found] == [str(number) for number in range(len(events))]

@@ -20,7 +20,7 @@ from ronda.wire.events import (
     Unknown,
     read,
     schema,
-    shown,
+    wire_event,
     write,
     write_frame,
 )
@@ -31,7 +31,7 @@ FITS = Validator(SCHEMA)
 
 @given(EVENTS)
 def test_what_is_written_is_read_again(event: Event) -> None:
-    said = shown(event)
+    said = wire_event(event)
     if said is None:
         return
     written = write(said)
@@ -45,7 +45,7 @@ def test_what_is_written_is_read_again(event: Event) -> None:
 
 @given(EVENTS)
 def test_what_is_written_fits_the_schema(event: Event) -> None:
-    said = shown(event)
+    said = wire_event(event)
     if said is not None:
         assert FITS.explain(json.loads(write(said))) is None
 
@@ -59,7 +59,7 @@ def test_every_kind_of_event_but_a_providers_own_is_said() -> None:
 
 @given(EVENTS, st.dictionaries(st.sampled_from(["newer", "x_trace", "z"]), st.integers(), min_size=1))
 def test_members_that_are_newer_than_the_reader_are_passed_over(event: Event, more: dict[str, int]) -> None:
-    said = shown(event)
+    said = wire_event(event)
     if said is None:
         return
     written = json.loads(write(said))
@@ -93,7 +93,7 @@ def keys(value: Any) -> set[str]:
 
 @given(EVENTS)
 def test_a_providers_own_json_is_never_said(event: Event) -> None:
-    said = shown(event)
+    said = wire_event(event)
 
     assert said is None or not keys(json.loads(write(said))) & {"native", "plan", "owner", "about", "held", "rewrite"}
 
@@ -101,7 +101,7 @@ def test_a_providers_own_json_is_never_said(event: Event) -> None:
 def test_instructions_and_how_a_run_is_kept_are_not_said() -> None:
     plan = Plan("script:x", (ToolSpec("look", SECRET),), options=Options(extra={}))
     start = RunStarted("run_1", plan, (SystemTurn(SECRET), user("hi")), 1.0, owner=SECRET)
-    said = shown(start)
+    said = wire_event(start)
     assert said is not None
 
     assert SECRET.encode() not in write(said)

@@ -86,7 +86,7 @@ async def start_child(
         raise BadConfig(f"agents may start each other {MAX_DEPTH} deep at the most")
     id = child_id(context.run, context.round, context.call_id)
     share = _share(parent.run, family, context.call_id)
-    begun = await _begun(parent, context.call_id, id)
+    begun = await _find_begun(parent, context.call_id, id)
     if begun is None and (share.tokens == 0 or share.tool_calls == 0):
         what = "tokens" if share.tokens == 0 else "tool calls"
         return ToolOutput(f"Error: not started: the run has no {what} left for another agent", failed=True)
@@ -123,7 +123,7 @@ class Begun(Struct, frozen=True):
     events: list[Event]
 
 
-async def _begun(parent: LiveRun, call: str, id: str) -> Begun | None:
+async def _find_begun(parent: LiveRun, call: str, id: str) -> Begun | None:
     journal = parent.journal
     if journal is None or not (parent.goes_on or parent.run.answers_for(call)):
         return None

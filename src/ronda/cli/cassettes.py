@@ -65,7 +65,7 @@ def replay_file(arguments: argparse.Namespace) -> int:
     except Difference as error:
         print(f"ronda: {error}", file=sys.stderr)
         return 1
-    return _told(played)
+    return _print_result(played)
 
 
 def branch_file(arguments: argparse.Namespace) -> int:
@@ -101,7 +101,7 @@ async def _branch(cassette: Cassette, arguments: argparse.Namespace) -> Replayed
     return await branch(cassette, arguments.at, arguments.model, provider, tools, record=arguments.output)
 
 
-def _told(played: Replayed) -> int:
+def _print_result(played: Replayed) -> int:
     """What it came to, and the answer alone on standard output."""
     end = played.run.ended
     if end is not None and end.reason not in ("failed", "cancelled", "interrupted"):

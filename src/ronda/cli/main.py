@@ -54,7 +54,7 @@ def _no_command(word: str, commands: Iterable[str]) -> str:
     elif " " in word:
         hint = f"'ronda run \"{word}\"' asks a model"
     else:
-        hint = _meant(word, commands) + "'ronda --help' lists them"
+        hint = _closest(word, commands) + "'ronda --help' lists them"
     return f"there is no command '{word}'; {hint}"
 
 
@@ -63,12 +63,12 @@ def _not_understood(command: str, parser: argparse.ArgumentParser, word: str) ->
         quotes = "; put quotes around a prompt of several words" if command == "run" else ""
         return f"'{word}' is one argument too many{quotes}"
     flag = word.partition("=")[0]
-    hint = _meant(flag, re.findall(r"--[a-z-]+", parser.format_help()))
+    hint = _closest(flag, re.findall(r"--[a-z-]+", parser.format_help()))
     help = f"ronda {command} --help" if command else "ronda --help"
     return f"there is no flag '{flag}'; {hint}'{help}' lists them"
 
 
-def _meant(word: str, words: Iterable[str]) -> str:
+def _closest(word: str, words: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, words, 1)
     return f"did you mean '{close[0]}'? " if close else ""
 
@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
         """Said in our words: those of argparse are others in each version of Python."""
         if action.choices is not None and value not in action.choices:
             words = " ".join([self.prog, *action.option_strings[-1:], str(value)])
-            hint = _meant(str(value), action.choices) + f"choose from {', '.join(action.choices)}"
+            hint = _closest(str(value), action.choices) + f"choose from {', '.join(action.choices)}"
             raise argparse.ArgumentError(None, f"there is no '{words}'; {hint}")
 
 

@@ -20,11 +20,11 @@ def render(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(messages), indent=2).decode() + "\n")
     else:
-        print("\n\n".join(_shown(message) for message in messages))
+        print("\n\n".join(_message_text(message) for message in messages))
     return 0
 
 
-def _shown(message: Message) -> str:
+def _message_text(message: Message) -> str:
     told = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in message.metadata.items())
     head = f"{message.role}[{told}]:" if told else f"{message.role}:"
     return "\n".join([head, *[_part(part) for part in message.content]])

@@ -105,7 +105,7 @@ async def put(host: SessionHost, key: Key, document: SessionDocument, workspaces
     """A document becomes the session of this name, in the place of one that there may be. Where no tool works on files, those of
     a document are left out."""
     node = await aside(new_node, ROOT, 0, document.turns)
-    async with _alone(host, key, "reject"):
+    async with _exclusive(host, key, "reject"):
         if workspaces is not None:
             await workspaces.write(*key, document.files)
         await host.store.replace(*key, node, _written(document.labels), host.now())
@@ -119,7 +119,7 @@ async def change(
     old = _decode_labels(row.labels)
     new = msgspec.structs.replace(old, **{name: getattr(labels, name) for name in given})
     head = None if branch is None else _branch_number(branch)
-    async with _alone(host, key, "reject"):
+    async with _exclusive(host, key, "reject"):
         if not await host.store.change(*key, host.now(), head=head, labels=_written(new)):
             raise NotFound(
                 f"the session '{row.name}' has no branch '{(branch or '')[:40]}'",
@@ -131,7 +131,7 @@ async def change(
 
 async def delete(host: SessionHost, key: Key) -> bool:
     """Also what goes on with it ends."""
-    async with _alone(host, key, "interrupt"):
+    async with _exclusive(host, key, "interrupt"):
         return await host.store.delete(*key)
 
 
@@ -191,7 +191,7 @@ def _written(labels: Labels) -> Raw:
 
 
 @asynccontextmanager
-async def _alone(host: SessionHost, key: Key, on_busy: OnBusy) -> AsyncIterator[None]:
+async def _exclusive(host: SessionHost, key: Key, on_busy: OnBusy) -> AsyncIterator[None]:
     """While no run goes on with the session."""
     hold = await host.leases.take(key, "", on_busy)
     try:

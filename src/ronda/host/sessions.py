@@ -94,7 +94,7 @@ class Visit:
         return self._sessions.scratch(self.hold.key, provider)
 
     async def leave(self) -> None:
-        await self._sessions.left(self)
+        await self._sessions.leave(self)
 
 
 class _Known(Struct, frozen=True):
@@ -185,7 +185,7 @@ class SessionHost:
         if run in self._visits:
             self.leases.do_later(self.over(run))
 
-    async def left(self, visit: Visit) -> None:
+    async def leave(self, visit: Visit) -> None:
         for run in visit.hold.under_way:
             self._visits.pop(run, None)
         await visit.hold.release()

@@ -38,7 +38,7 @@ class Chains:
 
     def of(self, turns: tuple[Turn, ...], bodies: Sequence[bytes] | None = None) -> Chain:
         """`bodies` are the turns as JSON, where somebody has written them."""
-        begun = self._begun(turns) if type(turns) is KnownTurns else None
+        begun = self._hashed_before(turns) if type(turns) is KnownTurns else None
         hasher = blake2b(digest_size=20, person=b"turn") if begun is None else begun.hasher.copy()
         done, size = (0, 0) if begun is None else (len(begun.turns), begun.size)
         hashes: list[bytes] = []
@@ -54,7 +54,7 @@ class Chains:
                 self._by_last.popitem(last=False)
         return chain
 
-    def _begun(self, turns: tuple[Turn, ...]) -> Chain | None:
+    def _hashed_before(self, turns: tuple[Turn, ...]) -> Chain | None:
         """What was hashed of these turns before."""
         for at in range(len(turns) - 1, max(-1, len(turns) - _LOOKED_BACK), -1):
             chain = self._by_last.get(id(turns[at]))

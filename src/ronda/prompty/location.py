@@ -35,7 +35,7 @@ class At:
     # ---- what it is -----------------------------------------------------------------------------------------------------
 
     @property
-    def given(self) -> bool:
+    def is_given(self) -> bool:
         return self.value is not None
 
     def text(self, default: str = "") -> str:

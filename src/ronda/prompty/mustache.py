@@ -112,7 +112,7 @@ class _Reader:
             sigil, inner, end = self._tag(start)
             text = self._template[self._at : start]
             if sigil not in ("", "&", "{"):
-                text, end = self._alone(text, start, end)
+                text, end = self._standalone(text, start, end)
             self._literal(text)
             self._at = end
             self._take(sigil, inner, start)
@@ -131,7 +131,7 @@ class _Reader:
             raise TemplateError(f"Template syntax error: a tag is never closed (line {self._line(start)})")
         return sigil, self._template[begin + len(sigil) : end].strip(), end + len(close)
 
-    def _alone(self, text: str, start: int, end: int) -> tuple[str, int]:
+    def _standalone(self, text: str, start: int, end: int) -> tuple[str, int]:
         """A tag alone on its line takes the line with it."""
         line = self._template.rfind("\n", 0, start) + 1
         after = _LINE_END.match(self._template, end)

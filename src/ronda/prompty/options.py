@@ -57,7 +57,7 @@ def options_of(prompty: Prompty, kind: str) -> Options:
         response_format=response_format_of(prompty),
     )
     more = {name: Raw(_encode(value)) for name, value in _additional(options).items()}
-    extra = {**{name: value for name, value in more.items() if name not in _known(options, prompty)}, **extra}
+    extra = {**{name: value for name, value in more.items() if name not in _known_names(options, prompty)}, **extra}
     return msgspec.structs.replace(known, extra=extra) if extra else known
 
 
@@ -100,6 +100,6 @@ _NAMES: Final = {
 _OF_THE_REQUEST: Final = frozenset({"model", "messages", "input", "tools", "stream_options"})
 
 
-def _known(options: ModelOptions, prompty: Prompty) -> frozenset[str]:
+def _known_names(options: ModelOptions, prompty: Prompty) -> frozenset[str]:
     names = {name for option, names in _NAMES.items() if getattr(options, option) is not None for name in names}
     return _OF_THE_REQUEST | names | ({"response_format"} if prompty.outputs else set())

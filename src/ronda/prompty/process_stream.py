@@ -73,7 +73,7 @@ def process_stream(prompty: Prompty, arriving: Iterable[Any], outcome: StreamOut
     refused: list[str] = []
     try:
         for item in arriving:
-            yield from _shown(reader.feed(_frame(item)), seen, refused)
+            yield from _chunks(reader.feed(_frame(item)), seen, refused)
             if refused or reader.broken:
                 break
     except Exception as error:  # the caller's own stream: whatever breaks it is a broken stream
@@ -81,7 +81,7 @@ def process_stream(prompty: Prompty, arriving: Iterable[Any], outcome: StreamOut
         yield FailureChunk(Failure("indeterminate", str(error) or type(error).__name__))
         return
     if not refused:
-        yield from _shown(reader.close(), seen, refused)
+        yield from _chunks(reader.close(), seen, refused)
     if refused:
         yield FailureChunk(Failure("determinate", str(Refused("".join(refused)))))
         return
@@ -96,7 +96,7 @@ def process_stream(prompty: Prompty, arriving: Iterable[Any], outcome: StreamOut
     seen.completion_committed = True
 
 
-def _shown(previews: list[Preview], seen: StreamOutcome, refused: list[str]) -> Iterator[Chunk]:
+def _chunks(previews: list[Preview], seen: StreamOutcome, refused: list[str]) -> Iterator[Chunk]:
     for preview in previews:
         match preview:
             case TextDelta(text=text):

@@ -64,7 +64,7 @@ _FOR_PROVIDERS = "what only a provider knows goes under 'additionalProperties'"
 def read_prompty(top: At, body: str, path: str | None, body_line: int) -> Prompty:
     top.warn_unknown(TOP, _OLD_TOP)
     instructions = top["instructions"]
-    if instructions.given and body.strip():
+    if instructions.is_given and body.strip():
         instructions.warn("the text below the front matter is used instead")
     inputs = read_properties(top["inputs"], "input")
     tools = read_tools(top["tools"])
@@ -82,7 +82,7 @@ def read_prompty(top: At, body: str, path: str | None, body_line: int) -> Prompt
         template=_template(top["template"]),
         instructions=body if body.strip() else instructions.text(body),
         path=path,
-        body_line=body_line if body.strip() or not instructions.given else 0,
+        body_line=body_line if body.strip() or not instructions.is_given else 0,
     )
 
 
@@ -129,7 +129,7 @@ def _options(at: At) -> ModelOptions | None:
 
 
 def _template(at: At) -> Template:
-    if not at.given:
+    if not at.is_given:
         return Template()
     if not isinstance(at.value, dict):
         # The specification calls a bare string the format's kind; its vectors refuse it, and they come first.
@@ -139,7 +139,7 @@ def _template(at: At) -> Template:
     at.warn_unknown(("format", "parser"))
     format_, parser = at["format"], at["parser"]
     for part in (format_, parser):
-        if part.given and not isinstance(part.value, str | dict):
+        if part.is_given and not isinstance(part.value, str | dict):
             part.problem("Invalid template format: a kind or a mapping is needed here")
     if isinstance(format_.value, dict):
         format_.warn_unknown(("kind", "strict", "options"))

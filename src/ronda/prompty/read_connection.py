@@ -22,7 +22,7 @@ def read_connection(at: At) -> Connection | None:
         return None
     kind = at["kind"].maybe_text()
     if not kind:
-        if kind == "" or not at["kind"].given:
+        if kind == "" or not at["kind"].is_given:
             at["kind"].problem(f"a connection needs a kind: {listed(CONNECTIONS)}, or one that the provider knows")
         return None
     common: dict[str, Any] = {
@@ -37,7 +37,9 @@ def read_connection(at: At) -> Connection | None:
     if kind not in CONNECTIONS:
         return Connection(kind=kind, **common)
     fields: dict[str, Any] = {
-        _snake(name): at[name].texts() if name == "scopes" else at[name].maybe_text() for name in own if at[name].given
+        _snake(name): at[name].texts() if name == "scopes" else at[name].maybe_text()
+        for name in own
+        if at[name].is_given
     }
     if kind == "reference" and not fields.get("name"):
         at["name"].problem("a connection of kind 'reference' needs the name of a registered one")

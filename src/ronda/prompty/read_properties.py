@@ -44,7 +44,7 @@ def read_named(at: At, what: str, read: Callable[[At, str], _Named | None]) -> t
             if (one := read(item, name)) is not None:
                 found[name] = one
         return tuple(found.values())
-    if at.given and not isinstance(at.value, list):
+    if at.is_given and not isinstance(at.value, list):
         at.problem(f"a list of {_plural(what)} or a mapping is needed here")
     for item in at.items():
         if not isinstance(item.value, dict):
@@ -52,7 +52,7 @@ def read_named(at: At, what: str, read: Callable[[At, str], _Named | None]) -> t
             continue
         name = item["name"].text()
         if not name:
-            if not item["name"].given or item["name"].value == "":
+            if not item["name"].is_given or item["name"].value == "":
                 item.problem(f"{_article(what)} needs a name")
             continue
         if name in found:
@@ -81,10 +81,10 @@ def _property(at: At, name: str = "") -> Property:
     if kind not in KINDS:
         at["kind"].warn(f"unknown kind '{kind}'; there are {listed(KINDS)}")
     enum = at["enumValues"]
-    if enum.given and not isinstance(enum.value, list):
+    if enum.is_given and not isinstance(enum.value, list):
         enum.problem("a list of values is needed here")
     one_of, any_of = _branches(at["oneOf"]), _branches(at["anyOf"])
-    if kind == "union" and at["oneOf"].given == at["anyOf"].given:
+    if kind == "union" and at["oneOf"].is_given == at["anyOf"].is_given:
         at.problem("a union needs either 'oneOf' or 'anyOf', with at least one property")
     found = Property(
         name=name,
@@ -96,7 +96,7 @@ def _property(at: At, name: str = "") -> Property:
         example=at["example"].value,
         enum_values=tuple(enum.value) if isinstance(enum.value, list) else None,
         items=_items(at["items"]),
-        properties=read_properties(at["properties"], "property") if at["properties"].given else None,
+        properties=read_properties(at["properties"], "property") if at["properties"].is_given else None,
         one_of=one_of,
         any_of=any_of,
     )
@@ -136,7 +136,7 @@ def _kind_of(value: Any) -> str:
 
 
 def _items(at: At) -> Property | None:
-    if not at.given:
+    if not at.is_given:
         return None
     if isinstance(at.value, str) and at.value in KINDS:
         return Property(kind=at.value)
@@ -144,7 +144,7 @@ def _items(at: At) -> Property | None:
 
 
 def _branches(at: At) -> tuple[Property, ...] | None:
-    if not at.given:
+    if not at.is_given:
         return None
     if not isinstance(at.value, list) or not at.value:
         at.problem("a list of properties is needed here")

@@ -38,12 +38,12 @@ def read_tools(at: At) -> tuple[Tool, ...]:
 
 def _tool(at: At, name: str) -> Tool | None:
     if not at.is_mapping():
-        if not at.given:
+        if not at.is_given:
             at.problem("a tool needs a kind")
         return None
     kind = at["kind"].text()
     if not kind:
-        if not at["kind"].given or at["kind"].value == "":
+        if not at["kind"].is_given or at["kind"].value == "":
             at.problem(f"a tool needs a kind: {listed(TOOLS)}, or one that a handler is registered for")
         return None
     at.warn_unknown((*TOOL, *TOOLS.get(kind, ("connection", "options"))))
@@ -55,7 +55,7 @@ def _tool(at: At, name: str) -> Tool | None:
     match kind:
         case "function":
             parameters = _parameters(at["parameters"])
-            strict = at["strict"].flag(True) if at["strict"].given else None
+            strict = at["strict"].flag(True) if at["strict"].is_given else None
             return FunctionTool(**common, parameters=parameters, strict=strict)
         case "mcp":
             return _mcp(at, common)
@@ -94,7 +94,7 @@ def _parameters(at: At) -> tuple[Property, ...]:
 
 def _mcp(at: At, common: dict[str, Any]) -> McpTool:
     connection = read_connection(at["connection"])
-    if not at["connection"].given and not at["serverName"].given:
+    if not at["connection"].is_given and not at["serverName"].is_given:
         at.problem("a tool of kind 'mcp' needs a connection or a serverName")
     return McpTool(
         **common,
@@ -108,13 +108,13 @@ def _mcp(at: At, common: dict[str, Any]) -> McpTool:
 
 def _approval(at: At) -> ApprovalMode | None:
     """Fails closed: what cannot be read asks for approval of everything."""
-    if not at.given:
+    if not at.is_given:
         return None
     if isinstance(at.value, str):
         return ApprovalMode(kind=cast("Any", at.one_of(APPROVALS, "always")))
     if not at.is_mapping():
         return None
-    if not at["kind"].given:
+    if not at["kind"].is_given:
         at.problem(f"an approval mode needs a kind: {listed(APPROVALS)}")
     return ApprovalMode(
         kind=cast("Any", at["kind"].one_of(APPROVALS, "always")),

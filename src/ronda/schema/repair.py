@@ -261,13 +261,13 @@ class _Repair:
         if self._checks > MAX_CHECKS:
             raise _TooMuch
         if id(schema) not in self._validators:
-            self._validators[id(schema)] = Validator(self._alone(schema, base))
+            self._validators[id(schema)] = Validator(self._without_references(schema, base))
         try:
             return not self._validators[id(schema)].problems(value, 1)
         except SchemaError:
             return False
 
-    def _alone(self, schema: Schema, base: str) -> Any:
+    def _without_references(self, schema: Schema, base: str) -> Any:
         """A part of the schema, with what it refers to written out."""
         if not any("$ref" in node or "$dynamicRef" in node for node in everywhere(schema)):
             return schema

@@ -191,9 +191,9 @@ class Runs:
         if not events or type(events[0]) is not RunStarted or events[0].owner != owner:
             return []
         is_over = type(events[-1]) is RunFinished or id in self.live
-        return events if is_over else await self._left(id, events)
+        return events if is_over else await self._with_end(id, events)
 
-    async def _left(self, id: str, events: list[Event]) -> list[Event]:
+    async def _with_end(self, id: str, events: list[Event]) -> list[Event]:
         """Where nobody drives it any more, a run is told with an end; the journal keeps it as it was left."""
         run = rebuild(events)
         if run.outlives or run.start.call:  # it goes on, or its parent does with it

@@ -168,7 +168,7 @@ def _share(limits: Limits) -> Share:
     return Share(limits.rounds, limits.tool_calls, limits.tokens, limits.seconds)
 
 
-def shown(event: Event) -> WireEvent | None:
+def wire_event(event: Event) -> WireEvent | None:
     """What is said of an event; nothing of one that only a provider's own API has a word for."""
     match event:
         case NativeDelta():
@@ -254,7 +254,7 @@ def write(event: WireEvent) -> bytes:
 
 def write_frame(position: str, event: Event) -> bytes:
     """One server-sent event, whose id is where to go on from."""
-    data = shown(event)
+    data = wire_event(event)
     return b"" if data is None else _frame(position, data)
 
 

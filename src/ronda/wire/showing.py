@@ -179,7 +179,7 @@ class Showing:
     def _close(self, event: ModelFinished) -> TurnClosed:
         turn = event.turn
         calls = turn.calls
-        self.tools.asked(calls)
+        self.tools.begin_calls(calls)
         if not calls:
             return TurnClosed(turn, event.at, self._unseen(turn, event.logprobs), ())
         if self._gives_ids:

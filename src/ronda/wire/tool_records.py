@@ -76,7 +76,7 @@ class ToolRecords:
         self.calls = {}
         self.sources = ()
 
-    def asked(self, calls: Sequence[ToolCall]) -> None:
+    def begin_calls(self, calls: Sequence[ToolCall]) -> None:
         """What the model asked for in this round."""
         self.calls = {call.id: call for call in calls}
         if self._details:

@@ -133,9 +133,9 @@ class Sizes:
 
     def want(self, shape: Shape) -> int:
         """Tokens with which nothing has to be left out."""
-        return self._cached("want", shape, self._wanted)
+        return self._cached("want", shape, self._tokens_of_use)
 
-    def _wanted(self, shape: Shape) -> int:
+    def _tokens_of_use(self, shape: Shape) -> int:
         match shape:
             case Never():
                 return 0

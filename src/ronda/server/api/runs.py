@@ -113,7 +113,7 @@ async def list_runs(server: Server, request: Incoming) -> ASGIApp:
 async def get_run(server: Server, request: Incoming) -> ASGIApp:
     events = await _found(server, request)
     run = rebuild(events)
-    return _shown(run, len(events), events, await queued_among(server, request.owner, run))
+    return _run_object(run, len(events), events, await queued_among(server, request.owner, run))
 
 
 async def follow_run(server: Server, request: Incoming) -> ASGIApp:
@@ -158,7 +158,7 @@ async def steer_run(server: Server, request: Incoming) -> ASGIApp:
     live = await _under_way(server, request)
     text = await request.read(server.config.max_body, _read_steering)
     live.send(Steered(user(text)))
-    return _shown(live.run, live.facts, live.log.facts if live.log is not None else (), {})
+    return _run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
 async def answer_run(server: Server, request: Incoming) -> ASGIApp:
@@ -170,7 +170,7 @@ async def answer_run(server: Server, request: Incoming) -> ASGIApp:
     if type(start) is RunStarted and start.call and start.parent is not None:
         raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
     live = await answer_question(server, id, request.owner, answer)
-    return _shown(live.run, live.facts, live.log.facts if live.log is not None else (), {})
+    return _run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
 def _read_steering(body: bytes) -> str:
@@ -273,7 +273,7 @@ class Frames:
         return frame
 
 
-def _shown(run: Run, facts: int, events: Iterable[Event], queued: Queued) -> Json:
+def _run_object(run: Run, facts: int, events: Iterable[Event], queued: Queued) -> Json:
     state = state_of(run, queued)
     members = {**write_run(run, state, facts, events), "group": group_of(run.start)}
     if builds_page(run.start):

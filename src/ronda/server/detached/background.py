@@ -126,9 +126,9 @@ class Background:
             # Read beside the next claim: with a database each takes a few milliseconds, in which others have their turn.
             task = asyncio.get_running_loop().create_task(self._take_or_drop(claimed))
             self._taking.add(task)
-            task.add_done_callback(self._taken)
+            task.add_done_callback(self._report_failure)
 
-    def _taken(self, task: asyncio.Task[None]) -> None:
+    def _report_failure(self, task: asyncio.Task[None]) -> None:
         self._taking.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a background run could not be taken up, and is left for later: %s", error)

@@ -133,9 +133,9 @@ class Replicas:
     def _do(self, job: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(job)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._report_failure)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _report_failure(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a letter of another process was not answered: %s", error)

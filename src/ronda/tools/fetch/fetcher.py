@@ -117,15 +117,16 @@ class Fetcher:
                     if found.origin() != origin:
                         if same_origin:
                             raise FetchFailed(
-                                f"{shown(url)} redirects to another host, which is not followed", "url_not_allowed"
+                                f"{display_url(url)} redirects to another host, which is not followed",
+                                "url_not_allowed",
                             )
                         sent = {}
                     url = found
         except TimeoutError as error:
             raise FetchFailed(
-                f"{shown(url)} did not answer within {self.seconds:g} seconds", "url_not_accessible"
+                f"{display_url(url)} did not answer within {self.seconds:g} seconds", "url_not_accessible"
             ) from error
-        raise FetchFailed(f"{shown(url)} redirects more than {MAX_REDIRECTS} times", "url_not_accessible")
+        raise FetchFailed(f"{display_url(url)} redirects more than {MAX_REDIRECTS} times", "url_not_accessible")
 
     async def check(self, url: yarl.URL) -> list[str]:
         """The addresses behind a name, all of which may be called. Raises FetchFailed.
@@ -138,18 +139,19 @@ class Fetcher:
             addresses = [(text, parse_address(text)) for text in found[:MAX_ADDRESSES]]
         except (OSError, UnicodeError, ValueError) as error:
             raise FetchFailed(
-                f"{shown(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible"
+                f"{display_url(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible"
             ) from error
         for _, address in addresses:
             kind = why_refused(address)
             if kind is not None and not self.allow.allows(host, address, port):
                 # The address itself is not repeated: it would tell a stranger of the network that this machine is in.
                 raise FetchFailed(
-                    f"{shown(url)} is not fetched: {host} leads to {kind}, which the operator of this server has not allowed",
+                    f"{display_url(url)} is not fetched: {host} leads to {kind}, which the operator of this server "
+                    "has not allowed",
                     "url_not_allowed",
                 )
         if not addresses:
-            raise FetchFailed(f"{shown(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible")
+            raise FetchFailed(f"{display_url(url)} cannot be fetched: there is no host {host!r}", "url_not_accessible")
         return [text for text, _ in addresses]
 
     async def _get(self, url: yarl.URL, types: Sequence[str], headers: Mapping[str, str]) -> Fetched | yarl.URL:
@@ -164,19 +166,19 @@ class Fetcher:
                     return to
                 if answer.status != 200:
                     raise FetchFailed(
-                        f"{shown(url)} cannot be fetched: HTTP {answer.status}",
+                        f"{display_url(url)} cannot be fetched: HTTP {answer.status}",
                         "url_not_accessible",
                         status=answer.status,
                     )
                 kind = answer.content_type.lower() if "Content-Type" in answer.headers else ""
                 if types and not is_among(kind, types):
                     raise FetchFailed(
-                        f"{shown(url)} is {kind or 'of an unknown type'}, which cannot be read here",
+                        f"{display_url(url)} is {kind or 'of an unknown type'}, which cannot be read here",
                         "unsupported_content_type",
                     )
                 data = await read_within(answer, self.max_bytes)
                 if data is None:
-                    raise FetchFailed(f"{shown(url)} is larger than {self.max_bytes} bytes", "content_too_large")
+                    raise FetchFailed(f"{display_url(url)} is larger than {self.max_bytes} bytes", "content_too_large")
                 return Fetched(str(url), data, kind, answer.charset)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
@@ -184,7 +186,7 @@ class Fetcher:
             why = why_not_reached(error)
             if isinstance(error, aiohttp.ClientConnectorCertificateError):
                 why = "its certificate is not to be trusted"
-            raise FetchFailed(f"{shown(url)} cannot be fetched: {why}", "url_not_accessible") from error
+            raise FetchFailed(f"{display_url(url)} cannot be fetched: {why}", "url_not_accessible") from error
 
 
 def parse_url(address: str) -> yarl.URL:
@@ -200,7 +202,7 @@ def parse_url(address: str) -> yarl.URL:
         raise FetchFailed(f"{address[:200]!r} is not an address: {error}", "invalid_tool_input") from error
 
 
-def shown(url: yarl.URL) -> str:
+def display_url(url: yarl.URL) -> str:
     """What others may read of an address: its query and its user may be secrets."""
     return str(url.with_user(None).with_query(None))
 
@@ -218,7 +220,7 @@ def _redirect(answer: aiohttp.ClientResponse, url: yarl.URL) -> yarl.URL | None:
     try:
         return parse_url(str(url.join(yarl.URL(location))))
     except ValueError as error:
-        raise FetchFailed(f"{shown(url)} redirects to what is not an address", "url_not_accessible") from error
+        raise FetchFailed(f"{display_url(url)} redirects to what is not an address", "url_not_accessible") from error
 
 
 def _session(addresses: Sequence[str], *, is_https: bool) -> aiohttp.ClientSession:

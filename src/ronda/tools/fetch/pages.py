@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import yarl
 from msgspec import Struct
 
-from ronda.tools.fetch.fetcher import AGENT, Fetcher, FetchFailed, shown
+from ronda.tools.fetch.fetcher import AGENT, Fetcher, FetchFailed, display_url
 from ronda.tools.fetch.robots import ALL_ALLOWED, MAX_BYTES, NONE_ALLOWED, Rules, parse_robots
 from ronda.tools.fetch.text import TYPES, Unreadable, to_text
 from ronda.tools.function import in_thread
@@ -79,7 +79,7 @@ class PageReader:
         async def before_hop(url: yarl.URL) -> None:
             if permits is not None and not permits(str(url)):
                 raise FetchFailed(
-                    f"{shown(url)} is not read: its domain is not among those that may be", "url_not_allowed"
+                    f"{display_url(url)} is not read: its domain is not among those that may be", "url_not_allowed"
                 )
             await self._wait_for_turn(url)
 
@@ -96,7 +96,7 @@ class PageReader:
         rules = await self._rules(site, url) if self._heeds_robots else ALL_ALLOWED
         if not rules.allow(url.raw_path_qs):
             raise FetchFailed(
-                f"{shown(url)} is not read: the site's robots.txt asks programs not to", "url_not_allowed"
+                f"{display_url(url)} is not read: the site's robots.txt asks programs not to", "url_not_allowed"
             )
         turn = max(self._now(), site.next_turn)
         site.next_turn = turn + max(self._interval, min(rules.delay, MAX_DELAY))

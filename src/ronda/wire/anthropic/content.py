@@ -20,7 +20,7 @@ from ronda.core.arguments import recover
 from ronda.core.live_calls import Piece
 from ronda.core.parts import NULL, AssistantTurn, Reasoning, Text, ToolCall
 from ronda.wire.anthropic.search_blocks import citations_of
-from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, kept
+from ronda.wire.anthropic.turns import INVALID_JSON, is_ours, own_message
 from ronda.wire.citations import CitedText, Source, cited_stretches
 from ronda.wire.json import UNREADABLE, encode, in_one_line
 
@@ -65,7 +65,7 @@ def parts_of(turn: AssistantTurn) -> list[Part]:
     """The blocks of a turn: as the API said them where it was the API, else ours."""
     if is_ours(turn.native):
         try:
-            blocks = _decode_blocks(kept(turn.native).content)
+            blocks = _decode_blocks(own_message(turn.native).content)
         except UNREADABLE:  # an upstream's JSON that is no content: what was read of it stands in the parts
             return _own_parts(turn)
         calls = {call.id: call for call in turn.calls}

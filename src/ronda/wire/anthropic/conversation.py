@@ -14,7 +14,7 @@ from ronda.wire.anthropic.options import MessageFacts
 from ronda.wire.anthropic.turns import (
     begins_with_thought,
     is_ours,
-    kept,
+    own_message,
     system_blocks,
     write_assistant,
     write_beginning,
@@ -96,7 +96,7 @@ class Conversation:
                     self.buffer += content
                 for call in turn.calls:
                     self._called[self._names.wire(call.name)] = None
-                self._container = kept(turn.native).container if is_ours(turn.native) else None
+                self._container = own_message(turn.native).container if is_ours(turn.native) else None
             case ToolTurn():
                 if turn.results:
                     self._open("user")

@@ -33,7 +33,7 @@ from ronda.wire.anthropic.counting import estimate
 from ronda.wire.anthropic.pending_calls import approval_block_id, waiting_use
 from ronda.wire.anthropic.search_blocks import block_id, result_block, use_block
 from ronda.wire.anthropic.server_tools import CODE_TOOLS, code_result, code_use, tool_search_result, tool_search_use
-from ronda.wire.anthropic.turns import is_ours, kept
+from ronda.wire.anthropic.turns import is_ours, own_message
 from ronda.wire.approvals import EVENT
 from ronda.wire.citations import CitedPieces
 from ronda.wire.containers import SESSION_SECONDS, container_id
@@ -410,7 +410,7 @@ class MessageAnswer:
         delta: dict[str, Any] = {"stop_reason": reason, "stop_sequence": sequence}
         if reason == "refusal":
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": turn.refusal or None}
-        if is_ours(turn.native) and (container := kept(turn.native).container) is not None:
+        if is_ours(turn.native) and (container := own_message(turn.native).container) is not None:
             delta["container"] = {"id": container}
         elif self._has_container or supplies_of(self._run.start).skills:
             start = self._run.start

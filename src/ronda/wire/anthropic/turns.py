@@ -51,14 +51,14 @@ def is_ours(native: Native | None) -> TypeGuard[Native]:
     return native is not None and native.api == API
 
 
-def kept(native: Native) -> _Kept:
+def own_message(native: Native) -> _Kept:
     if bytes(native.payload)[:1] == b"{":
         return msgspec.json.decode(native.payload, type=_Kept)
     return _Kept(native.payload)
 
 
 def begins_with_thought(turn: AssistantTurn) -> bool:
-    if not is_ours(turn.native) or b"thinking" not in (content := bytes(kept(turn.native).content)):
+    if not is_ours(turn.native) or b"thinking" not in (content := bytes(own_message(turn.native).content)):
         return False
     try:
         blocks = msgspec.json.decode(content, type=list[_Typed])
@@ -98,7 +98,7 @@ def write_assistant(
     if is_ours(turn.native):
         for call in calls:
             ids.keep(call.id)
-        return _inside(taken_back(kept(turn.native).content, version, advised, changes))
+        return _inside(taken_back(own_message(turn.native).content, version, advised, changes))
     if any(isinstance(part, Reasoning) for part in turn.parts):
         changes.tell("reasoning_dropped", "the model's thoughts are left out", "they bear no signature of this API")
     for call in calls:

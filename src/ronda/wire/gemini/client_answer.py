@@ -283,7 +283,7 @@ class _Fold:
             self._text = None
             out.append(CallDelta(call.index, call.id, call.name, ""))
         call.members |= {name: value.copy() for name, value in part.items() if name != "functionCall"}
-        more = "" if call_piece.args == NULL or call.arguments.begun else call.arguments.begin_with(call_piece.args)
+        more = "" if call_piece.args == NULL or call.arguments.has_begun else call.arguments.begin_with(call_piece.args)
         more += "".join([call.arguments.add(piece) for piece in call_piece.partial_args or ()])
         if more:
             out.append(CallDelta(call.index, call.id, call.name, more))

@@ -36,7 +36,7 @@ class Arguments:
         self._in_string = False
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         return bool(self._pieces)
 
     @property

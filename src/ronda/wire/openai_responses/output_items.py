@@ -86,7 +86,7 @@ class Frames:
             told = {"type": "error", "status": failure.status, "error": {"type": failure.type, **error}}
             self._out.append(encode(told) + b"\n")
 
-    def taken(self) -> bytes:
+    def take_bytes(self) -> bytes:
         out, self._out = self._out, []
         return out[0] if len(out) == 1 else b"".join(out)
 

@@ -134,7 +134,7 @@ class ResponseAnswer:
             self._begin(batch)
         for event in batch:
             self._take(event)
-        return frames.taken()
+        return frames.take_bytes()
 
     def _begin(self, batch: Sequence[Event | Failure]) -> None:
         """What is said before anything happens. A response that was queued is under way with the first thing that does."""

@@ -38,7 +38,7 @@ class CallResult(Struct, frozen=True):
 async def call(server: Server, owner: str, tool: AgentTool, arguments: dict[str, Any], tell: Tell) -> CallResult:
     """What goes wrong is a failed result that says why. Cancelled, it cancels its runs."""
     try:
-        asked = _asked(tool, arguments)
+        asked = _door_request(tool, arguments)
         served = await server.models.find(asked.model, owner)
         lives = await open_runs(server, owner, Job(asked, served, waits=True))
     except RondaError as error:
@@ -54,7 +54,7 @@ async def call(server: Server, owner: str, tool: AgentTool, arguments: dict[str,
     return CallResult(text, structured=None if tool.agent else _completion(lives))
 
 
-def _asked(tool: AgentTool, arguments: dict[str, Any]) -> DoorRequest:
+def _door_request(tool: AgentTool, arguments: dict[str, Any]) -> DoorRequest:
     if not tool.agent:
         return replace(read_request(msgspec.json.encode(arguments)), stream=False)
     if not tool.asks:

@@ -154,7 +154,7 @@ async def _missing(server: Server, owner: str, id: str, version: int | str | Non
     return NotFound(what, param="agent_id", code="agent_not_found")
 
 
-def _shown(row: AgentRow) -> dict[str, Any]:
+def _agent_object(row: AgentRow) -> dict[str, Any]:
     return write_agent(
         row.id,
         read_stored(row.body),
@@ -194,7 +194,7 @@ async def create(server: Server, request: Incoming) -> ASGIApp:
     await _check_handoffs(server, agent.handoffs, owner)
     id = new_id("ag")
     await server.catalog.agents.create(owner, id, keep(agent), time.time())
-    return _json(_shown(await _find(server, owner, id)))
+    return _json(_agent_object(await _find(server, owner, id)))
 
 
 async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
@@ -224,7 +224,7 @@ async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRo
 async def list_agents(server: Server, request: Incoming) -> ASGIApp:
     asks = Asks(request)
     first, last = asks.page(20)
-    return _json([_shown(row) for row in (await _listed(server, request, asks))[first:last]])
+    return _json([_agent_object(row) for row in (await _listed(server, request, asks))[first:last]])
 
 
 async def list_pages(server: Server, request: Incoming) -> ASGIApp:
@@ -238,11 +238,11 @@ async def list_pages(server: Server, request: Incoming) -> ASGIApp:
             refuse("value_error", ("query", "page_token"), "no page of this list ends there", after)
         rows = rows[at + 1 :]
     more = rows[size - 1].id if len(rows) > size else None
-    return _json({"object": "list", "data": [_shown(row) for row in rows[:size]], "next_page_token": more})
+    return _json({"object": "list", "data": [_agent_object(row) for row in rows[:size]], "next_page_token": more})
 
 
 async def get(server: Server, request: Incoming) -> ASGIApp:
-    return _json(_shown(await _row(server, request, Asks(request).text("agent_version") or None)))
+    return _json(_agent_object(await _row(server, request, Asks(request).text("agent_version") or None)))
 
 
 async def update(server: Server, request: Incoming) -> ASGIApp:
@@ -256,7 +256,7 @@ async def update(server: Server, request: Incoming) -> ASGIApp:
         await _check_handoffs(server, agent.handoffs, request.owner)
     chat = row.deployment_chat if chat is None else chat
     await server.catalog.agents.update(request.owner, row.id, keep(agent), chat, time.time())
-    return _json(_shown(await _row(server, request)))
+    return _json(_agent_object(await _row(server, request)))
 
 
 async def delete(server: Server, request: Incoming) -> ASGIApp:
@@ -270,17 +270,17 @@ async def switch_version(server: Server, request: Incoming) -> ASGIApp:
     owner, id = request.owner, request.places["agent_id"]
     if not await server.catalog.agents.switch(owner, id, version, time.time()):
         raise await _missing(server, owner, id, version)
-    return _json(_shown(await _row(server, request)))
+    return _json(_agent_object(await _row(server, request)))
 
 
 async def list_versions(server: Server, request: Incoming) -> ASGIApp:
     first, last = Asks(request).page(20)
     row = await _row(server, request)
-    return _json([_shown(await _row(server, request, version)) for version in row.versions[first:last]])
+    return _json([_agent_object(await _row(server, request, version)) for version in row.versions[first:last]])
 
 
 async def get_version(server: Server, request: Incoming) -> ASGIApp:
-    return _json(_shown(await _row(server, request, request.places["version"])))
+    return _json(_agent_object(await _row(server, request, request.places["version"])))
 
 
 def _alias(row: AliasRow) -> dict[str, Any]:

@@ -351,10 +351,10 @@ async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
         about = read_conversation(row.body)
         if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
             found.append(row)
-    return Json(encode([await _shown(server, request, row) for row in found[first:last]]))
+    return Json(encode([await _conversation_object(server, request, row) for row in found[first:last]]))
 
 
-async def _shown(server: Server, request: Incoming, row: ConversationRow) -> dict[str, Any]:
+async def _conversation_object(server: Server, request: Incoming, row: ConversationRow) -> dict[str, Any]:
     about = read_conversation(row.body)
     if about.agent_id is not None:
         rows = await server.catalog.conversations.runs(request.owner, row.id)
@@ -373,7 +373,7 @@ async def get(server: Server, request: Incoming) -> ASGIApp:
         if not last:
             raise NotFound(f"the conversation '{row.id}' has no answer to follow", code="run_not_found")
         return await follow_answer(server, request, ConversationAnswer, [last])
-    shown = await _shown(server, request, row)
+    shown = await _conversation_object(server, request, row)
     run = rebuild((await read_handoff_runs(server.runs, last, request.owner))[-1]) if last else None
     if run is not None and run.start.outlives:
         position = None if run.ended is not None else await server.background.position(run.id, request.owner)
