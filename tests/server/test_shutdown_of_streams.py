@@ -36,6 +36,7 @@ class Connection:
 async def test_a_stream_that_outlasts_its_server_closes_its_connection(ends: bool) -> None:
     connection = Connection()
     cycle = Cycle({"method": "POST"}, connection, keep_alive=True, on_response=lambda: None)  # type: ignore[typeddict-item, arg-type]  # what it reads of them
+    cycle.more_body = False  # the request is here
     await cycle.send({"type": "http.response.start", "status": 200, "headers": [EVENT_STREAM]})
     assert cycle.push(b"data: 1\n\n")
     if ends:
@@ -44,3 +45,21 @@ async def test_a_stream_that_outlasts_its_server_closes_its_connection(ends: boo
 
     assert connection.transport.sent.endswith(b"9\r\ndata: 1\n\n\r\n0\r\n\r\n")
     assert connection.transport.is_closed is ends
+
+
+async def test_a_stream_is_sent_in_as_few_writes_as_it_has_pieces() -> None:
+    connection = Connection()
+    cycle = Cycle({"method": "POST"}, connection, keep_alive=True, on_response=lambda: None)  # type: ignore[typeddict-item, arg-type]  # what it reads of them
+    cycle.more_body = False
+    assert cycle.begin([EVENT_STREAM], b"data: 1\n\n")
+    head, body = connection.transport.sent.split(b"\r\n\r\n", 1)
+    assert head.endswith(b"transfer-encoding: chunked")
+    assert body == b"9\r\ndata: 1\n\n\r\n"
+
+    connection.transport.sent = b""
+    assert cycle.push(b"")  # would be the end, if it were sent
+    assert not connection.transport.sent
+    assert cycle.push(b"data: 2\n\n", is_last=True)
+    assert connection.transport.sent == b"9\r\ndata: 2\n\n\r\n0\r\n\r\n"
+    assert cycle.response_complete
+    assert not cycle.push(b"data: 3\n\n")

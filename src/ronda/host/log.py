@@ -275,9 +275,11 @@ class Follower:
 
     @property
     def is_over(self) -> bool:
-        """Everything was pulled, and nothing more will come."""
+        """Everything was pulled, and nothing more will come: the log is closed, or the run has said its end."""
         log = self._log
-        return log.is_over and self._fact >= len(log.facts) - 1 and self._preview >= len(log._since)
+        if self._fact < len(log.facts) - 1 or self._preview < len(log._since):
+            return False
+        return log.is_over or type(log.facts[-1]) is RunFinished
 
     def pull(self) -> list[Event]:
         """What comes next, about 64 kB of it at the most; empty if there is nothing yet. Raises FellBehind."""

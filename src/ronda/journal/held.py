@@ -22,33 +22,53 @@ _log = logging.getLogger(__name__)
 class Held:
     """A run that is driven here, and what of it waits to be written."""
 
-    # Where every run begins.
-    size = 0  # of the pending events, as `core.sizes` counts
-    previews: PendingPreviews | None = None  # of one that outlives its process
-    expected: Sequence[tuple[str, str]] = ()
-    dirty = False
-    is_awaited = False  # a barrier waits for it
-    can_wait = False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
-    marked = 0  # in which of `Commits`' periods it got dirty
-    finished = False
-    released = False
-    was_waiting = False  # when it was resumed, or since then
-    waiting = False  # there is nothing to do until an answer comes
-    error: RondaError | None = None  # events are missing: nothing more can be kept
-    is_reported = False  # the driver knows
+    __slots__ = (
+        "can_wait",
+        "dirty",
+        "error",
+        "expected",
+        "finished",
+        "is_awaited",
+        "is_reported",
+        "key",
+        "marked",
+        "name",
+        "next",
+        "pending",
+        "previews",
+        "released",
+        "size",
+        "waiting",
+        "was_waiting",
+    )
 
     def __init__(self, name: str, key: int, next: int) -> None:
         self.name = name
         self.key = key  # 0: not in the database yet
         self.next = next  # the number of the first pending event
         self.pending: list[Event] = []
+        self.size = 0  # of the pending events, as `core.sizes` counts
+        self.previews: PendingPreviews | None = None  # of one that outlives its process
+        self.expected: list[tuple[str, str]] = []
+        self.dirty = False
+        self.is_awaited = False  # a barrier waits for it
+        self.can_wait = (
+            False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
+        )
+        self.marked = 0  # in which of `Commits`' periods it got dirty
+        self.finished = False
+        self.released = False
+        self.was_waiting = False  # when it was resumed, or since then
+        self.waiting = False  # there is nothing to do until an answer comes
+        self.error: RondaError | None = None  # events are missing: nothing more can be kept
+        self.is_reported = False  # the driver knows
 
     def fail(self, error: RondaError) -> None:
         """Nothing more of it can be kept."""
         self.error = error
         self.pending = []
         self.size = 0
-        self.expected = ()
+        self.expected = []
         self.previews = None
         self.dirty = False
         self.finished = False
@@ -62,7 +82,7 @@ class Portion(Struct):
     held: Held
     key: int
     events: list[Event]
-    expected: Sequence[tuple[str, str]]
+    expected: list[tuple[str, str]]
     size: int
     is_let_go: bool
     is_waiting: bool
@@ -78,7 +98,7 @@ class Portion(Struct):
         held.size = 0
         held.is_awaited = False
         if held.expected:
-            held.expected = ()
+            held.expected = []
         if held.previews is not None:
             portion._take_previews(held.previews)
         return portion
@@ -92,7 +112,7 @@ class Portion(Struct):
         held = self.held
         held.pending = self.events + held.pending
         held.size += self.size
-        held.expected = (*self.expected, *held.expected)
+        held.expected = self.expected + held.expected
         if held.previews is not None:
             held.previews.put_back(self.previews, are_over=self.are_over)
 
@@ -153,7 +173,7 @@ class HeldRuns:
         held = self._held.get(run)
         if held is None:
             raise _not_held(run)
-        held.expected = (*held.expected, *[(owner, id) for id in call_ids])
+        held.expected += [(owner, id) for id in call_ids]
         if not held.dirty and held.error is None:
             self._writing.mark(held)
 

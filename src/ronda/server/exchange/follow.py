@@ -124,7 +124,10 @@ class EventStream:
         self._sent_at = 0.0  # when something was sent last
         self._is_silent = False  # for so long that the client is given a sign of life
         self._timer: asyncio.TimerHandle | None = None
-        self._is_open = is_open
+        self._is_open = is_open  # there is something to show, or whoever waits has waited long enough
+        self._has_head = False  # it is out
+        self._has_ended = False  # the last piece is out
+        self._unsent: list[bytes] = []  # written while nothing could be sent
         self._loop_time: Callable[[], float] = time.monotonic
         self._cycle: Cycle | None = None  # of a stream that may be written to at once
 
@@ -133,25 +136,30 @@ class EventStream:
         loop = asyncio.get_running_loop()
         self._loop_time = loop.time
         self._timer = loop.call_later(HEAD_SECONDS, self._tick, loop)
+        cycle = getattr(send, "__self__", None)
+        alone = self._followers[0] if len(self._followers) == 1 else None
+        if type(cycle) is Cycle and type(alone) is Follower and self._before_head is None:
+            self._cycle = cycle
         try:
-            first = await self._first(loop)
-            answer = None if self._is_open or self._instead is None else self._instead()
-            if answer is None and self._before_head is not None:
-                answer = await self._before_head()
-            if answer is not None:
-                await answer(scope, receive, send)
-                return
-            self._is_open = True
-            self._sent_at = loop.time()
-            await send({"type": "http.response.start", "status": 200, "headers": _head(self._headers)})
-            if len(self._followers) == 1 and type(cycle := getattr(send, "__self__", None)) is Cycle:
-                self._cycle = cycle
-            body = first or await self._next(loop)
-            while body:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+            await self._first(loop)
+            if not self._has_head:
+                answer = None if self._is_open or self._instead is None else self._instead()
+                if answer is None and self._before_head is not None:
+                    answer = await self._before_head()
+                if answer is not None:
+                    await answer(scope, receive, send)
+                    return
+                self._is_open = self._has_head = True
                 self._sent_at = loop.time()
+                await send({"type": "http.response.start", "status": 200, "headers": _head(self._headers)})
+                if type(cycle) is Cycle and type(alone) is Follower:
+                    self._cycle = cycle
+            while not self._has_ended:
                 body = await self._next(loop)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                if not self._has_ended:
+                    self._has_ended = self._is_over
+                    await send({"type": "http.response.body", "body": body, "more_body": not self._has_ended})
+                    self._sent_at = loop.time()
         finally:
             self._timer.cancel()
             self._cycle = None
@@ -168,23 +176,21 @@ class EventStream:
         gone, self._gone = self._gone, _nobody_left
         gone()
 
-    async def _first(self, loop: asyncio.AbstractEventLoop) -> bytes:
-        """What there is when the head may go out, or when the runs are over."""
-        written: list[bytes] = []
+    async def _first(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Until the head is out, or may go out, or the runs are over."""
         while True:
-            written.append(self._write())
+            self._unsent.append(self._write())
             if self._is_open or self._is_over:
-                return b"".join(written)
+                return
             await self._news(loop)
 
     async def _next(self, loop: asyncio.AbstractEventLoop) -> bytes:
         """What is sent next; nothing at the end."""
         while True:
-            followers = self._followers
-            if len(followers) == 1 and (alone := followers[0]) is not None:  # nearly always
-                data = self._write_of(0, alone)
-            else:
-                data = self._write()
+            data = self._write()
+            if self._unsent:
+                data = b"".join([*self._unsent, data])
+                self._unsent = []
             if data or self._is_over:
                 return data
             if self._is_silent:
@@ -208,18 +214,33 @@ class EventStream:
             self._ring()
             return
         try:
-            piece = self._write_of(0, follower)
+            self._unsent.append(self._write_of(0, follower))
         except Exception as error:  # ours: for whoever waits, not for the run
             if self._wake is not None and not self._wake.done():
                 self._wake.set_exception(error)
             return
-        if piece:
-            cycle.push(piece)
-            self._sent_at = self._loop_time()
-        if self._followers and self._followers[0] is not None and not follower.has_more:
-            follower.on_news(self._push)
-        else:
+        is_over = self._is_over
+        is_sent = not self._is_open or self._send(cycle, is_last=is_over)
+        if is_over or follower.has_more or not is_sent:
             self._ring()
+        else:
+            follower.on_news(self._push)
+
+    def _send(self, cycle: Cycle, *, is_last: bool) -> bool:
+        """Send what is written, at once; False if that cannot be."""
+        piece = b"".join(self._unsent)
+        if not self._has_head:
+            if not cycle.begin(_head(self._headers), piece):
+                self._cycle = None
+                return False
+            self._has_head = True
+            piece = b""
+        if (piece or is_last) and not cycle.push(piece, is_last=is_last):
+            return False
+        self._unsent = []
+        self._sent_at = self._loop_time()
+        self._has_ended = cycle.response_complete
+        return True
 
     @property
     def _is_over(self) -> bool:
@@ -227,6 +248,9 @@ class EventStream:
 
     def _write(self) -> bytes:
         """What has happened since the last time, as much as is pulled at once."""
+        if len(self._followers) == 1:  # nearly always
+            alone = self._followers[0]
+            return b"" if alone is None else self._write_of(0, alone)
         there = [(sibling, follower) for sibling, follower in enumerate(self._followers) if follower is not None]
         return b"".join([self._write_of(sibling, follower) for sibling, follower in there])
 

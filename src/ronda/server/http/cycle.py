@@ -113,21 +113,14 @@ class Cycle(RequestResponseCycle):
             if message["type"] == "http.response.start" and message["status"] == 200:
                 headers = message["headers"]
                 is_stream = isinstance(headers, list) and headers[0] == EVENT_STREAM
-                if is_stream and (head := self._head(200, list(headers))) is not None:
-                    self.chunked_encoding = True
-                    self.transport.write(b"%btransfer-encoding: chunked\r\n\r\n" % head)
+                if is_stream and self.begin(list(headers)):
                     return
         elif self.chunked_encoding and message["type"] == "http.response.body":
             if self.flow.write_paused and not self.disconnected:
                 await self.flow.drain()
             if not self.disconnected and not self.response_complete:
-                if body := message["body"]:
-                    self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
-                if message["more_body"]:
-                    return
-                if self.is_usual and self.keep_alive:
-                    self.transport.write(b"0\r\n\r\n")
-                    self._over()
+                self._write_piece(message["body"], is_last=not message["more_body"])
+                if message["more_body"] or self.response_complete:
                     return
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
         if self.more_body and self.response_started and not self.keep_alive:
@@ -136,12 +129,30 @@ class Cycle(RequestResponseCycle):
             )
         await super().send(message)
 
-    def push(self, piece: bytes) -> bool:
-        """Send a piece of a stream at once; False if the client does not take it just now."""
+    def begin(self, headers: Sequence[Header], piece: bytes = b"") -> bool:
+        """Send the head of a stream, and its first piece with it; False if it must go the usual way."""
+        head = self._head(200, headers)
+        if head is None:
+            return False
+        self.chunked_encoding = True
+        self.transport.write(b"%btransfer-encoding: chunked\r\n\r\n%b" % (head, _chunk(piece)))
+        return True
+
+    def push(self, piece: bytes, *, is_last: bool = False) -> bool:
+        """Send a piece of a stream at once; False if the client does not take it just now. After the last one the answer is
+        complete, unless its end must go the usual way."""
         if self.disconnected or self.flow.write_paused or not self.chunked_encoding or self.response_complete:
             return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self._write_piece(piece, is_last=is_last)
         return True
+
+    def _write_piece(self, piece: bytes, *, is_last: bool) -> None:
+        """In one write: each is a packet."""
+        if is_last and self.is_usual and self.keep_alive:
+            self.transport.write(b"%b0\r\n\r\n" % _chunk(piece))
+            self._over()
+        elif piece:
+            self.transport.write(_chunk(piece))
 
     def take_body(self) -> bytes | None:
         """All of the request's body, if it is here."""
@@ -151,3 +162,7 @@ class Cycle(RequestResponseCycle):
         self.message_event.clear()
         body, self.body = self.body, bytearray()
         return bytes(body)
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""  # an empty one would end the answer
