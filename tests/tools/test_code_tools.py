@@ -27,6 +27,7 @@ from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.sandbox.policy import Policy
 from ronda.store.files import FileQuota
 from ronda.store.memory import MemoryCatalog
+from ronda.tools.code.outputs import Collector
 from ronda.tools.code.python import PythonTool, ResetTool
 from ronda.tools.code.shell import ShellTool, SurfaceTool
 from ronda.tools.code.workbench import Workbench
@@ -225,6 +226,23 @@ async def test_a_forged_answer_is_no_result(sessions: Sessions, answer: bytes) -
     )
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json; json.dumps = lambda *_, **__: 'x'",
+        "import json.encoder; json.encoder.JSONEncoder.encode = lambda *_: 'x'",
+        "import os; os.write = os.read = None",
+        "import struct, time; struct.pack = struct.unpack = time.monotonic = None",
+    ],
+)
+async def test_code_that_changes_what_results_travel_with_is_not_the_end_of_its_session(
+    sessions: Sessions, code: str
+) -> None:
+    await sessions.python(code)
+
+    assert result(await sessions.python("1 + 1"))["result"] == "2"
+
+
 AHEAD = """
 import json, os, struct, sys
 
@@ -252,7 +270,10 @@ async def test_an_answer_written_ahead_is_not_that_of_the_next_call(sessions: Se
 
 async def test_a_python_that_does_not_listen_is_ended_in_time(sessions: Sessions) -> None:
     """More than its channel holds."""
-    await sessions.python("import os, time\nos.read = lambda *_: time.sleep(1000)")
+    code = (
+        "import sys, time\nframe = sys._getframe()\nwhile '_read_some' not in frame.f_globals: frame = frame.f_back\n"
+    )
+    await sessions.python(code + "frame.f_globals['_read_some'] = lambda *_: time.sleep(1000)")
     output = await sessions.python("#" * 2_000_000, timeout=0.5)
 
     assert result(output)["status"] == "timeout"
@@ -426,6 +447,20 @@ async def test_a_file_of_output_is_never_written_through_a_link(sessions: Sessio
     assert result(await sessions.python("os.listdir('elsewhere')"))["result"] == "[]"
 
 
+async def test_what_one_call_hands_over_has_an_end(tmp_path: Path) -> None:
+    """However many files there are, and however little room they take: these are holes."""
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, 1_000_000)
+    store = FileStore(MemoryCatalog().files, MemoryBlobs())
+    context = ToolContext("run", "s", 0, "call", owner="me")
+
+    made = await Collector(tmp_path, "python", context, store, total=2_500_000).collect({}, [])
+
+    assert [file.name for file in made.files] == ["a", "b"]
+    assert [name for name, problem in made.problems if "exceeds max output size" in problem] == ["c"]
+
+
 async def test_files_are_surfaced_by_name(sessions: Sessions) -> None:
     await sessions.shell("echo 1 > a.csv; ln -s /etc/hostname b.csv")
 
@@ -437,7 +472,14 @@ async def test_files_are_surfaced_by_name(sessions: Sessions) -> None:
     assert "symbolic link" in surfaced.content
 
 
-@pytest.mark.parametrize(("commands", "problem"), [([], "Missing shell commands"), (["echo \0"], "NUL")])
+@pytest.mark.parametrize(
+    ("commands", "problem"),
+    [
+        ([], "Missing shell commands"),
+        (["echo \0"], "NUL"),
+        (["true", "echo " + "x" * 140_000], "write a large file in several calls"),
+    ],
+)
 async def test_commands_that_are_none_are_refused(sessions: Sessions, commands: list[str], problem: str) -> None:
     with pytest.raises(ToolFailed, match=problem):
         await sessions.shell(*commands)

@@ -23,6 +23,9 @@ from ronda.wire.file_kinds import format_of, mime_type_of
 
 MOST_FILES = 64
 MAX_FILE = 256 * 1024 * 1024  # of one that is kept
+MAX_TOTAL = (
+    1024 * 1024 * 1024
+)  # of all that one call hands over: a file of nothing but holes takes no room until it is kept
 MAX_INLINE = 8 * 1024 * 1024  # of all that travel with the result; the others are fetched by their ids
 _SKIPPED = {"skills", "__pycache__", "node_modules", "target", "tmp", "temp", "cache", "venv", "env"}
 _SKIPPED_ENDS = tuple(f".{end}" for end in ("pyc", "pyo", "o", "so", "dylib", "dll", "rlib", "rmeta", "d", "class"))
@@ -65,11 +68,19 @@ def output_names(arguments: dict[str, Any]) -> list[str]:
 class Collector:
     """Reads back what one call made. With a store, files are kept there, for their session."""
 
-    def __init__(self, workspace: str | Path, tool: str, context: ToolContext, store: FileStore | None) -> None:
+    def __init__(
+        self,
+        workspace: str | Path,
+        tool: str,
+        context: ToolContext,
+        store: FileStore | None,
+        total: int = MAX_TOTAL,
+    ) -> None:
         self._workspace = workspace
         self._tool = tool
         self._context = context
         self._store = store
+        self._left = total  # bytes that may still be kept
         self._room = MAX_INLINE  # bytes that may still travel with the result
 
     async def collect(self, before: dict[str, FoundFile], named: Sequence[str]) -> Made:
@@ -89,7 +100,7 @@ class Collector:
         return Made(tuple(files), tuple(stored), tuple(problems))
 
     async def _take(self, name: str, index: int) -> tuple[File, StoredFile | None]:
-        most = MAX_FILE if self._store is not None else MAX_INLINE
+        most = min(MAX_FILE, self._left) if self._store is not None else MAX_INLINE
         opened = await asyncio.to_thread(open_output, self._workspace, name, most)
         pieces = output_pieces(opened, name, most)
         shown = as_text(name)  # code may call a file anything, text or not
@@ -105,6 +116,7 @@ class Collector:
                         head += piece
                     await upload.write(piece)
                 kept = await upload.finish(facts)
+                self._left -= kept.size
         finally:
             os.close(opened)
         return self._file(shown, bytes(head), kept.size, kept.id), kept

@@ -116,8 +116,8 @@ class Session:
         await process.send(msgspec.json.encode({"code": code, "call": call, "environment": environment}))
         answer = await process.receive(_LONGEST_ANSWER)
         executed = _read_answer(answer) if len(answer) < LIGHT_BYTES else await aside(_read_answer, answer)
-        if executed.call != call:
-            process.kill()
+        if executed is None or executed.call != call:
+            process.kill()  # who has lost its way once does not find back: the next call begins with a new Python
             raise ToolFailed("the code has sent something that is no result")
         return executed
 
@@ -176,12 +176,12 @@ class Session:
         return self._process
 
 
-def _read_answer(answer: bytes) -> Executed:
+def _read_answer(answer: bytes) -> Executed | None:
     """Within the bounds that our worker keeps to, and the code, which can write frames of its own, need not."""
     try:
         executed = msgspec.json.decode(answer, type=Executed)
     except UNREADABLE:
-        raise ToolFailed("the code has sent something that is no result") from None
+        return None
     return Executed(
         executed.call,
         _clipped(executed.exception),

@@ -29,6 +29,7 @@ SURFACE = "mistralrs_surface_outputs"
 MAX_OUTPUT = 4096  # characters of each stream, unless the call says otherwise …
 _MOST_OUTPUT = 256 * 1024  # … and this at the most
 MOST_COMMANDS = 100
+_LONGEST_SCRIPT = 128 * 1024 - 1  # the kernel's limit of one argument (MAX_ARG_STRLEN): all of them are one
 
 _SHELL_PARAMETERS = {
     "type": "object",
@@ -81,6 +82,10 @@ class ShellTool:
             raise ToolFailed("Missing shell commands")
         if any("\0" in command for command in commands):
             raise ToolFailed("a command has a NUL character in it")
+        if (length := len(_script(commands).encode())) > _LONGEST_SCRIPT:
+            raise ToolFailed(
+                f"the commands have {length} bytes in all, and {_LONGEST_SCRIPT} are allowed; write a large file in several calls"
+            )
         timeout = min(self._timeout, (arguments.get("timeout_ms") or self._timeout * 1000) / 1000)
         most = min(arguments.get("max_output_length") or MAX_OUTPUT, _MOST_OUTPUT)
         async with self._workbench.use(context) as session:

@@ -21,6 +21,9 @@ import types
 from typing import Any
 
 _LONGEST_TEXT = 64 * 1024  # of a result or a traceback
+# What frames are read and written with, as it is before the code gets hold of these modules: some programs change them.
+_dumps, _loads, _pack, _unpack = json.dumps, json.loads, struct.pack, struct.unpack
+_read_some, _write_some, _clock = os.read, os.write, time.monotonic
 
 
 def main(pictures: Any) -> None:
@@ -32,22 +35,22 @@ def main(pictures: Any) -> None:
     sys.stdin = _NoInput()
     sys.path.insert(0, os.getcwd())
     module = _new_module()
-    _write(channel, struct.pack("!I", 0))  # from here on it can be interrupted
+    _write(channel, _pack("!I", 0))  # from here on it can be interrupted
     count = 0
     while True:
-        request = json.loads(_exactly(channel, struct.unpack("!I", _exactly(channel, 4))[0]))
+        request = _loads(_exactly(channel, _unpack("!I", _exactly(channel, 4))[0]))
         count += 1
         os.environ.update(request["environment"] or {})
         answer = _execute(request["code"], "<call " + str(count) + ">", module, pictures)
         answer["call"] = request["call"]
-        frame = json.dumps(answer).encode()
-        _write(channel, struct.pack("!I", len(frame)) + frame)
+        frame = _dumps(answer).encode()
+        _write(channel, _pack("!I", len(frame)) + frame)
 
 
 def _exactly(channel: int, count: int) -> bytes:
     data = b""
     while len(data) < count:
-        piece = os.read(channel, count - len(data))
+        piece = _read_some(channel, count - len(data))
         if not piece:
             os._exit(0)
         data += piece
@@ -57,7 +60,7 @@ def _exactly(channel: int, count: int) -> bytes:
 def _write(channel: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(channel, view) :]
+        view = view[_write_some(channel, view) :]
 
 
 def _no_input(prompt: object = "") -> str:
@@ -88,7 +91,7 @@ def _new_module() -> types.ModuleType:
 
 
 def _execute(code: str, name: str, module: types.ModuleType, pictures: Any) -> dict[str, Any]:
-    begun = time.monotonic()
+    begun = _clock()
     answer: dict[str, Any] = {"exception": None, "result": None, "result_type": None}
     try:
         value = _run(code, name, module)
@@ -113,7 +116,7 @@ def _execute(code: str, name: str, module: types.ModuleType, pictures: Any) -> d
             stream.flush()
     except BaseException as error:
         answer["exception"] = answer["exception"] or _tell(error)
-    answer["execution_time_ms"] = int((time.monotonic() - begun) * 1000)
+    answer["execution_time_ms"] = int((_clock() - begun) * 1000)
     return answer
 
 
