@@ -8,10 +8,12 @@ import pytest
 from tests.interaction.doors import Door
 from tests.interaction.every_door import NAMES, PATHS, body_for, tool_of
 from tests.server.runs_door import CALLERS, Deleting, ask, asked_of, get, post
+from tests.server.test_long_results import ReadsOn, report
 
 from ronda.agent.cassette import parse_cassette
 from ronda.agent.replay import Replayed, replay
 from ronda.testing import ScriptedModel, calls, fails, says
+from ronda.tools.files.reading import READ
 
 
 async def played(served: Any, run: str) -> Replayed:
@@ -82,3 +84,17 @@ async def test_a_run_is_nobody_elses_to_write_down(door: Door) -> None:
         status, _ = await get(served, f"/runs/{run}/cassette", "another")
 
     assert status == 404
+
+
+async def test_a_result_that_was_too_long_is_played_with_what_read_it(door: Door) -> None:
+    model = ReadsOn(calls("report"), calls(READ), says("done"))
+    async with door.serving(model, report) as served:
+        body = {"messages": [{"role": "user", "content": "go"}]}
+        sent = {"authorization": "Bearer test"}
+        async with served.http.post(f"{served.url}/chat/completions", json=body, headers=sent) as answer:
+            await answer.read()
+            run = answer.headers["x-ronda-run"]
+        found = await played(served, run)
+
+    assert found.run.ended is not None
+    assert (found.run.ended.reason, found.broken_off, READ in found.run.tools) == ("stop", None, True)

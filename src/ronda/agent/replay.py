@@ -138,6 +138,11 @@ class _Tape:
     def next(self) -> Fact | None:
         return self._facts[self.at] if self.at < len(self._facts) else None
 
+    @property
+    def offered(self) -> ToolSpec | None:
+        """The tool that a result of the record brought."""
+        return next((spec for fact in self._facts if type(fact) is ToolFinished for spec in fact.offers), None)
+
     def now(self) -> float:
         if self.is_live:
             return time.time()
@@ -314,7 +319,18 @@ class _PlayedTool:
             finished.tool_calls,
             None if finished.details == NULL else msgspec.json.decode(finished.details),
             finished.files,
+            whole=finished.result.whole,
         )
+
+
+class _PlayedResults:
+    """What reads results that were too long, where the record has some: they were shortened then."""
+
+    def __init__(self, reader: Tool) -> None:
+        self.reader = reader
+
+    async def shorten(self, output: ToolOutput, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+        return output
 
 
 class _PlayingDriver(Driver):
@@ -364,6 +380,9 @@ async def _play(
         taps.append(recorder.take)
     played = {spec.name: _PlayedTool(spec, tape, tools.get(spec.name)) for spec in start.plan.tools}
     driver = _PlayingDriver(run, model, played, partial(_tell, taps), None)
+    if (reader := tape.offered) is not None:
+        results = _PlayedResults(_PlayedTool(reader, tape, tools.get(reader.name)))
+        driver.long_results = lambda: results
     driver.tape = tape
     driver.now = tape.now
     driver.sleep = tape.sleep
