@@ -193,6 +193,12 @@ async def test_a_long_answer_becomes_a_file(door: Door, tmp_path: Path, which: s
             served.http.get(f"{served.url}/files/{id}/content", headers=KEY) as got,
         ):
             content = await got.text()
+        async with soon(), served.http.get(f"{served.url}/runs", headers=KEY) as listed:
+            run = next(one["id"] for one in (await listed.json())["data"] if one["agent"] == "triage")
+        async with soon(), served.http.get(f"{served.url}/runs/{run}/events", headers=KEY) as told:
+            events = [json.loads(line[6:]) for line in (await told.text()).splitlines() if line.startswith("data: ")]
+    [finished] = [event for event in events if event["type"] == "tool_finished"]
+    assert (finished["offers"], finished["result"]["whole"]) == (["mistralrs_read_file"], id)
     assert content == answer
     assert record["result_content"].startswith(answer[:SHOWN])
     assert f"id {id}" in record["result_content"]

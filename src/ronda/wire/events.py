@@ -96,6 +96,7 @@ class Ended(Struct, frozen=True, tag="tool_finished", omit_defaults=True):
     name: str = ""
     details: Any = None
     files: tuple[File, ...] = ()
+    offers: tuple[str, ...] = ()  # names of tools
 
 
 class Question(Struct, frozen=True, tag="asked", omit_defaults=True):
@@ -193,8 +194,8 @@ def wire_event(event: Event) -> WireEvent | None:
             return replace(event, turn=_bare(turn))
         case ToolFinished(result=result):
             bare = result if result.native is None else replace(result, native=None)
-            details = _json(event.details)
-            return Ended(bare, event.at, event.usage, event.tool_calls, event.name, details, event.files)
+            details, offers = _json(event.details), tuple([spec.name for spec in event.offers])
+            return Ended(bare, event.at, event.usage, event.tool_calls, event.name, details, event.files, offers)
         case Asked():
             return Question(
                 event.id,
