@@ -62,6 +62,28 @@ async def test_a_model_sees_images_and_reads_resources(door: Door, where: str) -
 
 
 @EVERY_DOOR
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_resources_and_prompts_are_read_within_the_patterns_alone(door: Door, where: str, era: Any) -> None:
+    read = [Call("every_read_resource", {"uri": uri}) for uri in ("memo://shown", "secret://hidden")]
+    prompts = [
+        Call("every_get_prompt", {"name": "greeting", "arguments": {"who": "Ada"}}),
+        Call("every_get_prompt", {"name": "hidden_prompt"}),
+    ]
+    model = ScriptedModel(calls(*read, *prompts), says("done"))
+    config = program(resources=("memo://*",), prompts=("greet*",), allowed_tools=(), era=era)
+    async with door.serving(model, mcp=[config]) as served:
+        assert b"done" in await ask(served, where)
+    assert [spec.name for spec in model.requests[0].tools] == ["every_read_resource", "every_get_prompt"]
+    turn = model.heard[1][-1]
+    assert isinstance(turn, ToolTurn)
+    shown, hidden, greeting, hidden_prompt = turn.results
+    assert (shown.content, greeting.content) == ("what it says", "user: Say hello to Ada.")
+    for refused in (hidden, hidden_prompt):
+        assert refused.failed
+        assert "is not among those that may be read" in refused.content
+
+
+@EVERY_DOOR
 async def test_what_a_server_asks_is_a_question_of_the_run(door: Door, where: str) -> None:
     model = ScriptedModel(calls("every_ask"), says("done"))
     async with door.serving(model, mcp=[program()]) as served, soon():

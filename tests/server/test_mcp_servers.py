@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
+import pytest
+import yarl
 from tests.interaction.doors import Door
 from tests.timeouts import soon
-from tests.tools.mcp.serving import config, program, until
+from tests.tools.mcp.everything import make_server
+from tests.tools.mcp.serving import config, http, listening, program, until
 
 from ronda import tool
+from ronda.core.parts import ToolTurn
 from ronda.providers.script import Call
 from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.mcp.config import Process
@@ -94,3 +99,45 @@ async def test_a_cancelled_request_leaves_the_server_connected(door: Door) -> No
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         assert (await served.ask(stream=False)).content == "3"
+
+
+@pytest.mark.parametrize("where", ["chat/completions", "responses"])
+async def test_a_server_that_is_away_is_degraded_and_keeps_its_tools_until_it_comes_back(
+    door: Door, where: str
+) -> None:
+    add = calls(Call("every_add", {"a": 1, "b": 2}))
+    model = ScriptedModel(says("hi"), add, says("never mind"), add, says("3"))
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "go"}]} if "chat" in where else {"input": "go"}
+
+    async def ask() -> str:
+        async with soon(), door.http.post(f"{door.url}/{where}", json=body) as answer:
+            assert answer.status == 200
+            return await answer.text()
+
+    async def until_told(*wanted: Any) -> None:
+        """What `/v1/mcp` and `/v1/models` say of it, in the end: a connection is found to be lost a moment after it was."""
+        told: Any = None
+        async with soon():
+            while told != wanted:
+                [one] = (await get(door, "mcp"))["servers"]
+                [described, *_] = (await get(door, "models"))["data"]
+                told = one["state"], one["tools"] > 0, one["last_error"] is None, described["mcp_servers_connected"]
+
+    async with contextlib.AsyncExitStack() as stack:
+        here = await stack.enter_async_context(contextlib.AsyncExitStack())
+        url = await here.enter_async_context(listening(make_server().streamable_http_app()))
+        await stack.enter_async_context(door.serving(model, mcp=[http(url)]))
+        assert "hi" in await ask()
+        await until_told("connected", True, True, 1)
+        await here.aclose()
+        assert "never mind" in await ask()
+        await until_told("degraded", True, False, 0)
+        port = yarl.URL(url).port
+        assert port is not None
+        await stack.enter_async_context(listening(make_server().streamable_http_app(), port))
+        await until_told("connected", True, True, 1)
+        assert '3"' in await ask()
+    turn = model.heard[2][-1]
+    assert isinstance(turn, ToolTurn)
+    assert turn.results[0].failed
+    assert "the MCP server 'every'" in turn.results[0].content
