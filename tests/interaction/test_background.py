@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for, read_plain, read_stream
+from tests.server.detached.test_leaving import Gate
 from tests.server.runs_door import Stepwise, get, post, under_way
-from tests.server.test_leaving import Gate
 
 from ronda.core.events import RunFinished
 from ronda.core.parts import AssistantTurn

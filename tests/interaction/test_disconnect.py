@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for
-from tests.server.test_leaving import Gate
+from tests.server.detached.test_leaving import Gate
 
 from ronda.core.events import RunStarted, TextDelta
 from ronda.server.exchange.answer import Exchange

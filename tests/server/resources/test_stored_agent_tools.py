@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Served, soon
+from tests.server.resources.test_named_agents import DOORS, KEY, ask, turn, write_agent
 from tests.server.restarts import Folder, Serving, call
-from tests.server.test_named_agents import DOORS, KEY, ask, turn, write_agent
 from tests.timeouts import TIMEOUT
 
 from ronda import tool

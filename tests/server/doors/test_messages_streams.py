@@ -9,6 +9,7 @@ import anthropic
 import pytest
 from tests.interaction.doors import Door, soon
 from tests.interaction.upstreams import Exchange, Upstream, delta, streams
+from tests.server.doors.test_messages import lookup
 from tests.server.messages_door import (
     HI,
     PICK,
@@ -21,7 +22,6 @@ from tests.server.messages_door import (
     text,
     use,
 )
-from tests.server.test_messages import lookup
 
 from ronda.core.events import ModelFinished, TextDelta
 from ronda.core.request import ModelRequest

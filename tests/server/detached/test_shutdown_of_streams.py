@@ -58,7 +58,7 @@ async def test_a_stream_is_sent_in_as_few_writes_as_it_has_pieces() -> None:
 
     connection.transport.sent = b""
     assert cycle.push(b"")  # would be the end, if it were sent
-    assert not connection.transport.sent
+    assert len(connection.transport.sent) == 0
     assert cycle.push(b"data: 2\n\n", is_last=True)
     assert connection.transport.sent == b"9\r\ndata: 2\n\n\r\n0\r\n\r\n"
     assert cycle.response_complete

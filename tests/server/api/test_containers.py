@@ -12,8 +12,8 @@ import pytest
 from tests.interaction.doors import Door, Json
 from tests.server.coding import post, serving
 from tests.server.coding import root as root
-from tests.server.test_input_files import results, told
-from tests.server.test_mounted_skills import RUN, SKILL
+from tests.server.resources.test_input_files import results, told
+from tests.server.resources.test_mounted_skills import RUN, SKILL
 
 from ronda.core.parts import ToolTurn
 from ronda.files.file_store import FileFacts

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.interaction.doors import Door, Json
+from tests.server.doors.test_responses_fields import FLIGHT, FORMAT, ONLY, WEATHER, _text, refused
 from tests.server.responses_door import ask, output
-from tests.server.test_responses_fields import FLIGHT, FORMAT, ONLY, WEATHER, _text, refused
 
 from ronda.core.parts import AssistantTurn, Native, ToolCall
 from ronda.errors import BadRequest

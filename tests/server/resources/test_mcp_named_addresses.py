@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.interaction.doors import Door
 from tests.providers.test_http_tls import certificate as certificate
 from tests.providers.test_http_tls import trusted as trusted
-from tests.server.test_mcp_named import ADD, allowing, named, respond
+from tests.server.resources.test_mcp_named import ADD, allowing, named, respond
 from tests.tools.mcp.everything import make_server
 from tests.tools.mcp.serving import listening
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from tests.interaction.doors import Door, Json
 from tests.interaction.upstreams import Upstream, answers, completes
-from tests.server.test_capabilities import body, post
+from tests.server.http.test_capabilities import body, post
 from tests.tools.api_server import Api, serve
 
 from ronda.server.resources.file_addresses import MAX_FILES

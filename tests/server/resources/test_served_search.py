@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import pytest_asyncio
 from tests.interaction.doors import Door, Json, Raw, soon
+from tests.server.detached.test_reopened_runs import go_on, left_waiting
+from tests.server.http.test_capabilities import ASKING, CALLERS, body, post
 from tests.server.runs_door import Deleting
-from tests.server.test_capabilities import ASKING, CALLERS, body, post
-from tests.server.test_reopened_runs import go_on, left_waiting
 from tests.server.web_site import Site, web_site
 
 from ronda.core.parts import ToolTurn

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door
 from tests.server.coding import post
-from tests.server.test_input_files import asking, by_id, data_url, results, told, upload
+from tests.server.resources.test_input_files import asking, by_id, data_url, results, told, upload
 
 from ronda.files.archives import pack_zip
 from ronda.sandbox.policy import Policy

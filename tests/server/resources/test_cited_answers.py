@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from mistralai.client import Mistral
 from tests.interaction.doors import Door, Json, soon
-from tests.server.test_capabilities import body, post
-from tests.server.test_served_search import streamed
+from tests.server.http.test_capabilities import body, post
+from tests.server.resources.test_served_search import streamed
 from tests.server.web_site import Site, web_site
 
 from ronda.core.parts import AssistantTurn, UserTurn

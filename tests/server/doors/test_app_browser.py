@@ -81,7 +81,7 @@ async def page_server() -> AsyncIterator[tuple[str, asyncio.Future[Json]]]:
         return web.Response()
 
     async def page(request: web.Request) -> web.FileResponse:
-        return web.FileResponse(Path(__file__).parent / "app_page.html")
+        return web.FileResponse(Path(__file__).parents[1] / "app_page.html")
 
     app = web.Application(client_max_size=2**24)
     app.add_routes([web.get("/", page), web.post("/report", report)])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from mistralai.client import errors
 from tests.interaction.doors import Door, Json, Remembering
+from tests.server.doors.test_mistral_handoffs import HANDED, TO_A, TO_B, brief, called, lookup, streamed, two_agents
 from tests.server.mistral_doors import MINE, serving
-from tests.server.test_mistral_handoffs import HANDED, TO_A, TO_B, brief, called, lookup, streamed, two_agents
 
 from ronda.core.events import PREVIEWS, Event, ModelFinished
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolResult, ToolTurn, user

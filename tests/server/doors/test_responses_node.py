@@ -24,7 +24,7 @@ from ronda.drive import Show
 from ronda.providers.script import Call, ScriptedModel, calls, says
 from ronda.wire.web_search import SEARCH
 
-FOLDER = Path(__file__).parents[1] / "node"
+FOLDER = Path(__file__).parents[2] / "node"
 NODE = shutil.which("node")
 
 pytestmark = [

@@ -14,7 +14,7 @@ from tests.interaction.doors import Door, Json
 from tests.sandbox.conftest import require
 from tests.server.coding import post, serving
 from tests.server.coding import root as root
-from tests.server.test_input_files import results, told
+from tests.server.resources.test_input_files import results, told
 
 from ronda.core.events import RunStarted
 from ronda.drive import ToolContext

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.interaction.doors import Door
 from tests.providers.local.conftest import SMALL
-from tests.server.test_responses_compliance import created, message
+from tests.server.doors.test_responses_compliance import created, message
 
 from ronda.providers.local.engine import Engine
 from ronda.providers.local.files import DEFAULT, ModelFile, default_path

@@ -9,8 +9,8 @@ import pytest
 from tests.interaction.doors import Door
 from tests.interaction.every_door import read_stream
 from tests.interaction.test_streams_resumed import KEY, follow, frames_of, id_of
+from tests.server.doors.test_mistral_handoffs_completions import TO_B, two_agents
 from tests.server.mistral_doors import serving
-from tests.server.test_mistral_handoffs_completions import TO_B, two_agents
 
 from ronda.testing import ScriptedModel, calls, says
 

@@ -14,9 +14,9 @@ import aiohttp
 from tests.interaction.doors import Served, soon
 from tests.interaction.every_door import NAMES, PATHS, body_for
 from tests.interaction.test_streams_resumed import KEY, ask, follow, frames_of, id_of, place_of, raw_events
+from tests.server.detached.test_replicas import replicas
 from tests.server.responses_door import connected
 from tests.server.restarts import Folder, call
-from tests.server.test_replicas import replicas
 
 
 @asynccontextmanager
