@@ -12,15 +12,17 @@ from ronda.core.parts import Turn
 
 
 class KnownTurns(tuple[Turn, ...]):
-    """Of the first `known` turns every call is answered, and they are as large as `size` says."""
+    """Of the first `known` turns every call is answered, they are as large as `size` says, and `whole` are the files that
+    have all of results of which they have a part."""
 
     known: int
     size: int
+    whole: frozenset[str]
 
     @classmethod
-    def of(cls, turns: Iterable[Turn], known: int, size: int) -> KnownTurns:
+    def of(cls, turns: Iterable[Turn], known: int, size: int, whole: frozenset[str] = frozenset()) -> KnownTurns:
         made = cls(turns)
-        made.known, made.size = known, size
+        made.known, made.size, made.whole = known, size, whole
         return made
 
 

@@ -13,6 +13,7 @@ import msgspec
 from ronda.core.arguments import recover
 from ronda.core.call_ids import CallIds, derived_id
 from ronda.core.events import ModelFinished
+from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantPart, AssistantTurn, ToolCall, ToolResult, ToolTurn, Turn
 from ronda.core.run import Run
 from ronda.errors import BadRequest
@@ -205,5 +206,10 @@ def continued(before: Sequence[Turn], new: Sequence[Turn], ours: Sequence[ToolRe
 
 def whole_results(turns: Sequence[Turn]) -> frozenset[str]:
     """The ids of files that have all of a result of which a model was shown a part."""
+    known: frozenset[str] = frozenset()
+    if type(turns) is KnownTurns:
+        known, turns = turns.whole, turns[turns.known :]
+    if ToolTurn not in map(type, turns):  # nearly always
+        return known
     tools = [turn for turn in turns if type(turn) is ToolTurn]
-    return frozenset([result.whole for turn in tools for result in turn.results if result.whole])
+    return known.union([result.whole for turn in tools for result in turn.results if result.whole])

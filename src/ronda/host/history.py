@@ -14,7 +14,7 @@ from ronda.core.events import RunStarted
 from ronda.core.known_turns import KnownTurns
 from ronda.core.parts import AssistantTurn, SystemTurn, Text, ToolTurn, Turn, UserTurn
 from ronda.core.sizes import LARGE, turns_size
-from ronda.core.transcript import repair
+from ronda.core.transcript import repair, whole_results
 from ronda.store.sessions import ROOT, NewNode, NodeRow
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class History(Struct, frozen=True):
     own: frozenset[int] = frozenset()
     ends: tuple[tuple[int, int], ...] = ()  # of each node: its number, and how many turns there are behind it
     size: int = 0  # of all turns, as `core.sizes` counts; 0 where a call is not answered, or it was not counted
+    whole: frozenset[str] = (
+        frozenset()
+    )  # files that have all of results of which these turns have a part; with a `size`
 
     def node_at(self, count: int) -> int:
         """The node in which so many turns end; -1 if there are fewer."""
@@ -52,15 +55,16 @@ class History(Struct, frozen=True):
         size = 0
         if (self.size or not self.turns) and upto == len(self.turns) and _is_whole(turns):
             size = self.size + turns_size(turns, LARGE)
-        whole = (*self.turns[:upto], *turns)
-        return History(whole, own.union(added) if added else own, (*ends, (number, len(whole))), size)
+        all_turns = (*self.turns[:upto], *turns)
+        whole = self.whole | whole_results(turns) if size else frozenset()
+        return History(all_turns, own.union(added) if added else own, (*ends, (number, len(all_turns))), size, whole)
 
     def known_in(self, turns: tuple[Turn, ...], new: int) -> tuple[Turn, ...]:
         """The same turns, of which this is the beginning but for instructions; `new` of them are behind it."""
         lead = len(turns) - new - len(self.turns)
         if not self.size or lead < 0 or not all(type(turn) is SystemTurn for turn in turns[:lead]):
             return turns
-        return KnownTurns.of(turns, lead + len(self.turns), self.size + turns_size(turns[:lead], LARGE))
+        return KnownTurns.of(turns, lead + len(self.turns), self.size + turns_size(turns[:lead], LARGE), self.whole)
 
 
 def _is_whole(turns: tuple[Turn, ...]) -> bool:
@@ -85,9 +89,10 @@ def history_of(path: Sequence[NodeRow]) -> History:
         own.update(_own_places(node.upto, added, node.asked))
         turns += added
         ends.append((node.number, path[at + 1].upto if at + 1 < len(path) else node.ends))
-    whole = tuple(turns)
-    size = turns_size(whole, LARGE) if whole and _is_whole(whole) else 0
-    return History(whole, frozenset(own), tuple(ends), size)
+    all_turns = tuple(turns)
+    size = turns_size(all_turns, LARGE) if all_turns and _is_whole(all_turns) else 0
+    whole = whole_results(all_turns) if size else frozenset()
+    return History(all_turns, frozenset(own), tuple(ends), size, whole)
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
