@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door
 from tests.interaction.every_door import NAMES, PATHS, body_for, tool_of
+from tests.server.resources.test_long_results import ReadsOn, report
 from tests.server.runs_door import CALLERS, Deleting, ask, asked_of, get, post
-from tests.server.test_long_results import ReadsOn, report
 
 from ronda.agent.cassette import parse_cassette
 from ronda.agent.replay import Replayed, replay
