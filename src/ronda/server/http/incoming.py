@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote
 
 from starlette.types import Receive, Scope, Send
 
+from ronda.drive.offload import LIGHT_BYTES, aside
 from ronda.errors import BadRequest, TooLarge
 from ronda.server.http.bodies import TINY, read_body
 from ronda.server.http.cycle import Cycle
@@ -116,7 +117,8 @@ class Incoming:
                 raise TooLarge(f"the body has more than the {limit} bytes this server takes")
         if message["type"] == "http.disconnect":
             raise BadRequest("the body broke off")
-        return b"".join(pieces)
+        # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop nobody waits for it.
+        return b"".join(pieces) if size <= LIGHT_BYTES else await aside(b"".join, pieces)
 
 
 def _check_type(content_type: bytes) -> None:
