@@ -54,6 +54,21 @@ async def test_a_page_grows_while_it_is_written(door: Door, first: str, chunk: i
         assert start["data"]["input"]["path"] == "index.html"
 
 
+@pytest.mark.parametrize("page", [[], [create(id="c0")]])
+async def test_a_file_beside_the_page_does_not_stay_in_its_place(door: Door, page: list[ToolCall]) -> None:
+    """Until its path comes, behind its content, it may be the page."""
+    style = create("p { color: red; margin: 0 } " * 9, path="site.css", first="content")
+    model = PageModel([*page, style], [create(id="c2")], [Text("Done.")])
+    async with door.serving(model, app=AppConfig(variants=1)) as served:
+        heard = await generate(served)
+
+    heard.check()
+    ready = heard.messages.index(heard.of(0, "toolResult")[0])
+    shown = [message["value"] for message in heard.messages[:ready] if message["type"] == "setCode"]
+    assert shown[-1] == (PAGE if page else "")
+    assert heard.code_of(0) == PAGE
+
+
 async def test_what_goes_over_the_wire_grows_as_the_page_does(door: Door) -> None:
     """The whole page for every piece would be its square."""
     sizes = []

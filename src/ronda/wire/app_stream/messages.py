@@ -253,11 +253,17 @@ class VariantMessages:
         return path == self._path or (not self.code and path.endswith((".html", ".htm")))
 
     def _finish_drafts(self) -> None:
-        """The turn is whole: so are the files in it."""
+        """The turn is whole: so are the files in it, and it is known which of them is the page."""
+        page, was_shown = self.code, False
         for draft in self._drafts.values():
-            path = _kept_path(draft) or self._path
-            if draft.content is not None and self._is_page(path) and draft.text.strip():
-                self._set_code(draft.text)
+            if draft.content is None:
+                continue
+            if self._is_page(_kept_path(draft) or self._path) and draft.text.strip():
+                page, was_shown = draft.text, True
+            elif draft.whole:  # its path came last
+                was_shown = True
+        if was_shown:
+            self._set_code(page)
 
     def _set_code(self, code: str) -> None:
         if code != self._on_page:
