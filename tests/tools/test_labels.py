@@ -8,6 +8,9 @@ import pytest
 
 from ronda import Agent, tool
 from ronda.core.plan import ToolSpec
+from ronda.prompty.load import load
+from ronda.prompty.registry import Lent
+from ronda.prompty.tool_kinds import tools_of
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork, Policy
 from ronda.server.config import ServerConfig
 from ronda.server.resources.dispatch import Dispatch
@@ -15,6 +18,7 @@ from ronda.testing import ScriptedModel
 from ronda.tools.code.python import PythonTool
 from ronda.tools.code.shell import ShellTool
 from ronda.tools.code.workbench import Workbench
+from ronda.tools.function import as_tool
 from ronda.tools.mcp.read import read_config
 
 
@@ -46,3 +50,22 @@ def test_an_agent_that_is_a_tool_does_what_its_tools_do() -> None:
         return ""
 
     assert Agent(ScriptedModel(), tools=[fetch], name="a").as_tool().spec.labels == ("untrusted",)
+
+
+async def test_a_file_that_is_a_tool_does_what_its_tools_do_and_those_of_the_files_below_it(tmp_path: Path) -> None:
+    @tool(labels=["untrusted", "other"])
+    def fetch() -> str:
+        """Fetch."""
+        return ""
+
+    head = "---\nmodel: script:x.json\n{}\n---\nsystem:\nHi.\n"
+    declared = "tools: [{name: fetch, kind: function}]\nagents: [middle]"
+    (tmp_path / "reader.prompty").write_text(head.format(declared))
+    (tmp_path / "middle.prompty").write_text(head.format("tools: [{name: low, kind: prompty, path: ./reader.prompty}]"))
+    (tmp_path / "top.prompty").write_text(head.format("agents: [middle]"))
+    (tmp_path / "clean.prompty").write_text(head.format("agents: [harmless]"))
+    (tmp_path / "harmless.prompty").write_text(head.format("tools: [{name: other, kind: function}]"))
+    (tmp_path / "x.json").write_text("[]")
+    for name, labels in (("top", ("untrusted",)), ("clean", ())):
+        [made] = (await tools_of(load(tmp_path / f"{name}.prompty"), Lent({"fetch": as_tool(fetch)}))).values()
+        assert made.spec.labels == labels

@@ -9,6 +9,7 @@ Agents that know each other by name may well ask each other: only how deep they 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +17,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.core.plan import ToolSpec
+from ronda.core.taint import CLEAN, EGRESS, UNTRUSTED, taint_labels
 from ronda.prompty.errors import BadPrompty, PromptyNotFound
 from ronda.prompty.load import load
-from ronda.prompty.model import Host, Prompty, PromptyTool, Property
+from ronda.prompty.model import FunctionTool, Host, McpTool, Prompty, PromptyTool, Property, Tool
 from ronda.prompty.parameters import parameters_of
 from ronda.prompty.references import Roots
-from ronda.prompty.registry import Lent
+from ronda.prompty.registry import Lent, get_tool
 from ronda.tools.agent import STARTED, AgentTool
 
 MAX_DEPTH: Final = 8  # files, one the tool of another
@@ -49,8 +51,8 @@ class Children:
         self._sound: set[Path] = set()
 
     async def tool(self, declared: PromptyTool, parent: Prompty) -> AgentTool:
-        child = await asyncio.to_thread(self._checked, declared, parent)
-        return AgentTool(_spec(declared, child), Child(child, self._lent), declared.mode)
+        child, labels = await asyncio.to_thread(self._checked, declared, parent)
+        return AgentTool(_spec(declared, child, labels), Child(child, self._lent), declared.mode)
 
     async def agent(self, name: str, parent: Prompty) -> AgentTool:
         """The agent of this name: the server's (a file, or one that a client made), or the file beside this one."""
@@ -63,21 +65,57 @@ class Children:
             raise BadPrompty(f"there is no agent '{name[:200]}'", path=parent.path, field="agents") from error
 
     def _agent(self, name: str, folder: Path | None) -> AgentTool:
+        found = self._file_of(name, folder)
+        child = self._read(found)
+        for one in child.tools:
+            if isinstance(one, PromptyTool):
+                self._walk(one, child, [found])
+        return agent_tool(name, child, self._lent, self._labels(child, set()))
+
+    def _file_of(self, name: str, folder: Path | None) -> Path:
         roots, path = list(self._host.roots), f"{name}.prompty"
         if self._lent.agents is not None:
             if (place := self._lent.agents.path(name)) is None:
                 raise PromptyNotFound(f"there is no file of the agent '{name[:200]}'")
             path = place
             roots.append(str(Path(path).parent))
-        found = Roots(folder, roots, self._host.files).find(path)
-        child = self._read(found)
+        return Roots(folder, roots, self._host.files).find(path)
+
+    def _checked(self, declared: PromptyTool, parent: Prompty) -> tuple[Prompty, frozenset[str]]:
+        child = self._walk(declared, parent, [Path(parent.path)] if parent.path is not None else [])
+        return child, self._labels(child, set())
+
+    def _labels(self, child: Prompty, seen: set[str | None]) -> frozenset[str]:
+        """What a file's tools, and those of the agents below it, may do with data: what it says comes to its parent."""
+        if child.path in seen:
+            return CLEAN
+        if len(seen) >= MAX_FILES:
+            return frozenset({UNTRUSTED, EGRESS})
+        seen.add(child.path)
+        folder = None if child.path is None else Path(child.path).parent
+        labels = taint_labels([spec for one in child.tools if (spec := self._known_spec(one)) is not None])
         for one in child.tools:
             if isinstance(one, PromptyTool):
-                self._walk(one, child, [found])
-        return agent_tool(name, child, self._lent)
+                labels |= self._labels(self._read(self._find(one, child)), seen)
+        for name in child.agents:
+            try:
+                labels |= self._labels(self._read(self._file_of(name, folder)), seen)
+            except (
+                BadPrompty
+            ):  # one that a client made, of whom nothing is known here; or none, which is told when it is called
+                labels |= {UNTRUSTED, EGRESS}
+        return labels
 
-    def _checked(self, declared: PromptyTool, parent: Prompty) -> Prompty:
-        return self._walk(declared, parent, [Path(parent.path)] if parent.path is not None else [])
+    def _known_spec(self, declared: Tool) -> ToolSpec | None:
+        """Of a tool that somebody here runs; of an MCP server, one of all its tools."""
+        if isinstance(declared, McpTool):
+            server = None if self._lent.mcp is None else self._lent.mcp.connection(declared.server_name)
+            return None if server is None else ToolSpec(declared.name, labels=server.server.labels)
+        handler = self._lent.get(declared.name) or get_tool(declared.name)
+        if handler is None and isinstance(declared, FunctionTool) and self._lent.otherwise is not None:
+            handler = self._lent.otherwise(declared.name)
+        spec: ToolSpec | None = getattr(handler, "spec", None)
+        return spec
 
     def _walk(self, declared: PromptyTool, parent: Prompty, chain: list[Path]) -> Prompty:
         path = self._find(declared, parent)
@@ -115,7 +153,7 @@ class Children:
         return self._loaded[path]
 
 
-def agent_tool(name: str, child: Prompty, lent: Lent) -> AgentTool:
+def agent_tool(name: str, child: Prompty, lent: Lent, labels: Iterable[str] = ()) -> AgentTool:
     """An agent as a tool under its name: its parameters are its inputs, or what it is to be asked."""
     from ronda.tools.mcp.names import offered_name  # for those who have such agents
 
@@ -124,9 +162,9 @@ def agent_tool(name: str, child: Prompty, lent: Lent) -> AgentTool:
     )
     asks = all(one.kind == "thread" for one in child.inputs)
     if not asks:
-        return AgentTool(_spec(declared, child), Child(child, lent), "agentic")
+        return AgentTool(_spec(declared, child, labels), Child(child, lent), "agentic")
     about = Property(name=INPUT, kind="string", required=True, description="What to ask the agent.")
-    spec = _spec(declared, msgspec.structs.replace(child, inputs=(about,)))
+    spec = _spec(declared, msgspec.structs.replace(child, inputs=(about,)), labels)
     return AgentTool(spec, Child(child, lent, asks=True), "agentic")
 
 
@@ -134,7 +172,7 @@ def _bad(message: str, declared: PromptyTool, parent: Prompty, kind: type[BadPro
     return kind(message, path=parent.path, field=f"tools.{declared.name}.path")
 
 
-def _spec(declared: PromptyTool, child: Prompty) -> ToolSpec:
+def _spec(declared: PromptyTool, child: Prompty, labels: Iterable[str]) -> ToolSpec:
     """A child's inputs are the tool's parameters. One that has a default need not be given; a thread no model can write."""
     shown = [_parameter(one) for one in child.inputs if one.kind != "thread"]
     schema = parameters_of(shown, without=declared.bindings)
@@ -147,6 +185,7 @@ def _spec(declared: PromptyTool, child: Prompty) -> ToolSpec:
         declared=STARTED,
         is_agent=True,
         no_arguments_needed=not schema.get("required"),
+        labels=tuple(sorted(labels)),
     )
 
 
