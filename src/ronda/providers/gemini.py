@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 from msgspec import Raw
 
@@ -13,6 +11,7 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import written
 from ronda.errors import UpstreamError
+from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
 from ronda.wire.gemini.client_answer import Naming, Reader, read_candidates
 from ronda.wire.gemini.client_request import body_of
@@ -55,8 +54,7 @@ class Gemini:
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several candidates of one upstream call; a model that gives one at a time is asked once for each missing."""
-        n = len(shows)
-        config = {**own_config(request.options), "candidateCount": n}
+        config = {**own_config(request.options), "candidateCount": len(shows)}
         extra = {**request.options.extra, "generationConfig": Raw(msgspec.json.encode(config))}
         options = msgspec.structs.replace(request.options, extra=extra)
         try:
@@ -66,9 +64,7 @@ class Gemini:
                 raise
             # Some models refuse `candidateCount` above one. A request that is bad for another reason is refused again below.
             finished = []
-        missing = range(len(finished), n)
-        others = [self.call(msgspec.structs.replace(request, scratch={}), shows[index]) for index in missing]
-        return [*finished, *await asyncio.gather(*others)]
+        return await with_missing(finished, self.call, request, shows)
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request)

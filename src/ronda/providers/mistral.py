@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 from msgspec import Raw
 
@@ -12,6 +10,7 @@ from ronda.core.limits import Timeouts
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import written
+from ronda.providers.choices import with_missing
 from ronda.providers.http import Http
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type
@@ -59,13 +58,10 @@ class Mistral:
 
     async def call_many(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         """Several choices of one upstream call; a server that ignores `n` is asked once more for each one missing."""
-        n = len(shows)
-        extra = {**request.options.extra, "n": Raw(b"%d" % n)}
+        extra = {**request.options.extra, "n": Raw(b"%d" % len(shows))}
         options = msgspec.structs.replace(request.options, extra=extra)
         finished = await self._ask(msgspec.structs.replace(request, options=options, scratch={}), shows)
-        missing = range(len(finished), n)
-        others = [self.call(msgspec.structs.replace(request, scratch={}), shows[index]) for index in missing]
-        return [*finished, *await asyncio.gather(*others)]
+        return await with_missing(finished, self.call, request, shows)
 
     async def _ask(self, request: ModelRequest, shows: list[Show]) -> list[ModelFinished]:
         body = body_of(request, self._agent)

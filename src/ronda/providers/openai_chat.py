@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec import Raw, structs
 
 from ronda.core.events import ModelFinished
@@ -12,6 +10,7 @@ from ronda.core.plan import Options
 from ronda.core.request import ModelRequest
 from ronda.drive import Capabilities, Show
 from ronda.drive.offload import written
+from ronda.providers.choices import with_missing
 from ronda.providers.http import Http, bearer, endpoint
 from ronda.wire.errors import error_of
 from ronda.wire.input_files import is_binary_type
@@ -91,5 +90,4 @@ class OpenAIChat:
                 reader = Reader(n, naming)
                 await answer.stream_many_into(reader, shows, request.room)
                 finished = reader.finish_all()
-        missing = range(len(finished), n)
-        return [*finished[:n], *await asyncio.gather(*[self.call(request, shows[index]) for index in missing])]
+        return await with_missing(finished, self.call, request, shows)

@@ -59,7 +59,7 @@ def read_fields(body: bytes) -> dict[str, Raw]:
 
 def why_not(body: bytes, error: Exception) -> str:
     """msgspec calls half a surrogate pair "truncated", which sends people looking in the wrong place."""
-    if re.search(rb"\\u[dD][89abAB]", body) and "truncated" in str(error):
+    if re.search(rb"\\u[dD][89a-fA-F]", body) and "truncated" in str(error):
         return "it has a lone surrogate (\\ud800 to \\udfff without its pair), which is no character"
     return str(error)
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ronda.errors import BadRequest
+from ronda.wire.fields import why_not
 from ronda.wire.json import check_utf8, encode
 
 T = TypeVar("T")
@@ -84,18 +85,12 @@ def read_value(raw: bytes | Raw, kind: Any, loc: Loc) -> Any:
     except RecursionError:
         raise Invalid([problem("recursion_loop", loc, "it is nested too deeply")]) from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Invalid([problem("json_invalid", loc, f"JSON decode error: {_why_not(sent, error)}")]) from error
+        raise Invalid([problem("json_invalid", loc, f"JSON decode error: {why_not(sent, error)}")]) from error
 
 
 @lru_cache(maxsize=256)
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
-
-
-def _why_not(body: bytes, error: Exception) -> str:
-    if re.search(rb"\\u[dD][89a-fA-F]", body) and "truncated" in str(error):
-        return "it has a lone surrogate (\\ud800 to \\udfff without its pair), which is no character"
-    return str(error)
 
 
 # ---- looking again, level by level -------------------------------------------------------------------------------------
