@@ -53,8 +53,10 @@ def test_two_parallel_tools_and_one_of_the_callers_through_the_official_sdk(star
 # What a server is without, whose requests use none of it: time to start, and memory.
 UNUSED = re.compile(
     r"\|\s+(yaml|ctypes|pydantic|httpx2|mcp|jinja2|psycopg|minio|PIL|xllamacpp|playwright|"
+    r"starlette\.responses|python_multipart|anyio|websockets|"
     r"ronda\.(sandbox\.(?!policy$)\w+|tools\.(code|fetch|search|mcp|files|openapi|find)|providers\.(anthropic|gemini|local|mistral)|"
-    r"server\.(code_tools|supplies|input_files|web_search|named_servers|mcp_door\.door|app_stream\.socket)))$",
+    r"server\.resources\.(code_tools|supplies|input_files|web_search|named_servers)|"
+    r"server\.doors\.(mcp\.door|app_stream\.socket)))$",
     re.MULTILINE,
 )
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ronda.cli.settings import read_config
 from ronda.cli.workers import Worker, Workers, count_workers
@@ -139,7 +139,6 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
     from ronda.server.app import create_app
     from ronda.server.doors.mcp.route import McpPort
     from ronda.server.http.protocol import BoundedProtocol
-    from ronda.server.http.sockets import BoundedSockets
 
     config = server.config
     app = create_app(server)
@@ -158,11 +157,17 @@ def http_settings(server: Server, mcp_port: int | None = None) -> uvicorn.Config
         timeout_graceful_shutdown=CONNECTION_SECONDS,
         server_header=False,
         date_header=False,
-        ws=partial(BoundedSockets, stall_seconds=config.stall_seconds),  # type: ignore[arg-type]  # as above
+        ws=partial(_open_socket, stall_seconds=config.stall_seconds),  # type: ignore[arg-type]  # as above
         ws_max_size=config.max_body,
         ws_per_message_deflate=False,  # a few bytes could unpack to all that is allowed, in one go
         proxy_headers=False,
     )
+
+
+def _open_socket(*arguments: Any, **options: Any) -> asyncio.Protocol:
+    from ronda.server.http.sockets import BoundedSockets  # 2 MB, for those who open one
+
+    return BoundedSockets(*arguments, **options)
 
 
 async def _has_keys(config: ServerConfig, catalog: Catalog) -> bool:

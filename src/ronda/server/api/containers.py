@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.containers import StoredContainer
@@ -13,8 +12,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.files.file_store import FileFacts
 from ronda.sandbox.policy import AllowedHosts, FullNetwork, Loopback, Network, NoNetwork
 from ronda.server.api.files import FileContent, content_type_of, receive_file
-from ronda.server.http.incoming import Incoming, Json
-from ronda.tools.code.limits import limited
+from ronda.server.http.incoming import Done, Incoming, Json
 from ronda.wire.container_objects import (
     Listed,
     container_object,
@@ -50,6 +48,8 @@ async def create(server: Server, request: Incoming) -> ASGIApp:
 
 def _shown(server: Server, container: StoredContainer) -> dict[str, Any]:
     """With the limits that hold: the operator's, or what its client wants where that is less."""
+    from ronda.tools.code.limits import limited  # most servers run no code, and list no containers
+
     policy = limited(server.config.sandbox, container.limits)
     return container_object(container, policy.max_memory_mb, _hosts(policy.network))
 
@@ -119,7 +119,7 @@ async def delete_file(server: Server, request: Incoming) -> ASGIApp:
     session = (await server.containers.find(request.owner, places["id"])).session
     await server.containers.file(request.owner, session, places["file_id"])
     await server.files.delete(request.owner, places["file_id"])
-    return Response(status_code=204)
+    return Done()
 
 
 async def file_content(server: Server, request: Incoming) -> ASGIApp:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from ronda.drive.offload import aside
-from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.http.shapes import shaped
 from ronda.wire.files import FileShape, shape_of
 from ronda.wire.json import encode
@@ -41,7 +40,7 @@ async def get_model(server: Server, request: Incoming, shape: FileShape) -> ASGI
 
 
 async def health(server: Server, request: Incoming) -> ASGIApp:
-    return PlainTextResponse("OK")
+    return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8")])
 
 
 async def list_mcp_servers(server: Server, request: Incoming) -> ASGIApp:

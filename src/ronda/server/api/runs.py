@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from msgspec.structs import replace
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.events import (
@@ -39,7 +38,7 @@ from ronda.server.detached.run_states import SHOWN_STATES, Queued, queued_among,
 from ronda.server.doors.app_stream.page import builds_page
 from ronda.server.doors.responses.query import Query
 from ronda.server.exchange.follow import EventStream
-from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.incoming import Done, Incoming, Json, Whole
 from ronda.wire import updates
 from ronda.wire.events import write_frame, write_preview
 from ronda.wire.failures import BROKE_DOWN, RUN_IS_WAITING, Failure
@@ -122,7 +121,7 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     events = await _found(server, request)
     after = _after(request)
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
-        return Response(status_code=204)
+        return Done()
     start = events[0]
     assert type(start) is RunStarted
     # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
@@ -143,7 +142,8 @@ async def get_cassette(server: Server, request: Incoming) -> ASGIApp:
 
     events = await _found(server, request)
     previews = await server.runs.journal.previews(request.places["id"])
-    return Response(await export_run(events, previews), media_type="application/jsonl")
+    cassette = await export_run(events, previews)
+    return Whole(cassette, headers=[(b"content-type", b"application/jsonl")])
 
 
 async def cancel_run(server: Server, request: Incoming) -> ASGIApp:

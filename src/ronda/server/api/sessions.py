@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.errors import BadRequest
 from ronda.host import session_documents
 from ronda.host.leases import Key
 from ronda.server.doors.responses.query import Query
-from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.resources import whole_sessions
 from ronda.store.sessions import Cursor
 from ronda.wire.fields import bad, bounded, field, read_fields
@@ -79,7 +78,7 @@ async def put_session(server: Server, request: Incoming) -> ASGIApp:
     key = _key(request)
     document = await request.read(server.config.max_body, read_document)
     await whole_sessions.import_session(server, key, document)
-    return Response(status_code=200)
+    return Whole(b"")
 
 
 async def patch_session(server: Server, request: Incoming) -> ASGIApp:
@@ -90,7 +89,7 @@ async def patch_session(server: Server, request: Incoming) -> ASGIApp:
 
 async def delete_session(server: Server, request: Incoming) -> ASGIApp:
     await whole_sessions.delete_session(server, _key(request))
-    return Response(status_code=200)
+    return Whole(b"")
 
 
 async def fork_session(server: Server, request: Incoming) -> ASGIApp:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.skills import SkillVersion
@@ -15,7 +14,7 @@ from ronda.errors import BadRequest, TooLarge
 from ronda.files.archives import DEFAULT_LIMITS, folder_of, is_zip, unpack_zip
 from ronda.files.skill_store import find_version
 from ronda.server.http.forms import Take, read_parts
-from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.incoming import Incoming, Json, Whole
 from ronda.server.http.shapes import shaped
 from ronda.wire.skills import (
     SkillShape,
@@ -151,4 +150,6 @@ async def _version(server: Server, request: Incoming) -> SkillVersion:
 async def _zip(server: Server, request: Incoming, version: SkillVersion) -> ASGIApp:
     packed = await server.skills.content(request.owner, version)
     name = f'attachment; filename="{version.directory}.zip"'
-    return Response(packed, media_type="application/zip", headers={"content-disposition": name})
+    return Whole(
+        packed, headers=[(b"content-type", b"application/zip"), (b"content-disposition", name.encode("latin-1"))]
+    )

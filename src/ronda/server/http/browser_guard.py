@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Final
 
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda.wire.failures import Failure
@@ -38,8 +38,14 @@ class BrowserGuard:
         self._is_private = is_loopback(host) and "*" not in (*hosts, *self._allowed)
         self._ours: set[bytes] = set()
         self._reported: set[str] = set()  # refusals that are in the server's log
-        self._shared = CORSMiddleware(
-            app,
+        self._app = app
+
+    @cached_property
+    def _shared(self) -> ASGIApp:
+        from starlette.middleware.cors import CORSMiddleware  # most servers let no page of others in
+
+        return CORSMiddleware(
+            self._app,
             allow_origins=["*"],  # only asked for pages that are allowed
             allow_methods=["*"],
             allow_headers=["*"],

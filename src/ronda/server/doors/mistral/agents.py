@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.parts import SystemTurn, Turn
@@ -19,7 +18,7 @@ from ronda.errors import BadRequest, NotFound
 from ronda.providers import split_spec
 from ronda.server.doors.mistral.endpoint import Asks, matches
 from ronda.server.doors.mistral.upstream import Blocked, no_moderation, speaks_mistral, without_hints
-from ronda.server.http.incoming import Incoming, Json
+from ronda.server.http.incoming import Done, Incoming, Json
 from ronda.server.resources.models import Models, Target, not_redeclared
 from ronda.server.runs import new_id
 from ronda.store.agents import AgentRow, Agents, AliasRow
@@ -262,7 +261,7 @@ async def update(server: Server, request: Incoming) -> ASGIApp:
 async def delete(server: Server, request: Incoming) -> ASGIApp:
     if not await server.catalog.agents.delete(request.owner, request.places["agent_id"]):
         raise await _missing(server, request.owner, request.places["agent_id"])
-    return Response(status_code=204)
+    return Done()
 
 
 async def switch_version(server: Server, request: Incoming) -> ASGIApp:
@@ -315,4 +314,4 @@ async def delete_alias(server: Server, request: Incoming) -> ASGIApp:
     id = (await _row(server, request)).id
     if not await server.catalog.agents.delete_alias(request.owner, id, alias):
         raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
-    return Response(status_code=204)
+    return Done()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ronda.core.events import Asked, RunFinished
@@ -43,7 +42,7 @@ from ronda.server.doors.mistral.upstream import fitted, without_prompt
 from ronda.server.exchange.answer import Exchange
 from ronda.server.exchange.handoff_runs import read_handoff_runs
 from ronda.server.exchange.opening import Added, Job
-from ronda.server.http.incoming import Header, Incoming, Json
+from ronda.server.http.incoming import Done, Header, Incoming, Json
 from ronda.server.resources.models import Target
 from ronda.server.runs import new_id
 from ronda.store import Taken
@@ -385,7 +384,7 @@ async def delete(server: Server, request: Incoming) -> ASGIApp:
     row = await _row(server, request)
     await server.catalog.conversations.delete(request.owner, row.id)
     await server.catalog.approved_tools.forget(request.owner, row.id)
-    return Response(status_code=204)
+    return Done()
 
 
 async def history(server: Server, request: Incoming) -> ASGIApp:
