@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sandbox.conftest import OpenSandbox
 from tests.timeouts import TIMEOUT
 
+from ronda.sandbox import supervisor
 from ronda.sandbox.box import Finished, Sandbox
+from ronda.sandbox.interpreter import SYSTEM_PYTHON
 
 
 async def python(sandbox: Sandbox, code: str, **more: Any) -> Finished:
@@ -152,6 +157,32 @@ async def test_processes_are_counted_for_each_sandbox(layer: str, opened: OpenSa
     assert done.ended.why in ("exited", "processes")
     if done.ended.why == "exited":
         assert 4 <= int(done.stdout.text()) <= 12
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the tests do not run as root")
+def test_processes_that_are_out_of_sight_are_counted() -> None:
+    """As where another container has processes of the same uid."""
+    program = Path(supervisor.__file__).read_text().partition("if __name__ ==")[0] + "print(_tasks_of_ours())"
+    become = {"user": 60998, "group": 60998, "extra_groups": []}
+    sleepers = [subprocess.Popen(["sleep", "60"], **become) for _ in range(40)]  # type: ignore[call-overload]
+    try:
+        namespace = ["unshare", "--pid", "--fork", "--mount", "--mount-proc"]
+        drop = ["setpriv", "--reuid=60998", "--regid=60998", "--clear-groups", "--bounding-set=-all", "--no-new-privs"]
+        done = subprocess.run(
+            [*namespace, *drop, SYSTEM_PYTHON, "-I", "-"],
+            input=program,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait(TIMEOUT)
+    if "unshare" in done.stderr:
+        pytest.skip(done.stderr)
+    assert 40 <= int(done.stdout) <= 60, done.stderr
 
 
 async def test_threads_are_counted_like_processes(layer: str, opened: OpenSandbox) -> None:

@@ -24,6 +24,7 @@ _SET_PDEATHSIG, _SET_SECCOMP, _SET_SUBREAPER, _NO_NEW_PRIVS = 1, 22, 36, 38
 _FILTER_MODE = 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every machine
 _PATH_BENEATH = 1
+_NEIGHBOURS = 8  # tasks that others of our uid may start while we count
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -172,21 +173,58 @@ def _set_limits(plan: dict[str, Any]) -> None:
         if kind is None:
             continue
         if name == "NPROC" and plan["uid"] is None:  # counted for the uid, which has other processes, too
-            soft = hard = soft + _tasks_of(os.getuid())
+            soft = hard = soft + _tasks_of_ours()
         most = resource.getrlimit(kind)[1]
         if most != resource.RLIM_INFINITY:
             soft, hard = min(soft, most), min(hard, most)
         resource.setrlimit(kind, (soft, hard))
 
 
-def _tasks_of(uid: int) -> int:
+def _tasks_of_ours() -> int:
+    """How many tasks the kernel counts for our uid. Some may be in other containers, where we do not see them: then it is found
+    by trying, since a limit below what there is lets nobody start anything."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    seen = _tasks_seen(os.getuid())
+    low, high = seen, seen + _NEIGHBOURS
+    if _may_fork_within(high, hard):
+        return seen
+    while not _may_fork_within(high, hard):
+        low, high = high, 2 * high
+        if hard != resource.RLIM_INFINITY and high >= hard:
+            return hard
+    while high - low > _NEIGHBOURS:
+        middle = (low + high) // 2
+        if _may_fork_within(middle, hard):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _may_fork_within(limit: int, hard: int) -> bool:
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, hard))
+    try:
+        child = os.fork()
+    except BlockingIOError:
+        return False
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return True
+
+
+def _tasks_seen(uid: int) -> int:
     count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                if os.stat("/proc/" + name).st_uid == uid:
-                    count += len(os.listdir("/proc/" + name + "/task"))
-            except OSError:
+                with open("/proc/" + name + "/status", "rb") as file:  # a process that hides has a folder of root's
+                    facts = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+                if int(facts[b"Uid"].split()[0]) == uid:
+                    count += int(facts[b"Threads"])
+            except (OSError, KeyError):
                 continue
     return count
 
