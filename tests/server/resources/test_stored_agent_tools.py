@@ -122,6 +122,19 @@ async def test_the_model_does_without_one_that_is_gone_and_the_caller_is_told(do
     assert model.requests[0].tools == ()
 
 
+async def test_a_warning_about_a_file_says_nothing_of_where_it_is(door: Door, tmp_path: Path) -> None:
+    outside = tmp_path.parent / "outside.json"
+    (tmp_path / "broken.prompty").write_text(f"---\nmodel: script:{outside}\n---\nsystem:\nHi.\n")
+    model = ScriptedModel(says("hello"))
+    async with door.serving(model, agents=str(tmp_path), agent_tools={"default": ("broken",)}) as served:
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
+        status, answer = await request(served, "POST", "/chat/completions", **body)
+    assert status == 200
+    [warning] = answer["warnings"]
+    assert "the agent 'broken' is not offered to the model" in warning
+    assert str(tmp_path.parent) not in warning
+
+
 async def test_two_of_one_name_are_told_apart_by_their_ids(door: Door, tmp_path: Path) -> None:
     write_agent(tmp_path, "triage", "x", agents=["Billing desk"])
     async with door.serving(ScriptedModel(says("x")), agents=str(tmp_path)) as served:

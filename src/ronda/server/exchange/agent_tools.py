@@ -25,6 +25,7 @@ from ronda.prompty.handlers import MissingTool
 from ronda.prompty.model import Host, Prompty
 from ronda.server.doors.mistral.agents import ServedAgent
 from ronda.server.exchange.opening import open_for
+from ronda.server.http.failure import without_paths
 from ronda.server.resources.models import Target
 from ronda.tools.agent import AgentTool
 from ronda.tools.mcp.names import offered_name
@@ -74,8 +75,8 @@ async def tools_of_target(server: Server, served: Target, owner: str) -> tuple[t
             if tool.spec.name in tools:
                 raise NotFound(f"another agent is the tool '{tool.spec.name}', too")
         except RondaError as error:
-            log.warning("the agent '%s' cannot be used as a tool: %s", name, error)
-            warnings.append(f"the agent '{name[:200]}' is not offered to the model: {error}")
+            log.info("the agent '%s' cannot be used as a tool: %s", name, error)  # the caller is warned, each time
+            warnings.append(f"the agent '{name[:200]}' is not offered to the model: {without_paths(str(error))}")
         else:
             tools[tool.spec.name] = tool
     return tuple(tools.values()), tuple(warnings)

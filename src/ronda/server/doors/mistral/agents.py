@@ -63,10 +63,10 @@ class StoredAgents:
         """The same by the name that its owner gave it, with `@VERSION` or `@ALIAS` behind it or without."""
         if (found := await self.find(name, owner)) is not None:
             return found
-        rows = await self._rows.of(owner)
+        titles = [(row.id, read_stored(row.body).name) for row in await self._rows.of(owner)]
         by_title, _, version = name.rpartition("@")
         for title, wanted in ((name, ""), (by_title, version)):
-            ids = [row.id for row in rows if title and read_stored(row.body).name == title]
+            ids = [id for id, one in titles if title and one == title]
             if len(ids) > 1:
                 raise BadRequest(
                     f"there are {len(ids)} agents named '{title[:200]}'; name one by its id, such as '{ids[0]}'"
