@@ -56,7 +56,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     declared: str = "function"  # the kind that its file gives it: said where there is nobody to run it
     no_arguments_needed: bool = False  # so an empty argument text means {}
     native: Raw = NULL  # a caller's own declaration, where ours would not say it the same way
-    native_api: str = ""  # whose dialect that is; no other wire is sent it
+    native_api: str = ""  # whose dialect that is, or what its name is made for; no other wire is sent it
     approval: Approval = "auto"
     is_agent: bool = False  # a call of it is a run of its own
     labels: tuple[

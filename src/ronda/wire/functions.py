@@ -75,7 +75,7 @@ def spec_of(tool: FunctionTool, path: str, native: Raw, api: str, namespace: str
         kind="caller",
         no_arguments_needed=needs_none,
         native=native,
-        native_api=api if native != NULL else "",
+        native_api=api if native != NULL or namespace else "",
         deferred=bool(tool.defer_loading or function.defer_loading),
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json
-from tests.interaction.upstreams import Upstream, streams
+from tests.interaction.upstreams import Exchange, Upstream, call, completes, streams
 from tests.server.messages_door import asking
 from tests.server.mistral_doors import serving as serving_mistral
 from tests.server.responses_door import ask, connected, items_of, output, post, text
@@ -338,6 +338,27 @@ async def test_the_text_of_a_custom_call_is_streamed_as_it_is_written(door: Door
     of_it = [event for event in events if "custom_tool_call_input" in event["type"]]
     (*pieces, done) = [event.get("delta", event.get("input")) for event in of_it]
     assert ("".join(pieces), done, len(pieces)) == (PATCH, PATCH, 2)
+
+
+async def test_functions_of_a_namespace_have_names_that_any_upstream_takes(door: Door, stream: bool) -> None:
+    """NAMESPACE.NAME is made by Ronda; most that speak Chat Completions refuse a dot, and the caller could not help it."""
+    asked: list[Json] = []
+
+    async def answers(exchange: Exchange) -> None:
+        asked.append(exchange.json)
+        named = exchange.json["tools"][0]["function"]["name"]
+        await completes(None, call(named, cmd="ls"))(exchange)
+
+    space = {"type": "namespace", "name": "agents", "description": "", "tools": [EXEC]}
+    async with Upstream(answers, answers) as upstream, door.serving(upstream.url) as served:
+        first = await ask(served.client(), stream, tools=[space])
+        (called,) = items_of(first)
+        result = output("call_1", "ok")
+        await ask(served.client(), stream, tools=[space], input=[result], previous_response_id=first.id)
+
+    assert (called["namespace"], called["name"]) == ("agents", "exec_command")
+    names = [asked[0]["tools"][0]["function"]["name"], asked[1]["messages"][1]["tool_calls"][0]["function"]["name"]]
+    assert names == ["agents_exec_command"] * 2
 
 
 @pytest.mark.parametrize("written", ["*** Begin Patch", '{"patch":"x"}', '{"input":5}', '{"input":"x","more":1}'])

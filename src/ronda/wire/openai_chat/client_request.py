@@ -58,10 +58,12 @@ class Body(RequestBody[Messages, bytes]):
 
     def _names_of(self, tools: tuple[ToolSpec, ...]) -> Mapping[str, str]:
         """A caller's own names go out as they are, for its server to judge; where that would refuse them, others."""
-        if not self._quirks.plain_names and any(tool.kind != "caller" for tool in tools):
-            named = wire_names(tools)
-            return {tool.name: named[tool.name] for tool in tools if tool.kind != "caller" and tool.name in named}
-        return wire_names(tools) if self._quirks.plain_names else NO_NAMES
+        if self._quirks.plain_names:
+            return wire_names(tools)
+        if not any(map(_is_named_here, tools)):
+            return NO_NAMES
+        named = wire_names(tools)
+        return {tool.name: named[tool.name] for tool in tools if tool.name in named and _is_named_here(tool)}
 
 
 # What stands in the request already, or would bring in tools that the loop does not know.
@@ -119,6 +121,11 @@ def write_tail(
         rest["response_format"] = _write_format(options.response_format)
     rest.update(options.extra if extra is None else extra)
     return b"]," + encode(rest)[1:]
+
+
+def _is_named_here(tool: ToolSpec) -> bool:
+    """Whether it is not the caller who chose this name for this API: that of a function in a namespace is made of both."""
+    return tool.kind != "caller" or tool.native_api not in ("", API)
 
 
 def write_tool(tool: ToolSpec, names: Mapping[str, str] = NO_NAMES) -> Raw | dict[str, Any]:
