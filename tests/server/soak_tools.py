@@ -55,13 +55,16 @@ class Machine:
             "enable_code_execution = true\nenable_shell = true\ncode_exec_pool = 1\n"
             f"[sandbox]\nextra_env = ['SOAK={self.token}']\n"
         )
-        self._before = set(self.temporary_folders())
+        self._temporary = folder / "tmp"  # of its own: other servers use the machine's
+        self._temporary.mkdir()
+        self._temporary.chmod(0o1777)
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[Serving]:
         command = [sys.executable, "-m", "ronda", "serve", "--port", "0", "--config", str(self._settings)]
         command += ["--data-dir", str(self.folder / "data"), "--model", script(self.folder, *TURNS)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        environment = {**os.environ, "TMPDIR": str(self._temporary)}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         try:
             lines = startup(process)
             found = re.search(r"http://[\d.]+:\d+", "".join(lines))
@@ -90,10 +93,7 @@ class Machine:
         return counts[-1]
 
     def temporary_folders(self) -> list[str]:
-        names = os.listdir(tempfile.gettempdir())
-        return [
-            name for name in names if name.startswith("ronda-sandbox-") and name not in getattr(self, "_before", ())
-        ]
+        return [name for name in os.listdir(self._temporary) if name.startswith("ronda-sandbox-")]
 
     def workspaces(self) -> list[str]:
         root = self.folder / "data" / "workspaces"
