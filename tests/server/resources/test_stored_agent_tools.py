@@ -123,8 +123,8 @@ async def test_the_model_does_without_one_that_is_gone_and_the_caller_is_told(do
 
 
 async def test_a_warning_about_a_file_says_nothing_of_where_it_is(door: Door, tmp_path: Path) -> None:
-    outside = tmp_path.parent / "outside.json"
-    (tmp_path / "broken.prompty").write_text(f"---\nmodel: script:{outside}\n---\nsystem:\nHi.\n")
+    front = f'model: script:x.json\ntools: "${{file:{tmp_path.parent}/outside.json}}"'
+    (tmp_path / "broken.prompty").write_text(f"---\n{front}\n---\nsystem:\nHi.\n")
     model = ScriptedModel(says("hello"))
     async with door.serving(model, agents=str(tmp_path), agent_tools={"default": ("broken",)}) as served:
         body: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
