@@ -23,7 +23,6 @@ from typing import Final, TypeAlias, cast
 
 from ronda.core.events import (
     PREVIEWS,
-    CallDelta,
     Event,
     Fact,
     ModelFinished,
@@ -31,7 +30,6 @@ from ronda.core.events import (
     Preview,
     RunFinished,
     RunStarted,
-    TextDelta,
 )
 from ronda.core.sizes import EVENT_BYTES, SMALL, event_size
 from ronda.errors import BadRequest, RondaError
@@ -46,6 +44,9 @@ ROOM_BYTES: Final = 1024 * 1024  # how far behind the fastest follower may be be
 KEPT_BYTES: Final = 64 * 1024 * 1024  # of the previews of all logs together
 KEPT_SECONDS: Final = 3600.0  # after a run's end
 KEPT_RUNS: Final = 200  # that are over and did not outlive their connections: nobody comes back to them
+
+
+_text_of: Final = attrgetter("text")
 
 
 class FellBehind(RondaError):
@@ -72,14 +73,10 @@ def read_position(text: str, param: str) -> Position:
 
 def size_of(batch: Sequence[Event]) -> int:
     size = EVENT_BYTES * len(batch)
-    for event in batch:
-        if type(event) is TextDelta:  # nearly all there is
-            size += len(event.text)
-        elif type(event) is CallDelta:
-            size += len(event.arguments)
-        elif type(event) not in SMALL:
-            size += event_size(event, KEPT_BYTES)
-    return size
+    try:
+        return size + sum(map(len, map(_text_of, batch)))  # pieces of text: nearly all there is
+    except AttributeError:  # and something else
+        return size + sum([0 if type(event) in SMALL else event_size(event, KEPT_BYTES) for event in batch])
 
 
 class _Cursor:
@@ -277,9 +274,9 @@ class Follower:
     def is_over(self) -> bool:
         """Everything was pulled, and nothing more will come: the log is closed, or the run has said its end."""
         log = self._log
-        if self._fact < len(log.facts) - 1 or self._preview < len(log._since):
+        if not log.is_over and type(log.facts[-1]) is not RunFinished:
             return False
-        return log.is_over or type(log.facts[-1]) is RunFinished
+        return self._fact >= len(log.facts) - 1 and self._preview >= len(log._since)
 
     def pull(self) -> list[Event]:
         """What comes next, about 64 kB of it at the most; empty if there is nothing yet. Raises FellBehind."""
