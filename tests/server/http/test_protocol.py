@@ -257,6 +257,18 @@ async def test_pings_whose_answers_nobody_takes_are_not_answered_without_end() -
         assert [one.transport.get_write_buffer_size() < 1_000_000 for one in server.connections] == [True]
 
 
+async def test_a_client_that_leaves_with_requests_behind_the_first_ends_the_run_of_the_first() -> None:
+    asked = POST + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT
+    model = Thinks(says("yes"), says("yes"))
+    async with running(model=model) as server:
+        model.looked = server.looked
+        async with server.connected() as connection, soon():
+            await connection.send(asked + asked)
+            await model.asked.wait()
+            connection.writer.transport.abort()
+            await model.cancelled.wait()
+
+
 async def test_two_names_of_the_server_are_refused() -> None:
     async with running() as server:
         assert (await server.told(GET + b"Host: localhost\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
@@ -338,12 +350,17 @@ class Thinks(ScriptedModel):
     def __init__(self, *lines: Line) -> None:
         super().__init__(*lines)
         self.asked = asyncio.Event()
+        self.cancelled = asyncio.Event()
 
     async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
         self.asked.set()
-        for _ in range(2):
-            self.looked.clear()
-            await self.looked.wait()
+        try:
+            for _ in range(2):
+                self.looked.clear()
+                await self.looked.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
         return await super().call(request, show)
 
 

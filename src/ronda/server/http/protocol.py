@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ronda.server.app import error_writer
 from ronda.server.http.cycle import Cycle
@@ -79,6 +79,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._begins_here = False  # the next one, with the piece
         self._is_too_large = False
         self.url = b""
+        self._answered: RequestResponseCycle | None = None  # others may have come behind it
         self._beside_body = 0  # bytes since the last of the body, or since the head began
         self._is_ending = False  # nothing that comes is looked at
         self._refusal: Failure | None = None  # to be said when the answers before it are through
@@ -152,6 +153,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         keep_alive = version != "1.0" and parser.should_keep_alive()
         self.cycle = cycle = Cycle(scope, self, keep_alive=keep_alive, on_response=self.on_response_complete)
         if before is None or before.response_complete:
+            self._answered = cycle
             self._start_asgi_task(cycle, self.app)
         else:  # it came before the answer to the one before it was through
             self.flow.pause_reading()
@@ -201,7 +203,12 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         super().connection_lost(exc)
         if type(self.flow) is _Flow:
             self.flow.connection = None
-        if type(cycle := self.cycle) is Cycle and cycle.gone is not None and not cycle.response_complete:
+        cycle = self._answered
+        if cycle is None or cycle.response_complete:
+            return
+        cycle.disconnected = True  # uvicorn tells the last one that came
+        cycle.message_event.set()
+        if type(cycle) is Cycle and cycle.gone is not None:
             cycle.gone()
 
     def on_response_complete(self) -> None:
@@ -215,7 +222,8 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._answered, app = self.pipeline.pop()
+            self._start_asgi_task(self._answered, app)
             self.go_on()
         if self._refusal is not None and (self.cycle is None or self.cycle.response_complete):
             self._say(self._refusal)
