@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.tools.mcp.everything import make_server
 from tests.tools.mcp.serving import listening
 
 from ronda.testing import ScriptedModel, says
+from ronda.tools.mcp.http import tls_context
 from ronda.tools.mcp.shared import close_shared
 
 ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -122,7 +123,15 @@ async def test_a_name_that_moves_inside_is_refused_and_never_asked_twice_for_one
     assert inside.asked == []  # it was listening on the other address all the time
 
 
-@pytest.mark.usefixtures("trusted")
+@pytest.fixture
+def trusted_by_clients(trusted: None) -> Iterator[None]:
+    """MCP's client has a context of its own, which is made once."""
+    tls_context.cache_clear()
+    yield
+    tls_context.cache_clear()
+
+
+@pytest.mark.usefixtures("trusted_by_clients")
 @pytest.mark.parametrize(("host", "is_right"), [("localhost", True), ("site.test", False)])
 async def test_over_https_the_certificate_must_be_for_the_name_although_an_address_is_called(
     door: Door, monkeypatch: pytest.MonkeyPatch, certificate: Path, host: str, is_right: bool
