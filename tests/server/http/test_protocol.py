@@ -257,14 +257,18 @@ async def test_pings_whose_answers_nobody_takes_are_not_answered_without_end() -
         assert [one.transport.get_write_buffer_size() < 1_000_000 for one in server.connections] == [True]
 
 
-async def test_a_client_that_leaves_with_requests_behind_the_first_ends_the_run_of_the_first() -> None:
+@pytest.mark.parametrize(("times", "later"), [(2, b""), (1, SOCKET + b"\r\n")], ids=["another request", "a WebSocket"])
+async def test_a_client_that_leaves_with_requests_behind_the_first_ends_the_run_of_the_first(
+    times: int, later: bytes
+) -> None:
     asked = POST + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT
     model = Thinks(says("yes"), says("yes"))
     async with running(model=model) as server:
         model.looked = server.looked
         async with server.connected() as connection, soon():
-            await connection.send(asked + asked)
+            await connection.send(asked * times)
             await model.asked.wait()
+            await connection.send(later)
             connection.writer.transport.abort()
             await model.cancelled.wait()
 

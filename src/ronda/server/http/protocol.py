@@ -44,6 +44,10 @@ class _TwoHosts(Exception):
     """Stops the parser: somebody before us may have looked at the other one."""
 
 
+class _TooEarly(Exception):
+    """Stops the parser: a connection with an answer under way becomes no WebSocket. Nobody would tell that its client is gone."""
+
+
 class _Flow(FlowControl):
     """Tells its connection, too, when more is wanted."""
 
@@ -135,6 +139,8 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
             self._is_too_large = True
             raise _TooLarge
         if is_upgrade:
+            if self._answered is not None and not self._answered.response_complete:
+                raise _TooEarly
             super().on_headers_complete()
         else:
             self._begin_cycle()
