@@ -11,7 +11,10 @@ import pytest
 from tests.interaction.doors import Door, Raw, Remembering, Served, soon
 from tests.server.session_doors import told
 
+from ronda import tool
+from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import ModelFinished, RunFinished, RunStarted
+from ronda.core.parts import ToolTurn
 from ronda.core.request import ModelRequest
 from ronda.core.run import rebuild
 from ronda.drive import Show
@@ -24,7 +27,7 @@ from ronda.store.claims import FileClaims, MemoryClaims
 from ronda.store.memory import MemoryCatalog
 from ronda.store.sessions import Lease, Sessions
 from ronda.store.sqlite_catalog import SqliteCatalog
-from ronda.testing import ScriptedModel
+from ronda.testing import ScriptedModel, calls
 from ronda.wire.door_request import SessionWish
 
 
@@ -258,6 +261,34 @@ async def test_the_lease_of_a_process_that_died_gives_way_at_once(door: Door, tm
         await other.close()
         model.may_answer.set()
         await first
+
+
+async def test_a_call_under_way_when_its_process_died_has_an_unknown_outcome(door: Door, tmp_path: Path) -> None:
+    """Though the run has no end yet, since somebody else is about to write it."""
+    started, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        started.set()
+        await may_end.wait()
+        return "over"
+
+    journal, store = Remembering(), SqliteCatalog(str(tmp_path / "catalog.db"))
+    async with door.serving(ScriptedModel(calls("wait"), "Done."), wait, catalog=store, journal=journal) as served:
+        first = ask(served, "First?")
+        async with soon():
+            await started.wait()
+        store.claims.close()  # the process is gone
+        other = SqliteCatalog(str(tmp_path / "catalog.db"))
+        visit = await a_host(other.sessions, other.claims, journal).enter("", SessionWish("s"), "run_2")
+        [_, _, results] = visit.history.turns
+        await visit.leave()
+        await other.close()
+        may_end.set()
+        await first
+    assert isinstance(results, ToolTurn)
+    assert [result.content for result in results.results] == [OUTCOME_UNKNOWN]
 
 
 async def test_a_frozen_process_that_wakes_up_leaves_a_branch(door: Door) -> None:
