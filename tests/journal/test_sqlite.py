@@ -475,6 +475,7 @@ async def test_a_run_that_no_barrier_waits_for_is_soon_written_all_the_same(path
     async with soon():
         while not written(path):  # noqa: ASYNC110 - another connection cannot tell us
             await asyncio.sleep(0)
+    assert written(path) == [("a", 0)]
     await journal.close()
 
 

@@ -252,12 +252,12 @@ class CompletionAnswer:
         )
 
     def _progress(self, choice: _Choice, call_id: str, result: ToolResult | None = None) -> bytes:
-        return self._beside(choice, b"agentic_tool_call_progress", choice.showing.tools.progress(call_id, result))
+        return self._own_event(choice, b"agentic_tool_call_progress", choice.showing.tools.progress(call_id, result))
 
     def _preview(self, choice: _Choice, patches: ArgumentPatches) -> bytes:
-        return self._beside(choice, b"agentic_tool_call_preview", choice.showing.tools.preview(patches))
+        return self._own_event(choice, b"agentic_tool_call_preview", choice.showing.tools.preview(patches))
 
-    def _beside(self, choice: _Choice, name: bytes, event: dict[str, Any]) -> bytes:
+    def _own_event(self, choice: _Choice, name: bytes, event: dict[str, Any]) -> bytes:
         """An event of ours. Both generations of the SDK hand it out as a chunk, and programs read choices[0] of each."""
         if choice.index:
             event["choice"] = choice.index
