@@ -70,6 +70,19 @@ BODIES: dict[str, tuple[str, str, Json]] = {
             **OURS,
         },
     ),
+    "chat, as it was before there were tools": (
+        "POST",
+        "/chat/completions",
+        {
+            "messages": [
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": None, "function_call": {"name": "mine", "arguments": "{}", "id": "c"}},
+                {"role": "function", "name": "mine", "content": "ok"},
+            ],
+            "functions": [FUNCTION],
+            "function_call": {"name": "mine"},
+        },
+    ),
     "responses": (
         "POST",
         "/responses",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -27,10 +27,11 @@ from ronda.core.parts import (
 )
 from ronda.errors import BadRequest
 from ronda.wire.fields import MAX_MESSAGES, bad, check_count, decode_field
-from ronda.wire.json import text_of
+from ronda.wire.json import encode, text_of
 from ronda.wire.message_parts import FileData, Part, PartReader, Sound, Url, read_sound, read_text, read_video
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID
+from ronda.wire.openai_chat.deprecated_functions import FunctionCall, is_old, translate_messages
 
 
 class _CallFunction(Struct, frozen=True):
@@ -86,12 +87,19 @@ class _KnownCall(_Call, frozen=True, forbid_unknown_fields=True):
     function: _KnownCallFunction
 
 
+_Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
+
+
 class _KnownMessage(_Message, frozen=True, forbid_unknown_fields=True):
+    role: _Role
     content: str | list[_KnownPart] | None = None  # type: ignore[assignment]  # frozen, so a list of the narrower is one
     tool_calls: list[_KnownCall] | None = None  # type: ignore[assignment]
 
 
-_ROLES = ("system", "developer", "user", "assistant", "tool")
+class _OldMessage(_Message, frozen=True):
+    """As a client may write it that knows no tools."""
+
+    function_call: FunctionCall | None = None
 
 
 _decode_known = msgspec.json.Decoder(list[_KnownMessage]).decode
@@ -111,8 +119,11 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
             natives = decode_field(raw, list[Raw], "messages")
     except (msgspec.ValidationError, RecursionError):
         # Something unknown or something wrong: the second is an error, the first is kept as it came.
-        messages = decode_field(raw, list[_Message], "messages")
-        natives = decode_field(raw, list[Raw], "messages")
+        old: list[_OldMessage] = decode_field(raw, list[_OldMessage], "messages")
+        messages, natives = old, decode_field(raw, list[Raw], "messages")
+        if any(map(is_old, old)):
+            natives = translate_messages(natives, old)
+            messages = decode_field(Raw(encode(natives)), list[_Message], "messages")
     except (msgspec.DecodeError, UnicodeError):
         messages = decode_field(raw, list[_Message], "messages")
     if not messages:
@@ -162,11 +173,8 @@ def _read_message(message: _Message, at: int, native: Native | None) -> Turn:
             return SystemTurn(_PARTS.plain_text(message.content, f"{path}.content"), "system", native)
         case "developer":
             return SystemTurn(_PARTS.plain_text(message.content, f"{path}.content"), "developer", native)
-        case "function":
-            reason = 'is "function", which is deprecated; use "tool" with a \'tool_call_id\''
         case role:
-            reason = f"is {role[:40]!r}; it can be {', '.join(_ROLES)}"
-    raise bad(f"{path}.role", reason)
+            raise bad(f"{path}.role", f"is {role[:40]!r}; it can be {', '.join(get_args(_Role))}")
 
 
 def _read_image(part: Part, path: str) -> UserPart:

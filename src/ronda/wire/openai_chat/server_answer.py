@@ -32,6 +32,7 @@ from ronda.core.plan import Options
 from ronda.core.run import Run
 from ronda.wire import updates
 from ronda.wire.approvals import EVENT, REQUIRES_ACTION
+from ronda.wire.call_ids import are_ours
 from ronda.wire.citations import Citation, url_citation
 from ronda.wire.door_request import AnswerOptions
 from ronda.wire.endings import extensions, finish_reason, interruption
@@ -48,6 +49,7 @@ _NO_TEXT: Final = b'{"content":""}'
 _GOING_ON: Final = (
     b'data: {%b,"choices":[{"index":%d,"delta":{"content":%%b},"logprobs":null,"finish_reason":null}]}\n\n'
 )
+_OF_TOOLS: Final = frozenset({"id", "type", "function"})
 DONE = b"data: [DONE]\n\n"
 
 _OPENAIS: Final = re.compile(r"OpenAI/(Python|JS) (\d{1,4})\.(\d{1,4})\.")
@@ -66,6 +68,7 @@ class ChatOptions(AnswerOptions, frozen=True, kw_only=True, omit_defaults=True):
     include_usage: bool = False
     whole_calls: bool = False  # a stream has each call in one piece
     for_mistral: bool = False
+    as_function_call: bool = False  # in the form that was used before there were tools, which has room for one call
     names_events: bool = True  # what is no chunk comes as an event with a name
 
     def for_client(self, user_agent: str, options: Options) -> Self:
@@ -220,6 +223,10 @@ class ChatAnswer:
 
     def _call_chunk(self, choice: Choice, call: dict[str, Any]) -> bytes:
         delta: dict[str, Any] = {"tool_calls": [call]}
+        if self._options.as_function_call:
+            if call.pop("index") > 0:
+                return b""
+            delta = _function_call(call, with_id=are_ours(choice.run.start))
         if not choice.has_begun:
             choice.has_begun = True
             delta = {"role": "assistant", "content": None, **delta}
@@ -254,7 +261,7 @@ class ChatAnswer:
                 out.append(self._piece(choice, Piece(place, call.id, call.name, call.arguments, True), extras))
         if citations := choice.citations:
             out.append(self._chunk(choice.index, encode({"content": "", "annotations": _annotations(citations)})))
-        self._close(choice, finish_reason(choice.run.ended), out, ended.failure)
+        self._close(choice, self._reason(choice), out, ended.failure)
 
     def _close(self, choice: Choice, reason: str, out: list[bytes], failure: Failure | None = None) -> None:
         """The last chunk of a choice; with the last of them what there is to say of all."""
@@ -325,19 +332,24 @@ class ChatAnswer:
             message["reasoning_content"] = reasoning
         if calls:
             extras = _extras(choice.run.turns[-1])
-            message["tool_calls"] = [
+            shown = [
                 {
                     **_call(choice.showing.shown_id(call.id), call.name, call.arguments),
                     **extras.get(call.id, _NOTHING),
                 }
                 for call in calls
             ]
+            message |= (
+                _function_call(shown[0], with_id=are_ours(choice.run.start))
+                if self._options.as_function_call
+                else {"tool_calls": shown}
+            )
         logprobs = join_logprobs(choice.logprobs)
         return {
             "index": choice.index,
             "message": message,
             "logprobs": logprobs,
-            "finish_reason": "stop" if choice.showing.approvals else finish_reason(choice.run.ended),
+            "finish_reason": "stop" if choice.showing.approvals else self._reason(choice),
         }
 
     # ---- both --------------------------------------------------------------------------------------------------------
@@ -345,6 +357,10 @@ class ChatAnswer:
     def _calls_of(self, choice: Choice) -> Sequence[ToolCall]:
         """Those that are the caller's to run: none, while calls beside them wait for a person."""
         return choice.run.open_calls if choice.run.ended is not None else ()
+
+    def _reason(self, choice: Choice) -> str:
+        reason = finish_reason(choice.run.ended)
+        return "function_call" if reason == "tool_calls" and self._options.as_function_call else reason
 
     @property
     def usage(self) -> Usage:
@@ -381,6 +397,14 @@ def _nothing_said(choice: Choice) -> list[dict[str, Any]]:
 
 def _call(id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _function_call(call: dict[str, Any], *, with_id: bool) -> dict[str, Any]:
+    """A call, or a piece of one, in the deprecated form. That has no id; by one of ours its run is found again."""
+    rest = {name: value for name, value in call.items() if name not in _OF_TOOLS}
+    if with_id and "id" in call:
+        rest["id"] = call["id"]
+    return {"function_call": {**call.get("function", _NOTHING), **rest}}
 
 
 def _annotations(citations: Sequence[Citation]) -> list[dict[str, Any]]:

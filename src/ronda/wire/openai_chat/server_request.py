@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ronda.core.plan import Options, ToolChoice
 from ronda.errors import BadRequest
@@ -31,6 +32,7 @@ from ronda.wire.fields import (
     whole,
 )
 from ronda.wire.formats import read_response_format
+from ronda.wire.openai_chat import deprecated_functions
 from ronda.wire.openai_chat.declarations import read_choice, read_tools
 from ronda.wire.openai_chat.messages import read_messages
 from ronda.wire.openai_chat.server_answer import ChatOptions
@@ -64,6 +66,7 @@ _READ = frozenset(
         "seed",
         "random_seed",
         "parallel_tool_calls",
+        *deprecated_functions.FIELDS,
         "reasoning_effort",
         "response_format",
         "on_disconnect",
@@ -82,8 +85,6 @@ _USUAL = frozenset({"model", "messages", "tools", "stream"})
 
 # Fields with a meaning of their own that this server does not act on: passing them on would promise something.
 _REFUSED = {
-    "functions": "it is deprecated; declare them in 'tools'",
-    "function_call": "it is deprecated; use 'tool_choice'",
     "audio": "this server answers with text",
     **NOT_HERE,
 }
@@ -98,6 +99,8 @@ _HARMLESS = {"safe_prompt": Raw(b"false")}
 FIELDS: Final[dict[str, str]] = {
     **dict.fromkeys(sorted(_READ), "read"),
     **session_fields.FIELDS,
+    "functions": "read: deprecated; the answer has its call in the old form, too, and one at most",
+    "function_call": "read: deprecated; goes with functions",
     "n": f"read: up to {MAX_CHOICES}",
     "stream_options": "read: include_usage; stream_tool_calls, of which false sends every call in one piece; "
     "include_obfuscation can only be false",
@@ -144,16 +147,26 @@ def read_request(body: bytes) -> ChatRequest:
     streamed = _read_stream_options(fields, stream)
     skills = read_shell_skills(fields)
     skill_needs = (Need(SKILLS, SKILLS, capabilities.HOSTED["container"]),) if skills.skills else ()
-    answer = ChatOptions(include_usage=bool(streamed.include_usage), whole_calls=streamed.stream_tool_calls is False)
+    is_old = not deprecated_functions.FIELDS.isdisjoint(fields)
+    answer = ChatOptions(
+        include_usage=bool(streamed.include_usage),
+        whole_calls=streamed.stream_tool_calls is False,
+        as_function_call=is_old,
+    )
+    tools, options = declared.specs, _read_options(fields)
+    choice = read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice()
+    if is_old:
+        tools, choice = deprecated_functions.read_functions(fields)
+        options = replace(options, parallel_tool_calls=False)
     return ChatRequest(
         model=field(fields, "model", str, "default"),
         turns=read_messages(fields),
-        tools=declared.specs,
+        tools=tools,
         needs=(*capabilities.read_needs(fields), *declared.needs, *skill_needs),
         container=declared.container | skills,
         outputs=read_outputs(fields),
-        choice=read_choice(fields["tool_choice"]) if "tool_choice" in fields else ToolChoice(),
-        options=_read_options(fields),
+        choice=choice,
+        options=options,
         stream=stream,
         answer=answer if _MISTRALS.isdisjoint(fields) else answer.of_mistral(),
         n=bounded(fields, "n", 1, MAX_CHOICES) or 1,
