@@ -14,8 +14,8 @@ from msgspec import Raw
 from ronda.core.events import Event, ModelFinished, RunFinished, RunStarted, ToolFinished
 from ronda.core.parts import AssistantTurn, Image, Text, ToolResult, Turn, UserTurn, user
 from ronda.core.plan import Plan, ToolSpec
-from ronda.journal.prune import prune
 from ronda.journal.sqlite import SqliteJournal
+from ronda.journal.sqlite_prune import prune
 from ronda.store.sqlite import connect
 from ronda.testing.facts import finish, start
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from ronda.cli.main import main
-from ronda.journal.commits import Commits
+from ronda.journal.sqlite_commits import Commits
 
 WHEN, AT = os.environ["KILLED"].split()
 commit = Commits._write

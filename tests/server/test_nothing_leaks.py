@@ -73,7 +73,7 @@ async def test_nor_does_one_inside_a_stream(door: Door) -> None:
 async def test_a_journal_that_is_gone_is_a_503_without_its_path(
     door: Door, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ronda.journal.commits.LOOK_EVERY", 0.0)  # seconds
+    monkeypatch.setattr("ronda.journal.sqlite_commits.LOOK_EVERY", 0.0)  # seconds
     journal = SqliteJournal(tmp_path / "journal.db")
     async with door.serving(ScriptedModel(says("a"), says("b"), says("c")), journal=journal) as served:
         fine = await post(served, {"input": "hi"})

@@ -28,6 +28,14 @@ class JournalConflict(RondaError):
     status_hint = 409
 
 
+def driven_here(run: str) -> JournalConflict:
+    return JournalConflict(f"run {run!r} is being driven here already")
+
+
+def driven_elsewhere(run: str, place: str) -> JournalConflict:
+    return JournalConflict(f"run {run!r} is being driven by another process that uses {place}")
+
+
 RunState: TypeAlias = Literal["running", "waiting", "finished", "failed", "cancelled", "interrupted"]
 
 
@@ -106,7 +114,8 @@ class Journal(Protocol):
         """
 
     def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
-        """The held run waits for the caller's results of these calls. Kept with its events; the newest run wins."""
+        """The run, which is driven here, waits for the caller's results of these calls. Kept with its events; the newest run
+        wins."""
 
     async def waiting(self, owner: str, call_id: str) -> str | None:
         """The run of this owner that handed out the call, if any."""
@@ -118,7 +127,8 @@ class Journal(Protocol):
         """One page of an owner's runs, the newest first."""
 
     def pause(self, run: str) -> None:
-        """The held run has nothing to do until an answer comes: it is listed as waiting until its next event is appended."""
+        """The run, which is driven here, has nothing to do until an answer comes: it is listed as waiting until its next event is
+        appended."""
 
     def release(self, run: str, *, waiting: bool = False) -> None:
         """Nobody drives this run here any more: forget what was held of it in memory (a kept run stays kept).

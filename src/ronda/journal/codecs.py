@@ -1,4 +1,4 @@
-"""Events, turns and tool tables as JSON, and what of a run's start is large enough to be kept once for all runs that share it."""
+"""Turns, tool tables and files of agents as JSON, and the hashes that they are found by."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import msgspec
 
 from ronda.core.parts import Turn
 from ronda.core.plan import ToolSpec
-
-# What is kept apart, in bytes of JSON.
-LARGE_TRANSCRIPT: Final = 4 << 10
-LARGE_TOOLS: Final = 1 << 10
 
 KNOWN_HASHES: Final = 20_000  # remembered, so that the usual start of a run asks the database nothing
 

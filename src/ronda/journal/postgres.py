@@ -4,7 +4,7 @@
                                           │
                                           └── what comes meanwhile is the next one
 
-How runs lie in the tables is in `postgres_rows`. A run is driven by the process that its row names, for as long as that one is
+How runs lie in the tables is in `postgres_tables`. A run is driven by the process that its row names, for as long as that one is
 there (`PostgresPresence`). While the database is away, whoever waits for a barrier is held up; see `store.postgres`.
 """
 
@@ -19,28 +19,16 @@ from typing import Final
 
 import psycopg
 
-from ronda.core.events import Event, RunFinished, RunStarted
+from ronda.core.events import Event
 from ronda.errors import RondaError
-from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
-from ronda.journal.held import Held, HeldRuns, Portion
-from ronda.journal.postgres_rows import (
-    JOURNAL,
-    Batch,
-    BatchWriter,
-    Unshared,
-    find,
-    find_driver,
-    forget,
-    forget_old,
-    forget_previews,
-    list_runs,
-    notices,
-    open_runs,
-    read_previews,
-    take,
-)
-from ronda.journal.previews import PendingPreviews, PreviewsAfter, outlives
-from ronda.journal.prune import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES
+from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished, driven_elsewhere, driven_here
+from ronda.journal.buffers import BufferedJournal, Portion, RunBuffer
+from ronda.journal.event_rows import read_unfinished
+from ronda.journal.postgres_prune import forget, forget_old, forget_previews
+from ronda.journal.postgres_reader import find, find_driver, list_runs, open_runs, read_previews, take
+from ronda.journal.postgres_tables import JOURNAL
+from ronda.journal.postgres_writer import Batch, BatchWriter, Unshared, notices
+from ronda.journal.previews import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, PreviewsAfter
 from ronda.store import StoreError
 from ronda.store.postgres import Database
 from ronda.store.postgres_presence import PostgresPresence
@@ -52,7 +40,7 @@ PRUNE_EVERY: Final = 600.0  # seconds
 _log = logging.getLogger(__name__)
 
 
-class PostgresJournal(HeldRuns):
+class PostgresJournal(BufferedJournal):
     """What a barrier has acknowledged is as safe as PostgreSQL's commits are. Runs older than `max_age` seconds are forgotten.
     What was shown piece by piece of runs that outlive their process is kept for `keep_previews` seconds after their ends, and
     no more than `keep_previews_bytes` of it. `close` does not close the database, which is for a catalog, too."""
@@ -81,20 +69,18 @@ class PostgresJournal(HeldRuns):
         super().__init__(self._commits)
 
     async def barrier(self, run: str) -> None:
-        held = self._held.get(run)
-        if held is None or held.dirty:
+        buffer = self._buffers.get(run)
+        if buffer is None or buffer.dirty:
             await self._commits.flush()
-        if held is not None and held.error is not None:
-            held.is_reported = True
-            raise held.error.with_traceback(None)
+        if buffer is not None:
+            buffer.raise_error()
         if time.monotonic() >= self._next_prune:
             self._next_prune = time.monotonic() + PRUNE_EVERY
             self._pruning = asyncio.get_running_loop().create_task(self._prune_quietly())
 
     async def read(self, run: str) -> list[Event]:
         await self._commits.flush()
-        found = await self._database.read(lambda db: find(db, self._database.place, run, self._me))
-        return [] if found is None else found.events
+        return await self._database.read(lambda db: self._read(db, run))
 
     async def previews(self, run: str, after: int = 0) -> PreviewsAfter:
         await self._commits.flush()
@@ -121,31 +107,25 @@ class PostgresJournal(HeldRuns):
 
     async def resume(self, run: str) -> list[Event]:
         await self._commits.flush()
-        if run in self._held:
-            raise JournalConflict(f"run {run!r} is being driven here already")
+        if run in self._buffers:
+            raise driven_here(run)
         found = await self._database.write(lambda db: take(db, self._database.place, run, self._me))
         if found is None:
             return []
-        if run in self._held:  # by another task, while this one waited
-            raise JournalConflict(f"run {run!r} is being driven here already")
-        held = self._held[run] = Held(run, 1, len(found.events))
-        held.finished = type(found.events[-1]) is RunFinished
-        held.was_waiting = found.is_waiting
-        if outlives(found.events):
-            held.previews = PendingPreviews(len(found.events))
+        if run in self._buffers:  # by another task, while this one waited
+            raise driven_here(run)
+        self._resume(run, 1, found.events, is_waiting=found.is_waiting)
         return found.events
 
     async def forget(self, run: str) -> bool:
         await self._commits.flush()
-        if run in self._held:
+        if run in self._buffers:
             raise JournalConflict(f"run {run!r} is being driven here; it cannot be forgotten")
 
         def forget_one(db: Sql) -> bool:
             found = find(db, self._database.place, run, self._me, lock=True)
             if found is not None and found.driver not in (None, self._me):
-                raise JournalConflict(
-                    f"run {run!r} is being driven by another process that uses {self._database.place}"
-                )
+                raise driven_elsewhere(run, self._database.place)
             return found is not None and forget(db, [run]) > 0
 
         is_gone = await self._database.write(forget_one)
@@ -165,23 +145,17 @@ class PostgresJournal(HeldRuns):
         return await self._database.read(self._find_unfinished)
 
     def _find_unfinished(self, db: Sql) -> list[Unfinished]:
-        unfinished = []
-        for name, is_waiting in open_runs(db, self._me):
-            if name in self._held:
-                continue
-            try:
-                found = find(db, self._database.place, name, self._me)
-            except StoreError as error:  # one that cannot be read must not keep the others from going on
-                _log.error("left alone: %s", error)
-                continue
-            if found is not None and found.events and type(start := found.events[0]) is RunStarted:
-                unfinished.append(Unfinished(name, len(found.events), start, is_waiting))
-        return unfinished
+        runs = [(run, is_waiting) for run, is_waiting in open_runs(db, self._me) if run not in self._buffers]
+        return read_unfinished(runs, lambda run: self._read(db, run))
+
+    def _read(self, db: Sql, run: str) -> list[Event]:
+        found = find(db, self._database.place, run, self._me)
+        return [] if found is None else found.events
 
     async def abandoned(self) -> set[str]:
         """Runs that nobody drives, although they do not wait for people."""
         found = await self._database.read(lambda db: open_runs(db, self._me))
-        return {name for name, is_waiting in found if not is_waiting and name not in self._held}
+        return {name for name, is_waiting in found if not is_waiting and name not in self._buffers}
 
     async def driver_of(self, run: str) -> str | None:
         """The process that drives a run, if it is another one, and alive."""
@@ -225,9 +199,9 @@ class PostgresJournal(HeldRuns):
         finally:
             await self._commits.close()
             await asyncio.to_thread(self._presence.leave)
-        for held in last:
-            if held.error is not None and not held.is_reported:
-                raise held.error
+        for buffer in last:
+            if buffer.error is not None and not buffer.is_reported:
+                raise buffer.error
 
 
 def _is_text(name: str) -> bool:
@@ -248,15 +222,15 @@ class _Commits:
         self._now = now
         self._rows = BatchWriter(database.place, presence.id)
         self._thread = ThreadPoolExecutor(1, "ronda-journal")
-        self.dirty: list[Held] = []
+        self.dirty: list[RunBuffer] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._is_due = False
         self._is_due_lazily = False
         self._task: asyncio.Task[None] | None = None
 
-    def mark(self, held: Held) -> None:
-        held.dirty = True
-        self.dirty.append(held)
+    def mark(self, buffer: RunBuffer) -> None:
+        buffer.dirty = True
+        self.dirty.append(buffer)
         if not self._is_due_lazily:
             self._is_due_lazily = True
             asyncio.get_running_loop().call_later(LAZY, self._commit_lazily)
@@ -286,7 +260,7 @@ class _Commits:
     def _commit(self) -> None:
         self._is_due = False
         if self._task is None:
-            portions = [Portion.of(held) for held in self.dirty]
+            portions = [Portion.of(buffer) for buffer in self.dirty]
             self.dirty = []
             waiters, self._waiters = self._waiters, []
             self._task = asyncio.get_running_loop().create_task(self._write(portions, waiters))
@@ -304,18 +278,16 @@ class _Commits:
             self._commit()
 
     def _conclude(self, portion: Portion) -> None:
-        held = portion.held
+        buffer = portion.buffer
         if portion.error is not None:
-            held.fail(portion.error)
+            buffer.fail(portion.error)
             return
         if portion.events:
-            held.key = 1
-            held.next += len(portion.events)
-        more = held.pending or held.expected or (held.previews is not None and held.previews.pending)
-        is_paused = held.waiting and not portion.is_waiting
-        held.dirty = False
-        if more or is_paused or (held.released and held.key and not (held.finished or portion.is_let_go)):
-            self.mark(held)
+            buffer.key = 1
+            buffer.next += len(portion.events)
+        buffer.dirty = False
+        if portion.leaves_more():
+            self.mark(buffer)
 
     # ---- in the thread -----------------------------------------------------------------------------------------------
 
@@ -346,10 +318,10 @@ class _Commits:
                 self._rows.forget()
         self._rows.committed(batch)
         for portion in portions:
-            name = portion.held.name
+            name = portion.buffer.name
             if portion.events and portion.error is None and name not in written:
                 portion.error = JournalConflict(
-                    f"event {portion.held.next} of run {name!r} was written by another driver"
+                    f"event {portion.buffer.next} of run {name!r} was written by another driver"
                 )
         self._tell(batch, written)
 

@@ -16,6 +16,8 @@ import msgspec
 from ronda.core.events import Asked, Event, ModelStarted, Preview, RunFinished, RunStarted
 from ronda.core.sizes import EVENT_BYTES, events_size
 
+KEEP_PREVIEWS: Final = 3600.0  # seconds after a run's end
+KEEP_PREVIEWS_BYTES: Final = 64 << 20  # of all runs that are over
 KEPT_BYTES: Final = 16 << 20  # of one run: what a model says in one round after that is shown, but not kept
 
 # By the number of the fact that they came after.

@@ -1,8 +1,8 @@
 """A journal in a SQLite file: who holds which run, and what is read of all of them.
 
-When events are written is in `commits`, how they lie in the tables in `rows`, what is forgotten when in `prune`. What waits for
-the disk (checkpoints, pruning, the syncs of FULL) is done by threads: see `upkeep`. Several processes may share a file:
-whoever starts or resumes a run drives it, as long as its `Presence` lasts.
+When events are written is in `sqlite_commits`, how they lie in `sqlite_tables`, what is forgotten when in `sqlite_prune`. What
+waits for the disk (checkpoints, pruning, the syncs of FULL) is done by threads: see `sqlite_upkeep`. Several processes may
+share a file: whoever starts or resumes a run drives it, as long as its `Presence` lasts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeVar
 
-from ronda.core.events import Event, RunFinished, RunStarted
-from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished
-from ronda.journal.commits import RETRY_LOCKED, Commits
-from ronda.journal.held import Held, HeldRuns
-from ronda.journal.previews import PendingPreviews, PreviewsAfter, outlives, read_previews
-from ronda.journal.prune import KEEP_PREVIEWS, KEEP_PREVIEWS_BYTES, forget
-from ronda.journal.rows import MIGRATIONS, Found, RowWriter, find, is_long, list_runs
-from ronda.journal.upkeep import Upkeep
+from ronda.core.events import Event
+from ronda.journal import JournalConflict, RunPage, RunQuery, Unfinished, driven_elsewhere, driven_here
+from ronda.journal.buffers import BufferedJournal
+from ronda.journal.event_rows import read_unfinished
+from ronda.journal.previews import (
+    KEEP_PREVIEWS,
+    KEEP_PREVIEWS_BYTES,
+    PreviewsAfter,
+    read_previews,
+)
+from ronda.journal.sqlite_commits import RETRY_LOCKED, Commits
+from ronda.journal.sqlite_prune import forget
+from ronda.journal.sqlite_reader import FoundRun, find, is_long, list_runs
+from ronda.journal.sqlite_tables import MIGRATIONS
+from ronda.journal.sqlite_upkeep import Upkeep
+from ronda.journal.sqlite_writer import RowWriter
 from ronda.store import StoreError
 from ronda.store.presence import Presence
 from ronda.store.sqlite import MEMORY, explain, is_busy, open_database, transaction
@@ -37,7 +45,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqliteJournal(HeldRuns):
+class SqliteJournal(BufferedJournal):
     """Keeps runs in the file at `path`, or in ":memory:".
 
     With "NORMAL", what a barrier has acknowledged survives the end of the process, however violent; with "FULL" also a power
@@ -99,16 +107,15 @@ class SqliteJournal(HeldRuns):
     # ---- the journal -------------------------------------------------------------------------------------------------
 
     async def barrier(self, run: str) -> None:
-        held = self._held.get(run)
-        if held is None:
+        buffer = self._buffers.get(run)
+        if buffer is None:
             await self._commits.flush()
-        elif held.dirty:
-            await self._commits.reach(held)
+        elif buffer.dirty:
+            await self._commits.reach(buffer)
         if self._sync is not None:
             await self._sync.reach(self._commits.count)
-        if held is not None and held.error is not None:
-            held.is_reported = True
-            raise held.error.with_traceback(None)
+        if buffer is not None and buffer.error is not None:
+            buffer.raise_error()
 
     async def read(self, run: str) -> list[Event]:
         await self._commits.flush()
@@ -116,13 +123,13 @@ class SqliteJournal(HeldRuns):
             found = await self._find_long(run) or self._find(run, self._db)
         except sqlite3.Error as error:
             raise explain(self._path, error) from error
-        return [] if found is None else found.events
+        return _events(found)
 
-    async def _find_long(self, run: str) -> Found | None:
+    async def _find_long(self, run: str) -> FoundRun | None:
         """A run that takes long to read, read by a thread; None for another."""
         return await self._upkeep.aside(partial(self._find, run)) if is_long(self._db, run) else None
 
-    def _find(self, run: str, db: sqlite3.Connection) -> Found | None:
+    def _find(self, run: str, db: sqlite3.Connection) -> FoundRun | None:
         with transaction(db, "DEFERRED"):
             return find(db, self._path, run)
 
@@ -229,36 +236,32 @@ class SqliteJournal(HeldRuns):
             presence, self._presence = self._presence, None
             if presence is not None:
                 presence.leave()
-        for held in last:
-            if held.error is not None:
-                raise held.error
+        for buffer in last:
+            if buffer.error is not None:
+                raise buffer.error
 
     # ---- taking up runs ----------------------------------------------------------------------------------------------
 
-    def _take(self, run: str, known: Found | None) -> list[Event]:
-        if run in self._held:
-            raise JournalConflict(f"run {run!r} is being driven here already")
+    def _take(self, run: str, known: FoundRun | None) -> list[Event]:
+        if run in self._buffers:
+            raise driven_here(run)
         with transaction(self._db, "IMMEDIATE"):
             found = find(self._db, self._path, run, known)
             if found is None or not found.events:
                 return []
             if found.writer not in (None, self._writer) and self._is_there(found.writer):
-                raise JournalConflict(f"run {run!r} is being driven by another process that uses {self._path}")
+                raise driven_elsewhere(run, self._path)
             self._rows.take(found)
-        held = self._held[run] = Held(run, found.key, len(found.events))
-        held.finished = type(found.events[-1]) is RunFinished
-        held.was_waiting = found.is_waiting
-        if outlives(found.events):
-            held.previews = PendingPreviews(len(found.events))
+        self._resume(run, found.key, found.events, is_waiting=found.is_waiting)
         return found.events
 
     def _forget(self, run: str) -> bool:
-        if run in self._held:
+        if run in self._buffers:
             raise JournalConflict(f"run {run!r} is being driven here; it cannot be forgotten")
         with transaction(self._db, "IMMEDIATE"):
             forgotten = forget(self._db, run, now=self._now(), is_driven=self._is_there)
         if forgotten is False:
-            raise JournalConflict(f"run {run!r} is being driven by another process that uses {self._path}")
+            raise driven_elsewhere(run, self._path)
         self._rows.forget()
         return forgotten is True
 
@@ -269,16 +272,11 @@ class SqliteJournal(HeldRuns):
         return self._presence.is_there(writer)
 
     def _find_unfinished(self, db: sqlite3.Connection) -> list[Unfinished]:
-        unfinished = []
         with transaction(db, "DEFERRED"):
-            for name, writer in db.execute("SELECT name, writer FROM run WHERE ended IS NULL ORDER BY id").fetchall():
-                if self._is_there(writer):
-                    continue
-                try:
-                    found = find(db, self._path, name)
-                except StoreError as error:  # one that cannot be read must not keep the others from going on
-                    _log.error("left alone: %s", error)
-                    continue
-                if found is not None and found.events and type(start := found.events[0]) is RunStarted:
-                    unfinished.append(Unfinished(name, len(found.events), start, found.is_waiting))
-        return unfinished
+            rows = db.execute("SELECT name, state, writer FROM run WHERE ended IS NULL ORDER BY id").fetchall()
+            runs = [(name, state == "waiting") for name, state, writer in rows if not self._is_there(writer)]
+            return read_unfinished(runs, lambda run: _events(find(db, self._path, run)))
+
+
+def _events(found: FoundRun | None) -> list[Event]:
+    return [] if found is None else found.events

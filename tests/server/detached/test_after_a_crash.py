@@ -164,7 +164,7 @@ async def test_a_run_that_no_conversation_could_be_told_of_is_not_left_open(door
         path = f"/v1/conversations/{begun['conversation_id']}"
         status, body = await behind.ask("POST", path, {"inputs": "and now?"})
         blocker.close()
-        unfinished = [run for run in behind.journal.runs if behind.journal._runs[run].held]
+        unfinished = [run for run in behind.journal.runs if behind.journal._runs[run].is_driven]
         rows = await behind.server.catalog.conversations.runs(MINE, begun["conversation_id"])
 
     assert (status, "another program holds a lock" in body["message"]) == (503, True)

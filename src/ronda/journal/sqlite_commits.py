@@ -22,10 +22,10 @@ import time
 from collections.abc import Callable
 
 from ronda.errors import RondaError
-from ronda.journal.held import LARGE, Held, Portion
+from ronda.journal.buffers import LARGE, Portion, RunBuffer
 from ronda.journal.previews import write_previews
-from ronda.journal.rows import LARGE_VALUE, RowWriter
-from ronda.journal.upkeep import Upkeep
+from ronda.journal.sqlite_upkeep import Upkeep
+from ronda.journal.sqlite_writer import LARGE_VALUE, RowWriter
 from ronda.store import StoreError
 from ronda.store.sqlite import MEMORY, MOVED, explain, is_busy
 
@@ -64,7 +64,7 @@ class Commits:
         self._now = now
         self._execute = db.cursor().execute
         self.count = 0
-        self.dirty: list[Held] = []
+        self.dirty: list[RunBuffer] = []
         self._waiters: list[asyncio.Future[None]] = []
         # The loop in which a commit is due, and in which a period ends. (Not a flag: a loop may end with its calls undone.)
         self._due: asyncio.AbstractEventLoop | None = None
@@ -76,11 +76,11 @@ class Commits:
         self._looked_at = 0.0  # when the place was looked at last
         self._aside: asyncio.Task[None] | None = None  # a commit that a thread makes
 
-    def mark(self, held: Held) -> None:
+    def mark(self, buffer: RunBuffer) -> None:
         """Something of this run is to be written."""
-        held.dirty = True
-        held.marked = self._period
-        self.dirty.append(held)
+        buffer.dirty = True
+        buffer.marked = self._period
+        self.dirty.append(buffer)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -97,10 +97,10 @@ class Commits:
         while self._aside is not None:
             await asyncio.wait([self._aside])
 
-    async def reach(self, held: Held) -> None:
+    async def reach(self, buffer: RunBuffer) -> None:
         """Wait until everything of this run is written."""
-        if held.dirty:
-            held.is_awaited = True
+        if buffer.dirty:
+            buffer.is_awaited = True
             await self._next_commit()
         while self._aside is not None:
             await asyncio.wait([self._aside])
@@ -137,13 +137,13 @@ class Commits:
         size = 0
         portions = []
         left_out = []
-        for held in self.dirty:
-            if held.is_awaited or not held.can_wait or self._takes_all or self._period - held.marked > 1:
-                portion = Portion.of(held)
+        for buffer in self.dirty:
+            if buffer.is_awaited or not buffer.can_wait or self._takes_all or self._period - buffer.marked > 1:
+                portion = Portion.of(buffer)
                 portions.append(portion)
                 size += portion.size
             else:
-                left_out.append(held)
+                left_out.append(buffer)
         self.dirty = left_out
         self._takes_all = False
         waiters, self._waiters = self._waiters, []
@@ -178,37 +178,31 @@ class Commits:
                 return
             self._fail_all(portions, error)
         for portion in portions:
-            held = portion.held
+            buffer = portion.buffer
             if portion.error is not None:
-                held.fail(portion.error)
-            elif held.pending or held.expected or held.released or held.waiting or held.previews is not None:
-                self._go_on(held, portion)
+                buffer.fail(portion.error)
+            elif buffer.pending or buffer.expected or buffer.released or buffer.waiting or buffer.previews is not None:
+                if portion.leaves_more():
+                    self.mark(buffer)
+                else:
+                    buffer.dirty = False
             else:
-                held.dirty = False
+                buffer.dirty = False
         self._locked_since = None
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
         self._upkeep.look_after()
 
-    def _go_on(self, held: Held, portion: Portion) -> None:
-        """More was said while the portion was written, or the run waits, or was let go of."""
-        more = held.pending or held.expected or (held.previews is not None and held.previews.pending)
-        is_paused = held.waiting and not portion.is_waiting
-        if more or is_paused or (held.released and not (held.finished or portion.is_let_go)):
-            self.mark(held)
-        else:
-            held.dirty = False
-
     def _try_later(self, portions: list[Portion], waiters: list[asyncio.Future[None]]) -> None:
         """Another process holds the lock."""
         again = []
         for portion in portions:
             if portion.error is not None:
-                portion.held.fail(portion.error)
+                portion.buffer.fail(portion.error)
             else:
                 portion.put_back()
-                again.append(portion.held)
+                again.append(portion.buffer)
         self.dirty = again + self.dirty
         self._waiters = waiters + self._waiters
         self._takes_all = True
@@ -259,14 +253,14 @@ class Commits:
             rows.begin()
             now = self._now()
             for portion in portions:
-                held, key = portion.held, portion.key
+                buffer, key = portion.buffer, portion.key
                 try:
                     if portion.events:
                         is_large = portion.size > LARGE_VALUE
-                        key, added = rows.write(held.name, key, held.next, portion.events, now, is_large)
+                        key, added = rows.write(buffer.name, key, buffer.next, portion.events, now, is_large)
                         size += added
-                        if held.was_waiting:
-                            rows.goes_on(key)
+                        if buffer.was_waiting:
+                            rows.unpause(key)
                     if portion.previews or portion.are_over:
                         self._upkeep.has_previews = True
                         size += write_previews(execute, key, portion.previews, are_over=portion.are_over)
@@ -280,7 +274,7 @@ class Commits:
                 if portion.is_waiting:
                     rows.pause(key)
                 if portion.is_let_go:
-                    rows.let_go(key)
+                    rows.release(key)
                 keys.append(key)
             execute("COMMIT")
         except BaseException:
@@ -288,8 +282,8 @@ class Commits:
             self._db.rollback()
             raise
         for portion, key in zip(portions, keys, strict=True):
-            portion.held.key = key
-            portion.held.next += len(portion.events)
+            portion.buffer.key = key
+            portion.buffer.next += len(portion.events)
         self.count += 1
         self._upkeep.wrote(size)
         return None

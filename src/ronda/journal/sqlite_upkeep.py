@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ronda.journal.prune import ROOM, prune, prune_previews
+from ronda.journal.sqlite_prune import ROOM, prune, prune_previews
 from ronda.store import StoreError
 from ronda.store.sqlite import MEMORY, checkpoint, connect, explain
 

@@ -1,7 +1,7 @@
 """What a SQLite journal forgets, so that it stays within its limits: the oldest runs, and what only they used.
 
 Done by a thread on a connection of its own, a few runs per transaction, so that those who write hardly wait. Knows the tables of
-`rows`, and no clock.
+`sqlite_tables`, and no clock.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from ronda.store.sqlite import transaction
 
 RUNS_AT_ONCE = 50
 PAGES_AT_ONCE = 500
-KEEP_PREVIEWS = 3600.0  # seconds after a run's end
-KEEP_PREVIEWS_BYTES = 64 << 20  # of all runs that are over
 ROOM = 0.9  # of `max_bytes` is what a pruned journal fills, so that it need not be pruned again at once
 
 

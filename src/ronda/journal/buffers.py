@@ -1,0 +1,222 @@
+"""The runs that are driven here, and what of each waits to be written: whatever the journal, and whenever it writes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from msgspec import Struct
+
+from ronda.core.events import PREVIEWS, Event, RunFinished, RunStarted
+from ronda.core.sizes import events_size
+from ronda.errors import ProtocolError, RondaError
+from ronda.journal import driven_here
+from ronda.journal.previews import PendingPreviews, Some, outlives
+
+LARGE: Final = 256 << 10  # as `core.sizes` counts: more than this is not for the event loop
+
+_log = logging.getLogger(__name__)
+
+
+class RunBuffer:
+    """A run that is driven here, and what of it waits to be written."""
+
+    __slots__ = (
+        "can_wait",
+        "dirty",
+        "error",
+        "expected",
+        "finished",
+        "is_awaited",
+        "is_reported",
+        "key",
+        "marked",
+        "name",
+        "next",
+        "pending",
+        "previews",
+        "released",
+        "size",
+        "waiting",
+        "was_waiting",
+    )
+
+    def __init__(self, name: str, key: int, next: int) -> None:
+        self.name = name
+        self.key = key  # 0: not in the database yet
+        self.next = next  # the number of the first pending event
+        self.pending: list[Event] = []
+        self.size = 0  # of the pending events, as `core.sizes` counts
+        self.previews: PendingPreviews | None = None  # of one that outlives its process
+        self.expected: list[tuple[str, str]] = []
+        self.dirty = False
+        self.is_awaited = False  # a barrier waits for it
+        self.can_wait = (
+            False  # until a barrier does: it has nothing to do with other runs, and does not outlive its process
+        )
+        self.marked = 0  # in which of `Commits`' periods it got dirty
+        self.finished = False
+        self.released = False
+        self.was_waiting = False  # when it was resumed, or since then
+        self.waiting = False  # there is nothing to do until an answer comes
+        self.error: RondaError | None = None  # events are missing: nothing more can be kept
+        self.is_reported = False  # the driver knows
+
+    def raise_error(self) -> None:
+        if self.error is not None:
+            self.is_reported = True
+            raise self.error.with_traceback(None)
+
+    def fail(self, error: RondaError) -> None:
+        """Nothing more of it can be kept."""
+        self.error = error
+        self.pending = []
+        self.size = 0
+        self.expected = []
+        self.previews = None
+        self.dirty = False
+        self.finished = False
+        if self.released:
+            report_lost(self)
+
+
+class Portion(Struct):
+    """What of a run goes into one transaction. More may be said of the run while a thread writes it."""
+
+    buffer: RunBuffer
+    key: int
+    events: list[Event]
+    expected: list[tuple[str, str]]
+    size: int
+    is_let_go: bool
+    is_waiting: bool
+    previews: list[Some] = []
+    are_over: bool = False  # the previews before these are of rounds that are over
+    error: RondaError | None = None  # it cannot be written
+
+    @classmethod
+    def of(cls, buffer: RunBuffer) -> Portion:
+        is_let_go = buffer.released and not buffer.finished
+        portion = cls(buffer, buffer.key, buffer.pending, buffer.expected, buffer.size, is_let_go, buffer.waiting)
+        buffer.pending = []
+        buffer.size = 0
+        buffer.is_awaited = False
+        if buffer.expected:
+            buffer.expected = []
+        if buffer.previews is not None:
+            portion._take_previews(buffer.previews)
+        return portion
+
+    def _take_previews(self, waiting: PendingPreviews) -> None:
+        self.previews, waiting.pending = waiting.pending, []
+        if self.events:  # which say what those said that are dropped
+            self.are_over, waiting.are_over = waiting.are_over, False
+
+    def leaves_more(self) -> bool:
+        """Whether something of the run is still to be written: more was said meanwhile, or it waits, or was let go of."""
+        buffer = self.buffer
+        more = buffer.pending or buffer.expected or (buffer.previews is not None and buffer.previews.pending)
+        is_paused = buffer.waiting and not self.is_waiting
+        is_released = buffer.released and buffer.key and not (buffer.finished or self.is_let_go)
+        return bool(more or is_paused or is_released)
+
+    def put_back(self) -> None:
+        buffer = self.buffer
+        buffer.pending = self.events + buffer.pending
+        buffer.size += self.size
+        buffer.expected = self.expected + buffer.expected
+        if buffer.previews is not None:
+            buffer.previews.put_back(self.previews, are_over=self.are_over)
+
+
+def report_lost(buffer: RunBuffer) -> None:
+    """What a driver did not hear because it did not wait is not lost silently."""
+    if not buffer.is_reported:
+        buffer.is_reported = True
+        _log.error("the last events of run %s are lost: %s", buffer.name, buffer.error)
+
+
+class _Commits(Protocol):
+    def mark(self, buffer: RunBuffer) -> None:
+        """Something of this run is to be written."""
+
+
+class BufferedJournal:
+    """That half of a journal which takes what is said, and never waits. `_buffers` are of the runs that are driven here."""
+
+    def __init__(self, writing: _Commits) -> None:
+        self._writing = writing
+        self._buffers: dict[str, RunBuffer] = {}
+
+    def append(self, run: str, events: Sequence[Event], size: int | None = None) -> None:
+        if not events:
+            return
+        buffer = self._buffers.get(run)
+        if (first := type(events[0])) in PREVIEWS:
+            if buffer is not None and buffer.previews is not None and (added := buffer.previews.add(events)):
+                buffer.size += added
+                if not buffer.dirty:
+                    self._writing.mark(buffer)
+            return
+        if first is RunStarted:
+            if buffer is not None:
+                raise driven_here(run)
+            buffer = self._buffers[run] = RunBuffer(run, 0, 0)
+            start = cast("RunStarted", events[0])
+            if start.outlives:
+                buffer.previews = PendingPreviews(0)
+            else:
+                buffer.can_wait = start.parent is None and not start.call
+        elif buffer is None:
+            raise _not_driven(run)
+        if buffer.error is not None:
+            return
+        buffer.pending += events
+        buffer.waiting = False
+        buffer.size += events_size(events, LARGE) if size is None else size
+        if buffer.previews is not None:
+            buffer.previews.add_facts(events)
+        if type(events[-1]) is RunFinished:
+            buffer.finished = True
+        if not buffer.dirty:
+            self._writing.mark(buffer)
+
+    def _resume(self, run: str, key: int, events: Sequence[Event], *, is_waiting: bool) -> None:
+        """From now on the run is driven here, behind these events."""
+        buffer = self._buffers[run] = RunBuffer(run, key, len(events))
+        buffer.finished = type(events[-1]) is RunFinished
+        buffer.was_waiting = is_waiting
+        if outlives(events):
+            buffer.previews = PendingPreviews(len(events))
+
+    def expect(self, owner: str, call_ids: Sequence[str], run: str) -> None:
+        buffer = self._buffers.get(run)
+        if buffer is None:
+            raise _not_driven(run)
+        buffer.expected += [(owner, id) for id in call_ids]
+        if not buffer.dirty and buffer.error is None:
+            self._writing.mark(buffer)
+
+    def pause(self, run: str) -> None:
+        buffer = self._buffers.get(run)
+        if buffer is not None:
+            buffer.waiting = buffer.was_waiting = True
+            if not buffer.dirty and buffer.error is None:
+                self._writing.mark(buffer)
+
+    def release(self, run: str, *, waiting: bool = False) -> None:
+        buffer = self._buffers.pop(run, None)
+        if buffer is None:
+            return
+        buffer.released = True
+        buffer.can_wait = False
+        buffer.waiting = buffer.waiting or waiting
+        if buffer.error is not None:
+            report_lost(buffer)
+        if buffer.key and not buffer.finished and not buffer.dirty:
+            self._writing.mark(buffer)  # to say that nobody drives it any more
+
+
+def _not_driven(run: str) -> ProtocolError:
+    return ProtocolError(f"nobody holds run {run!r} here: start it with its RunStarted, or resume it")

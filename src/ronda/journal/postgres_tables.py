@@ -1,0 +1,46 @@
+"""The tables of a journal in PostgreSQL.
+
+    run      one row per run: whose it is, who drives it, how it stands. `id` tells in which order they came
+    event    what one run said between two commits: a JSON list, and the number of its first event
+    turn     transcripts kept apart, by the hash of a turn and all before it: a chat that sends everything again shares what it
+             sent before
+    value    tool tables and agents' files, by the hash of their content
+    call     the call ids handed out to callers
+    preview  what was shown of the round under way of runs that outlive their process
+
+That a turn or a value is there for as long as somebody needs it is PostgreSQL's to watch (REFERENCES).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_TEXT: Final = 'TEXT COLLATE "C" NOT NULL'
+
+JOURNAL: Final = (
+    (
+        "CREATE TABLE value (hash BYTEA PRIMARY KEY, body BYTEA NOT NULL)",
+        "CREATE TABLE turn (hash BYTEA PRIMARY KEY, before BYTEA REFERENCES turn, body BYTEA NOT NULL)",
+        "CREATE INDEX turn_before ON turn (before) WHERE before IS NOT NULL",
+        f"""CREATE TABLE run (
+            id BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE, name {_TEXT} PRIMARY KEY, started DOUBLE PRECISION NOT NULL,
+            ended DOUBLE PRECISION,  -- NULL while unfinished
+            state TEXT,              -- a RunState; NULL while it is under way
+            writer BIGINT,           -- the process that drives it
+            tip BYTEA REFERENCES turn, tools BYTEA REFERENCES value, file BYTEA REFERENCES value,
+            owner {_TEXT}, session {_TEXT}, agent {_TEXT}
+        )""",
+        "CREATE INDEX run_open ON run (writer) WHERE ended IS NULL",
+        "CREATE INDEX run_started ON run (started)",
+        "CREATE INDEX run_tip ON run (tip) WHERE tip IS NOT NULL",
+        "CREATE INDEX run_tools ON run (tools) WHERE tools IS NOT NULL",
+        "CREATE INDEX run_file ON run (file) WHERE file IS NOT NULL",
+        f"CREATE TABLE event (run {_TEXT}, number INTEGER NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (run, number))",
+        f"""CREATE TABLE preview (
+            run {_TEXT}, fact INTEGER NOT NULL, number INTEGER NOT NULL, body BYTEA NOT NULL,
+            PRIMARY KEY (run, fact, number)
+        )""",
+        f"CREATE TABLE call (owner {_TEXT}, id {_TEXT}, run {_TEXT}, PRIMARY KEY (owner, id))",
+        "CREATE INDEX call_run ON call (run)",
+    ),
+)

@@ -1,0 +1,147 @@
+"""Rows of SQLite become the events of a run: see `sqlite_tables`. Nothing here writes or waits."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ronda.core.events import AgentFile, Event, ModelFinished, ModelInterrupted, RunStarted, ToolFinished
+from ronda.drive.offload import LIGHT_BYTES, LIGHT_TURNS
+from ronda.journal import RunPage, RunQuery, event_rows
+from ronda.journal.event_rows import TornRow, read_events
+from ronda.journal.sqlite_tables import LargeEvent, decode_answer, decode_result, decode_row
+from ronda.journal.start_parts import hash_file, join_start
+
+
+class FoundRun(Struct, frozen=True):
+    """A run as it lies in so many rows of the database. `torn` is the number of a last one that cannot be read."""
+
+    key: int
+    writer: int | None
+    is_waiting: bool
+    events: list[Event]
+    rows: int
+    torn: int | None = None
+
+
+def find(db: sqlite3.Connection, path: str, run: str, known: FoundRun | None = None) -> FoundRun | None:
+    """All that is kept of a run. Raises StoreError where something is missing in the middle of it. What was read of it before
+    (`known`) is not read again if it has not grown.
+
+    Call it in a transaction, since somebody may be pruning.
+    """
+    try:
+        row = db.execute("SELECT id, writer, state, tip, tools FROM run WHERE name = ?", (run,)).fetchone()
+    except UnicodeError:  # no text, so nobody can have kept it
+        return None
+    if row is None:
+        return None
+    key, writer, state, tip, tools = row
+    is_waiting = state == "waiting"
+    if known is not None and (known.key, known.torn) == (key, None):
+        (count,) = db.execute("SELECT count(*) FROM event WHERE run = ?", (key,)).fetchone()
+        if count == known.rows:
+            return replace(known, writer=writer, is_waiting=is_waiting)
+    rows = db.execute("SELECT number, body FROM event WHERE run = ? ORDER BY number", (key,)).fetchall()
+    try:
+        events = read_events(
+            path, run, rows, lambda body: _decode(db, body), lambda start: _restore_start(db, start, tip, tools)
+        )
+    except TornRow as torn:
+        number = len(torn.events)
+        if number != rows[-1][0]:
+            raise
+        return FoundRun(key, writer, is_waiting, torn.events, len(rows), torn=number)
+    return FoundRun(key, writer, is_waiting, events, len(rows))
+
+
+def is_long(db: sqlite3.Connection, run: str) -> bool:
+    """Whether it takes long to read, going by the sizes of its rows: SQLite knows them without reading the rows."""
+    try:
+        (size,) = db.execute(_SIZE, {"run": run, "turns": LIGHT_TURNS, "turn": LIGHT_BYTES // LIGHT_TURNS}).fetchone()
+    except UnicodeError:  # no text, so nobody can have kept it
+        return False
+    return size is not None and size > LIGHT_BYTES
+
+
+# No more turns are counted than are light, and each for so many bytes at the least.
+_SIZE: Final = """WITH RECURSIVE
+    this(id, tip) AS (SELECT id, tip FROM run WHERE name = :run),
+    chain(before, body, value) AS (
+        SELECT before, body, value FROM turn WHERE id = (SELECT tip FROM this)
+        UNION ALL
+        SELECT turn.before, turn.body, turn.value FROM chain JOIN turn ON turn.id = chain.before
+        LIMIT :turns + 1
+    )
+    SELECT sum(size) FROM (
+        SELECT length(body) AS size FROM event WHERE run = (SELECT id FROM this)
+        UNION ALL
+        SELECT length(body) FROM value WHERE id IN (SELECT value FROM run_value WHERE run = (SELECT id FROM this))
+        UNION ALL
+        SELECT max(:turn, length(coalesce(chain.body, kept.body))) FROM chain LEFT JOIN value AS kept ON kept.id = chain.value
+    )"""
+
+
+def list_runs(db: sqlite3.Connection, query: RunQuery) -> RunPage:
+    return event_rows.list_runs(db, query, _IS_NAMED, lambda names: msgspec.json.encode(names).decode())
+
+
+_IS_NAMED: Final = """(:among IS NULL OR name IN (SELECT value FROM json_each(:among)))
+    AND name NOT IN (SELECT value FROM json_each(:without))"""
+
+
+def _decode(db: sqlite3.Connection, body: bytes) -> list[Event]:
+    return [_restore(db, event) if isinstance(event, LargeEvent) else event for event in decode_row(body)]
+
+
+def _restore(db: sqlite3.Connection, large: LargeEvent) -> Event:
+    body = _value(db, large.value)
+    event = large.event
+    if type(event) is ToolFinished:
+        return replace(event, result=decode_result(body))
+    if type(event) is ModelFinished or type(event) is ModelInterrupted:
+        return replace(event, turn=decode_answer(body))
+    return event
+
+
+def _restore_start(db: sqlite3.Connection, start: Event, tip: int | None, tools: int | None) -> Event:
+    file = start.file if type(start) is RunStarted else None
+    return join_start(
+        start,
+        tools=None if tools is None else _value(db, tools),
+        turns=None if tip is None else _turns(db, tip),
+        file=None if file is None else _file(db, file),
+    )
+
+
+def _turns(db: sqlite3.Connection, tip: int) -> list[bytes]:
+    chain = db.execute(
+        """WITH RECURSIVE chain(step, before, body, value) AS (
+               SELECT 0, before, body, value FROM turn WHERE id = ?
+               UNION ALL
+               SELECT step + 1, turn.before, turn.body, turn.value FROM chain JOIN turn ON turn.id = chain.before
+           )
+           SELECT before, body, value FROM chain ORDER BY step DESC""",
+        (tip,),
+    ).fetchall()
+    if not chain or chain[0][0] is not None:
+        raise LookupError("the beginning of its transcript is not there")
+    return [body if value is None else _value(db, value) for _, body, value in chain]
+
+
+def _file(db: sqlite3.Connection, file: AgentFile) -> bytes:
+    row = db.execute("SELECT body FROM value WHERE hash = ?", (hash_file(file),)).fetchone()
+    if row is None:
+        raise LookupError("the file of its agent is not there")
+    return bytes(row[0])
+
+
+def _value(db: sqlite3.Connection, id: int) -> bytes:
+    row = db.execute("SELECT body FROM value WHERE id = ?", (id,)).fetchone()
+    if row is None:
+        raise LookupError("a large value of it is not there")
+    return bytes(row[0])

@@ -1,0 +1,88 @@
+"""The tables of a journal in SQLite.
+
+    run     one row per run: whose it is, who drives it, when it began, how it stands, and where the large parts of its
+            start are. It is found by its name, and listed backwards by its id: an index for each owner would cost every
+            run more than it would save the few lists
+    event   what one run said between two commits: a JSON list, and the number of its first event. In the order of arrival,
+            not by run: so the rows of many runs in one commit lie side by side, and few pages are written
+    turn    transcripts kept apart: a turn and the one before it. A chat that sends everything again shares what it sent
+            before, so that a journal grows with what was said and not with its square
+    value   large values kept apart: tool tables, results, turns
+    call    the call ids handed out to callers
+    preview what was shown of the round under way of runs that outlive their process: see `previews`
+
+A turn is found by the hash of itself and all before it, a value by the hash of its content.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ronda.core.events import Event, Fact
+from ronda.core.parts import AssistantTurn, ToolResult
+
+MIGRATIONS: Final = (
+    (
+        """CREATE TABLE run (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL UNIQUE,
+            started REAL NOT NULL,
+            ended REAL,        -- NULL while unfinished
+            writer INTEGER,    -- the Presence of whoever drives it
+            tip INTEGER,       -- the last turn of its input, where that is kept apart
+            tools INTEGER      -- its tool table, where that is kept apart
+        )""",
+        "CREATE INDEX run_tip ON run(tip) WHERE tip IS NOT NULL",
+        "CREATE INDEX run_tools ON run(tools) WHERE tools IS NOT NULL",
+        "CREATE TABLE event (run INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (run, number))",
+        "CREATE TABLE turn (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, before INTEGER, body BLOB, value INTEGER)",
+        "CREATE INDEX turn_before ON turn(before) WHERE before IS NOT NULL",
+        "CREATE INDEX turn_value ON turn(value) WHERE value IS NOT NULL",
+        "CREATE TABLE value (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, body BLOB NOT NULL)",
+        "CREATE TABLE run_value (run INTEGER, value INTEGER, PRIMARY KEY (run, value)) WITHOUT ROWID",
+        "CREATE INDEX value_run ON run_value(value)",
+        "CREATE TABLE call (owner TEXT, id TEXT, run INTEGER NOT NULL, PRIMARY KEY (owner, id)) WITHOUT ROWID",
+        "CREATE INDEX call_run ON call(run)",
+    ),
+    (
+        "ALTER TABLE run ADD COLUMN owner TEXT",  # NULL where it cannot be told: then nobody is shown the run
+        "ALTER TABLE run ADD COLUMN session TEXT",
+        "ALTER TABLE run ADD COLUMN agent TEXT",
+        "ALTER TABLE run ADD COLUMN state TEXT",  # a RunState; NULL while it is under way
+        # What the events of earlier runs say. Their JSON may be torn, or too deep for SQLite.
+        """UPDATE run SET (owner, session, agent) = (
+            SELECT coalesce(json_extract(said, '$[0].owner'), ''), coalesce(json_extract(said, '$[0].session'), ''),
+                coalesce(json_extract(said, '$[0].about.agent_id'), '')
+            FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id AND number = 0)
+            WHERE json_valid(said))""",
+        """UPDATE run SET state = coalesce((
+            SELECT CASE json_extract(said, '$[#-1].reason')
+                WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled' ELSE 'finished' END
+            FROM (SELECT CAST(body AS TEXT) AS said FROM event WHERE event.run = run.id ORDER BY number DESC LIMIT 1)
+            WHERE json_valid(said)), 'finished')
+        WHERE ended IS NOT NULL""",
+    ),
+    (
+        """CREATE TABLE preview (
+            run INTEGER NOT NULL, fact INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
+            UNIQUE (run, fact, number)
+        )""",
+    ),
+)
+
+
+class LargeEvent(Struct, frozen=True, gc=False, tag="apart"):
+    """Stands in a row for an event whose result or turn is a row of `value`."""
+
+    event: Fact
+    value: int
+
+
+StoredEvent: TypeAlias = Event | LargeEvent
+
+decode_row = msgspec.json.Decoder(list[StoredEvent]).decode
+decode_result = msgspec.json.Decoder(ToolResult).decode
+decode_answer = msgspec.json.Decoder(AssistantTurn).decode

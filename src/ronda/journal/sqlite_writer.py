@@ -1,0 +1,222 @@
+"""Events of a run become rows of SQLite: see `sqlite_tables`. Nothing here commits, waits or knows the time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from ronda.core.events import (
+    Answered,
+    Asked,
+    CallDelta,
+    Checked,
+    Compacted,
+    Event,
+    Fact,
+    LogprobsDelta,
+    ModelFailed,
+    ModelFinished,
+    ModelInterrupted,
+    ModelRetried,
+    ModelStarted,
+    NativeDelta,
+    ReasoningDelta,
+    Recovered,
+    RefusalDelta,
+    RunFinished,
+    RunStarted,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    Warned,
+)
+from ronda.core.parts import AssistantTurn, ToolResult
+from ronda.journal import JournalConflict, state_at
+from ronda.journal.chains import Chain
+from ronda.journal.codecs import KNOWN_HASHES, decode_turn, encode, hash_value
+from ronda.journal.sqlite_reader import FoundRun
+from ronda.journal.sqlite_tables import LargeEvent, StoredEvent, decode_answer, decode_result, decode_row
+from ronda.journal.start_parts import StartSplitter
+from ronda.store import StoreError
+
+LARGE_VALUE: Final = 64 << 10  # bytes of JSON that are a row of their own
+
+# What SQLite says of values that are too large or no values; of a file that is full, locked or damaged it says other things.
+_OF_THE_EVENTS: Final = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+
+
+class RowWriter:
+    """Writes inside somebody's transactions: `begin` after each BEGIN, `forget` after each ROLLBACK."""
+
+    def __init__(self, db: sqlite3.Connection, path: str, writer: int) -> None:
+        self._execute = db.cursor().execute
+        self._path = path
+        self._writer = writer
+        self._known: dict[bytes, int] = {}  # hash of a turn or value that is in the database → its id
+        self._starts: StartSplitter[int] = StartSplitter()
+        self._version = 0
+        self._version_is_current = False
+
+    def begin(self) -> None:
+        self._version_is_current = False
+
+    def forget(self) -> None:
+        """Rows that this has counted on may not be there."""
+        self._known.clear()
+
+    def write(
+        self, run: str, key: int, number: int, events: list[Event], now: float, is_large: bool = False
+    ) -> tuple[int, int]:
+        """A run's next events. Returns the run's key, which is 0 before the first of them, and how many bytes were written.
+
+        What is large is encoded once: each event by itself, not all of them first.
+
+        Raises JournalConflict if their number is taken, and StoreError if these events cannot be written; what it did up to
+        then is the caller's to roll back.
+        """
+        last = events[-1]
+        end = last if type(last) is RunFinished else None
+        try:
+            if key == 0:
+                key, events = self._write_start(run, events, now, end)
+            elif end is not None:
+                self._execute("UPDATE run SET ended = ?, state = ? WHERE id = ?", (now, state_at(end), key))
+            body = b"" if is_large else encode(events)
+            if is_large or len(body) > LARGE_VALUE:
+                body = encode([self._slim(event, key) for event in events])
+            decode_row(body)  # what cannot be read back is not kept: NaN becomes null, and a Raw may hold anything
+            self._execute("INSERT INTO event VALUES (?, ?, ?)", (key, number, body))
+        except sqlite3.IntegrityError as error:
+            raise JournalConflict(f"event {number} of run {run!r} was written by another driver") from error
+        except Exception as error:  # whatever it is, it must not keep other runs from being written
+            if isinstance(error, sqlite3.Error) and not isinstance(error, _OF_THE_EVENTS):
+                raise  # not these events' fault
+            raise StoreError(
+                self._path, f"events {number} and on of run {run!r} cannot be written as JSON: {error}"
+            ) from error
+        return key, len(body)
+
+    def expect(self, key: int, owner: str, call_id: str) -> None:
+        try:
+            self._execute("INSERT OR REPLACE INTO call VALUES (?, ?, ?)", (owner, call_id, key))
+        except UnicodeError as error:
+            raise StoreError(self._path, f"call id {call_id!r} cannot be written: {error}") from error
+
+    def take(self, found: FoundRun) -> None:
+        """From now on this writer drives the run. A torn row gives its number back."""
+        if found.torn is not None:
+            self._execute("DELETE FROM event WHERE run = ? AND number = ?", (found.key, found.torn))
+            self._execute("UPDATE run SET ended = NULL, state = NULL WHERE id = ?", (found.key,))
+        self._execute("UPDATE run SET writer = ? WHERE id = ?", (self._writer, found.key))
+
+    def unpause(self, key: int) -> None:
+        """It does not wait any more."""
+        self._execute("UPDATE run SET state = NULL WHERE id = ? AND state = 'waiting'", (key,))
+
+    def pause(self, key: int) -> None:
+        """It waits, if it is still ours."""
+        self._execute(
+            "UPDATE run SET state = 'waiting' WHERE id = ? AND ended IS NULL AND writer = ?", (key, self._writer)
+        )
+
+    def release(self, key: int) -> None:
+        self._execute("UPDATE run SET writer = NULL WHERE id = ? AND writer = ?", (key, self._writer))
+
+    def _write_start(
+        self, run: str, events: list[Event], now: float, end: RunFinished | None
+    ) -> tuple[int, list[Event]]:
+        start = events[0]
+        assert type(start) is RunStarted
+        start, tip, tools, file = self._starts.split(start, self)
+        ended, state = (now, state_at(end)) if end is not None else (None, None)
+        inserted = self._execute(
+            "INSERT INTO run (name, started, ended, writer, tip, tools, owner, session, agent, state) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (run, now, ended, self._writer, tip, tools, start.owner, start.session, start.agent, state),
+        )
+        key = inserted.lastrowid
+        assert key is not None
+        if file is not None:
+            self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, file))
+        return key, [start, *events[1:]]
+
+    def put_turns(self, chain: Chain) -> int:
+        hashes, turns = chain.hashes, chain.turns
+        # Where a turn is known, so are all before it.
+        self._check_known()
+        at = len(turns)
+        before = None
+        while at > 0 and (before := self._known.get(hashes[at - 1])) is None:
+            at -= 1
+        for hash, turn in zip(hashes[at:], turns[at:], strict=True):
+            before = self._put_turn(hash, before, encode(turn))
+        assert before is not None
+        return before
+
+    def _put_turn(self, hash: bytes, before: int | None, body: bytes) -> int:
+        decode_turn(body)
+        value = self.put_value(hash_value(body), lambda: body) if len(body) > LARGE_VALUE else None
+        row = (hash, before, None if value else body, value)
+        done = self._execute("INSERT OR IGNORE INTO turn (hash, before, body, value) VALUES (?, ?, ?, ?)", row)
+        return self._remember(hash, "turn", done)
+
+    def put_value(self, hash: bytes, write: Callable[[], bytes]) -> int:
+        self._check_known()
+        known = self._known.get(hash)
+        if known is not None:
+            return known
+        done = self._execute("INSERT OR IGNORE INTO value (hash, body) VALUES (?, ?)", (hash, write()))
+        return self._remember(hash, "value", done)
+
+    def _remember(self, hash: bytes, table: str, inserted: sqlite3.Cursor) -> int:
+        if inserted.rowcount:
+            id = inserted.lastrowid
+        else:
+            (id,) = self._execute(f"SELECT id FROM {table} WHERE hash = ?", (hash,)).fetchone()
+        assert id is not None
+        if len(self._known) >= KNOWN_HASHES:
+            for old in list(self._known)[: KNOWN_HASHES // 2]:
+                del self._known[old]
+        self._known[hash] = id
+        return id
+
+    def _check_known(self) -> None:
+        """What others have deleted is not known any more: they, and nobody here, change the version."""
+        if not self._version_is_current:
+            (version,) = self._execute("PRAGMA data_version").fetchone()
+            if version != self._version:
+                self._known.clear()
+                self._version = version
+            self._version_is_current = True
+
+    def _slim(self, event: Event, key: int) -> StoredEvent:
+        slim: Fact
+        match event:
+            case ModelStarted() | ToolStarted() | RunStarted() | RunFinished():
+                return event
+            case ToolFinished(result=result):
+                body = encode(result)
+                decode_result(body)
+                slim = replace(event, result=ToolResult(result.call_id, ""))
+            case ModelFinished(turn=turn) | ModelInterrupted(turn=turn):
+                body = encode(turn)
+                decode_answer(body)
+                slim = replace(event, turn=AssistantTurn(()))
+            case ModelRetried() | ModelFailed() | Checked() | Asked() | Answered() | Steered() | Compacted() | Warned():
+                return event
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallDelta() | LogprobsDelta() | NativeDelta():
+                return event
+            case ToolProgressed() | Recovered():
+                return event
+            case _:
+                assert_never(event)
+        if len(body) <= LARGE_VALUE:
+            return event
+        value = self.put_value(hash_value(body), lambda: body)
+        self._execute("INSERT OR IGNORE INTO run_value VALUES (?, ?)", (key, value))
+        return LargeEvent(slim, value)
