@@ -74,13 +74,14 @@ class PartReader(Generic[P]):
     def assistant_parts(self, content: str | Sequence[P], path: str) -> list[Text | Refusal]:
         if isinstance(content, str):
             return [Text(content)] if content else []
-        parts: list[Text | Refusal] = []
-        for at, part in enumerate(content):
-            if part.type == "refusal" and part.refusal is not None:
-                parts.append(Refusal(part.refusal))
-            elif text := self._text(part, f"{path}[{at}]"):
-                parts.append(Text(text))
-        return parts
+        parts = [self.assistant_part(part, f"{path}[{at}]") for at, part in enumerate(content)]
+        return [part for part in parts if part is not None]
+
+    def assistant_part(self, part: P, path: str) -> Text | Refusal | None:
+        if part.type == "refusal" and part.refusal is not None:
+            return Refusal(part.refusal)
+        text = self._text(part, path)
+        return Text(text) if text else None
 
     def tool_output(self, output: str | Sequence[P] | None, path: str) -> tuple[str, tuple[Attachment, ...]]:
         """What a tool returned: its words, and what else it gave."""

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from tests.interaction.doors import Door, Json
 from tests.interaction.upstreams import Exchange, Upstream, call, completes, streams
@@ -19,9 +20,12 @@ from tests.server.responses_door import ask, connected, items_of, output, post, 
 
 from ronda import tool
 from ronda.core.limits import Retry
-from ronda.core.parts import ToolCall, ToolResult, ToolTurn, user
+from ronda.core.parts import AssistantTurn, Native, Reasoning, Text, ToolCall, ToolResult, ToolTurn, user
 from ronda.providers import Where, open_provider
 from ronda.testing import Call, ScriptedModel, calls, says
+from ronda.wire.openai_chat import API as CHAT
+from ronda.wire.openai_chat.quirks import OPENAI
+from ronda.wire.openai_chat.turns import Messages
 
 ECHO: Json = {
     "type": "function",
@@ -60,6 +64,56 @@ async def test_mistrals_clients_find_text_beside_a_call_even_if_it_is_empty(door
         )
 
     assert answer.choices[0].message.content == ""
+
+
+THOUGHT: list[Json] = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "A "}, {"type": "text", "text": "greeting."}]},
+    {"type": "text", "text": "Hello"},
+    {"type": "reference", "reference_ids": [1]},
+    {"type": "text", "text": "!"},
+]
+
+
+async def test_mistrals_sdk_may_send_back_what_a_model_thought(door: Door) -> None:
+    model = ScriptedModel(says("Again."))
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": THOUGHT}]
+
+    async with serving_mistral(door, model) as behind, behind.client() as client:
+        await client.chat.complete_async(model="default", messages=[*history, {"role": "user", "content": "again"}])
+
+    said = model.heard[0][1]
+    assert isinstance(said, AssistantTurn)
+    assert said.parts == (Reasoning("A greeting."), Text("Hello"), Text("!"))
+
+
+@pytest.mark.parametrize("thought", ["a text", [], [{"type": "text"}], ""])
+async def test_a_thought_may_be_a_text_or_nothing(door: Door, thought: object) -> None:
+    chunks = [{"type": "thinking", "thinking": thought}, {"type": "text", "text": "Hello"}]
+    async with door.serving(ScriptedModel(says("Again."))) as served:
+        answer = await served.post(
+            {"messages": [{"role": "assistant", "content": chunks}, {"role": "user", "content": "x"}]}
+        )
+
+    assert answer.status == 200
+
+
+async def test_a_thought_stands_in_what_an_assistant_said_alone(door: Door) -> None:
+    async with door.serving(ScriptedModel()) as served:
+        answer = await served.post({"messages": [{"role": "user", "content": THOUGHT}]})
+
+    assert (answer.status, answer.error["param"]) == (400, "messages[0].content[0].type")
+
+
+async def test_thoughts_in_mistrals_form_go_to_an_upstream_that_may_be_mistral_and_never_to_openai(door: Door) -> None:
+    said = {"role": "assistant", "content": THOUGHT}
+    async with Upstream(completes("Again.")) as upstream, door.serving(upstream.url) as served:
+        await served.post({"messages": [said, {"role": "user", "content": "again"}]})
+
+    assert upstream.requests[0]["messages"][0] == said
+    turn = AssistantTurn(
+        (Reasoning("A greeting."), Text("Hello!")), "stop", Native(CHAT, msgspec.Raw(json.dumps(said).encode()))
+    )
+    assert json.loads(Messages(quirks=OPENAI).write(turn)) == {"role": "assistant", "content": "Hello!"}
 
 
 async def test_any_is_mistrals_word_for_required(door: Door) -> None:

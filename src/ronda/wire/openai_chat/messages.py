@@ -32,6 +32,7 @@ from ronda.wire.message_parts import FileData, Part, PartReader, Sound, Url, rea
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID
 from ronda.wire.openai_chat.deprecated_functions import FunctionCall, is_old, translate_messages
+from ronda.wire.openai_chat.quirks import MISTRALS
 
 
 class _CallFunction(Struct, frozen=True):
@@ -96,10 +97,20 @@ class _KnownMessage(_Message, frozen=True, forbid_unknown_fields=True):
     tool_calls: list[_KnownCall] | None = None  # type: ignore[assignment]
 
 
-class _OldMessage(_Message, frozen=True):
-    """As a client may write it that knows no tools."""
+# And with what is understood although few write it.
 
-    function_call: FunctionCall | None = None
+
+class _Thought(Struct, frozen=True):
+    text: str | None = None
+
+
+class _AnyPart(Part, frozen=True):
+    thinking: str | list[_Thought] | None = None  # Mistral's
+
+
+class _AnyMessage(_Message, frozen=True):
+    content: str | list[_AnyPart] | None = None  # type: ignore[assignment]
+    function_call: FunctionCall | None = None  # by clients that know no tools
 
 
 _decode_known = msgspec.json.Decoder(list[_KnownMessage]).decode
@@ -119,11 +130,11 @@ def read_messages(fields: dict[str, Raw]) -> tuple[Turn, ...]:
             natives = decode_field(raw, list[Raw], "messages")
     except (msgspec.ValidationError, RecursionError):
         # Something unknown or something wrong: the second is an error, the first is kept as it came.
-        old: list[_OldMessage] = decode_field(raw, list[_OldMessage], "messages")
-        messages, natives = old, decode_field(raw, list[Raw], "messages")
-        if any(map(is_old, old)):
-            natives = translate_messages(natives, old)
-            messages = decode_field(Raw(encode(natives)), list[_Message], "messages")
+        messages = found = decode_field(raw, list[_AnyMessage], "messages")
+        natives = decode_field(raw, list[Raw], "messages")
+        if any(map(is_old, found)):
+            natives = translate_messages(natives, found)
+            messages = decode_field(Raw(encode(natives)), list[_AnyMessage], "messages")
     except (msgspec.DecodeError, UnicodeError):
         messages = decode_field(raw, list[_Message], "messages")
     if not messages:
@@ -213,7 +224,7 @@ def _assistant_parts(message: _Message, path: str) -> tuple[tuple[AssistantPart,
     if thought := message.reasoning_content or message.reasoning:
         parts.append(Reasoning(thought))
     if message.content is not None:
-        parts += _PARTS.assistant_parts(message.content, f"{path}.content")
+        parts += _said_parts(message.content, f"{path}.content")
     if message.refusal:
         parts.append(Refusal(message.refusal))
     calls = message.tool_calls or []
@@ -228,6 +239,20 @@ def _assistant_parts(message: _Message, path: str) -> tuple[tuple[AssistantPart,
     if message.content is None and not calls and not message.refusal:
         raise bad(f"{path}.content", "is missing: no content was provided, expected tool calls to be provided")
     return tuple(parts), "tool_calls" if calls else "stop"
+
+
+def _said_parts(content: str | Sequence[Part], path: str) -> list[AssistantPart]:
+    """Mistral's clients come to this address too, and send back what its models thought and referred to."""
+    if isinstance(content, str) or not any(part.type in MISTRALS for part in content):
+        return [*_PARTS.assistant_parts(content, path)]
+    parts: list[AssistantPart | None] = []
+    for at, part in enumerate(content):
+        if part.type not in MISTRALS:
+            parts.append(_PARTS.assistant_part(part, f"{path}[{at}]"))
+        elif isinstance(part, _AnyPart) and part.thinking:
+            pieces = [_Thought(part.thinking)] if isinstance(part.thinking, str) else part.thinking
+            parts.append(Reasoning("".join([piece.text or "" for piece in pieces])))
+    return [part for part in parts if part is not None]
 
 
 def _read_result(message: _Message, at: int, native: Native | None) -> ToolResult:

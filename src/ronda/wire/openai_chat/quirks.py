@@ -31,6 +31,9 @@ class Quirks(Struct, frozen=True):
     keeps_forms: bool = False  # a strict `json_schema` is decoded under, so that nothing else can come
 
 
+# Types of parts that only Mistral knows in what an assistant said.
+MISTRALS: Final = frozenset({"thinking", "reference", "tool_reference"})
+
 ANYONE: Final = Quirks()
 
 # "string too long. Expected a string with maximum length 40" (agno#5382), "unsupported image", input_audio.format "Supported

@@ -37,7 +37,7 @@ from ronda.wire.input_files import file_note, is_listed
 from ronda.wire.json import UNREADABLE, encode, encode_message
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.names import NO_NAMES, called, is_name
-from ronda.wire.openai_chat.quirks import ANYONE, Quirks
+from ronda.wire.openai_chat.quirks import ANYONE, MISTRALS, Quirks
 from ronda.wire.projection import NOBODY, Changes
 
 _Message: TypeAlias = dict[str, Any]
@@ -56,6 +56,11 @@ class _Call(Struct, frozen=True):
     id: str = ""
 
 
+class _Part(Struct, frozen=True):
+    type: str = ""
+
+
+_decode_content = msgspec.json.Decoder(str | list[_Part] | None).decode
 _decode_call = msgspec.json.Decoder(_Call).decode
 
 
@@ -117,9 +122,12 @@ class Messages:
             members = _decode_members(payload)
             calls = _decode_calls(members.get("tool_calls", b"null")) or ()
             read_calls = [_decode_call(encode(call)) for call in calls]
+            content = _decode_content(members.get("content", b"null"))
         except UNREADABLE:
             return False  # said anew from its parts
         theirs = members.keys() & self._quirks.foreign
+        if isinstance(content, list):
+            theirs |= {part.type for part in content} & MISTRALS
         for call in calls:
             theirs |= call.keys() & self._quirks.foreign
         for name in sorted(theirs):
