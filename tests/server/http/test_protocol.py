@@ -273,9 +273,27 @@ async def test_a_client_that_leaves_with_requests_behind_the_first_ends_the_run_
             await model.cancelled.wait()
 
 
-async def test_two_names_of_the_server_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [
+        pytest.param(POST + b"host: localhost\r\n", "two", id="two"),
+        pytest.param(POST.replace(b"Host: localhost\r\n", b""), "no", id="none"),
+        pytest.param(SOCKET.replace(b"Host: localhost\r\n", b""), "no", id="none, of a WebSocket"),
+        pytest.param(GET + b"\r\nGET /health HTTP/1.1\r\n", "no", id="none, in the second request of a connection"),
+    ],
+)
+async def test_a_request_names_the_server_once(head: bytes, count: str) -> None:
     async with running() as server:
-        assert (await server.told(GET + b"Host: localhost\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        said = await server.told(head + b"Content-Length: 0\r\n\r\n")
+
+    refused = said[said.rindex(b"HTTP/1.1 4") :]
+    assert refused.startswith(b"HTTP/1.1 400 ")
+    assert message(refused).startswith(f"the request has {count} 'Host' header")
+
+
+async def test_http_1_0_needs_no_name_of_the_server() -> None:
+    async with running() as server:
+        assert (await server.told(b"GET /health HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_requests_that_nobody_takes_the_answers_of_wait_unread() -> None:

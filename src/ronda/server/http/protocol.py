@@ -1,6 +1,6 @@
 """HTTP as uvicorn reads it, within bounds that it does not set itself.
 
-    400    two names of the server
+    400    two names of the server; none, but in HTTP/1.0 (RFC 9112, 3.2)
     431    a head that is larger than 64 KiB, however it comes; as much behind it that is no body
     408    a head that is not there after `header_seconds`, a body of which nothing has come for `body_seconds`
     —      a client that has taken nothing of its answer for `stall_seconds` is gone
@@ -11,7 +11,7 @@ How long it takes is looked at once in a while (`look`), for all connections: a 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
 import httptools
@@ -33,15 +33,11 @@ _SOCKET_LINE: Final = 8190
 _LOOKED_AT: Final = frozenset((b"expect", b"host"))
 
 _LINGER: Final = 2.0  # seconds
-_PHRASES: Final = {408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+_PHRASES: Final = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 
-class _TooLarge(Exception):
+class _Refused(Exception):
     """Stops the parser."""
-
-
-class _TwoHosts(Exception):
-    """Stops the parser: somebody before us may have looked at the other one."""
 
 
 class _TooEarly(Exception):
@@ -81,7 +77,8 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self._before = 0  # … of which so many may stand before it
         self._is_between = True  # no request has begun that is not complete
         self._begins_here = False  # the next one, with the piece
-        self._is_too_large = False
+        self._has_host = False
+        self._head_failure: Failure | None = None
         self.url = b""
         self._answered: RequestResponseCycle | None = None  # others may have come behind it
         self._beside_body = 0  # bytes since the last of the body, or since the head began
@@ -119,6 +116,7 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
             self._received = self._before = PIECE
         self._is_between = self._begins_here = False
         self._beside_body = 0
+        self._has_host = False
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -128,16 +126,19 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         if name in _LOOKED_AT:
             if name == b"expect":
                 self.expect_100_continue = value.lower() == b"100-continue"
-            elif any(name == b"host" for name, _ in self.headers):
-                raise _TwoHosts
+            elif self._has_host:  # somebody before us may have looked at the other one
+                self._refuse_head(_bad_host("two 'Host' headers"))
+            else:
+                self._has_host = True
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._head_since = None
         is_upgrade = self.parser.should_upgrade()
         if (self._received > MAX_HEAD or is_upgrade) and self._measures_too_much(is_upgrade):
-            self._is_too_large = True
-            raise _TooLarge
+            self._refuse_head(_too_large())
+        if not self._has_host and self.parser.get_http_version() != "1.0":
+            self._refuse_head(_bad_host("no 'Host' header"))
         if is_upgrade:
             if self._answered is not None and not self._answered.response_complete:
                 raise _TooEarly
@@ -199,9 +200,13 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         if waits and now - self._last > self._body_seconds:
             self._refuse(_too_slow(f"nothing of the request's body came for {self._body_seconds:g} seconds"))
 
+    def _refuse_head(self, failure: Failure) -> NoReturn:
+        self._head_failure = failure
+        raise _Refused
+
     def send_400_response(self, msg: str) -> None:
-        if self._is_too_large:
-            self._refuse(_too_large())
+        if self._head_failure is not None:
+            self._refuse(self._head_failure)
         else:
             super().send_400_response(msg)
 
@@ -275,6 +280,10 @@ class BoundedProtocol(Pieces, HttpToolsProtocol):
         self.transport.write_eof()
         self.transport.resume_reading()
         self.loop.call_later(_LINGER, self.transport.close)
+
+
+def _bad_host(what: str) -> Failure:
+    return Failure(400, "invalid_request_error", f"the request has {what}; HTTP/1.1 wants one, with the server's name")
 
 
 def _too_large() -> Failure:
