@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from tests.conformance.prompty_chunks import StreamOutcome, process_stream
 from tests.conformance.prompty_vectors import Json, expected_of, fits, fits_error, run_vectors
 from tests.conformance.prompty_wire import prompty_of
 from tests.conformance.report import PartResult
 
 from ronda.prompty.process import process
-from ronda.prompty.process_stream import StreamOutcome, process_stream
 
 
 def run(data: Path) -> PartResult:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.conformance.prompty_trajectory import HarnessEvent, summary, trajectory
+from tests.conformance.prompty_turn_view import TurnView
 from tests.conformance.prompty_vectors import Json, expected_of, fits
 
 from ronda.agent import Agent, Cancel, invoke_agent_async
@@ -21,7 +22,6 @@ from ronda.core.guardrails import GuardrailResult, Guardrails
 from ronda.core.plan import ToolSpec
 from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RunEnded
-from ronda.prompty.turn_engine import TurnView
 from ronda.providers.script import Call, Line, ScriptedModel
 
 

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
+from tests.conformance.prompty_turn_view import TurnView
 from tests.conformance.prompty_vectors import Json, expected_of, fits
 
 from ronda.agent import Agent, Cancel, invoke_agent_async
@@ -21,7 +22,6 @@ from ronda.core.request import ModelRequest
 from ronda.drive import Show, ToolContext, ToolOutput
 from ronda.errors import RunEnded, UpstreamError
 from ronda.prompty.message_parts import read_message
-from ronda.prompty.turn_engine import TurnView
 from ronda.prompty.turns import turns_of
 
 

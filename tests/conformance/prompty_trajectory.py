@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
-
-from ronda.prompty.turn_engine import EngineEvent, TurnView
+from tests.conformance.prompty_turn_view import EngineEvent, TurnView
 
 
 class HarnessEvent(Struct, frozen=True):

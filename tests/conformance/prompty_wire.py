@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.prompty_requests import write_request
 from tests.conformance.prompty_vectors import Json, expected_of, fits, fits_error, run_vectors
 from tests.conformance.report import PartResult
 
 from ronda.prompty import Prompty, loads
 from ronda.prompty.message_parts import read_message
-from ronda.prompty.requests import write_request
 
 
 def run(data: Path) -> PartResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.conformance.prompty_turn_view import TurnView
 from tests.interaction.test_approvals import STATES, Mailbox, mail, results
 
 from ronda import (
@@ -34,7 +35,6 @@ from ronda.errors import (
 from ronda.journal import Journal, RunQuery
 from ronda.journal.memory import MemoryJournal
 from ronda.journal.sqlite import SqliteJournal
-from ronda.prompty.turn_engine import TurnView
 from ronda.prompty.turn_events import TurnEvents
 from ronda.testing import ScriptedModel, says
 

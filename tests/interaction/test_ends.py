@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.conformance.prompty_turn_view import view
 
 from ronda import Agent, Guardrails, invoke_agent, invoke_agent_async, tool
 from ronda.core.events import Event, ModelFinished, RunFinished
@@ -12,7 +13,6 @@ from ronda.core.plan import ToolChoice
 from ronda.core.request import ModelRequest
 from ronda.drive import Provider, Show
 from ronda.errors import ExecuteError, RunEnded, UpstreamError
-from ronda.prompty.turn_engine import view
 from ronda.providers.script import Line, ScriptedModel, calls, fails, says
 
 

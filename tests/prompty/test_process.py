@@ -12,13 +12,7 @@ from typing import Any, TypedDict
 import msgspec
 import pydantic
 import pytest
-from tests.pipeline.files import text_of
-
-from ronda import cast, process, process_async
-from ronda.core.events import ModelFinished
-from ronda.core.parts import AssistantTurn, Refusal, Text, ToolCall
-from ronda.prompty import Prompty, StructuredResult, loads
-from ronda.prompty.process_stream import (
+from tests.conformance.prompty_chunks import (
     Failure,
     FailureChunk,
     StreamOutcome,
@@ -27,6 +21,12 @@ from ronda.prompty.process_stream import (
     ToolChunk,
     process_stream,
 )
+from tests.pipeline.files import text_of
+
+from ronda import cast, process, process_async
+from ronda.core.events import ModelFinished
+from ronda.core.parts import AssistantTurn, Refusal, Text, ToolCall
+from ronda.prompty import Prompty, StructuredResult, loads
 
 
 def file(provider: str = "openai", api: str = "chat", outputs: bool = False) -> Prompty:

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.conformance.prompty_requests import write_request
 from tests.pipeline.files import text_of
 
 from ronda.prompty import loads
 from ronda.prompty.message_parts import read_message
-from ronda.prompty.requests import write_request
 
 
 def body(messages: list[Any], api: str = "chat", provider: str = "openai", **options: Any) -> Any:

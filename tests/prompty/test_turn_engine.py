@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conformance.prompty_trajectory import summary, trajectory
+from tests.conformance.prompty_turn_view import EngineResult, TurnView, view
 
 from ronda import Agent, Cancel, GuardrailResult, Guardrails, invoke_agent
 from ronda.core.calls import OUTCOME_UNKNOWN
@@ -15,7 +16,6 @@ from ronda.core.parts import AssistantTurn, Text, ToolResult, Turn, user
 from ronda.core.request import ModelRequest
 from ronda.drive import Show
 from ronda.errors import RunEnded
-from ronda.prompty.turn_engine import EngineResult, TurnView, view
 from ronda.testing import Call, ScriptedModel, calls, fails, says
 
 ANSWER = [

@@ -8,7 +8,7 @@ import pytest
 
 from ronda.errors import BadRequest
 from ronda.schema.bounds import SchemaError
-from ronda.schema.grammar import Bounded, enforceable, fit
+from ronda.schema.grammar import Bounded
 
 
 def nested(levels: int, around: Callable[[Any], Any]) -> Any:
@@ -84,9 +84,9 @@ def test_references_to_references_are_not_written_out_without_end() -> None:
     schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d24": {"type": "string"}}}
 
     with pytest.raises(SchemaError, match="at most 65536 can be enforced"):
-        fit(schema, 10**9)
-    assert enforceable(schema)["$defs"]  # without limits they stay references
+        Bounded(schema).fit(10**9)
+    assert Bounded(schema).schema()["$defs"]  # without limits they stay references
 
 
 def test_nothing_is_fitted_to_more_tokens_than_a_model_has() -> None:
-    assert fit({"type": "array", "items": {"type": "integer"}}, 10**9).tokens <= 65_536
+    assert Bounded({"type": "array", "items": {"type": "integer"}}).fit(10**9).tokens <= 65_536

@@ -11,7 +11,10 @@ from tests.schema.any_schema import KEYWORDS, OBJECTS, TYPES, tool_schemas
 from tests.schema.lowering import EVERY_PROVIDER, Json, tool
 from tests.schema.takers import refusals
 
-from ronda.schema.lower import RULES, Rules, lower, written_out
+from ronda.schema.lower import RULES, Rules, lower
+from ronda.schema.lower_draft import modern
+from ronda.schema.lower_rules import WRITTEN_OUT
+from ronda.schema.lower_walk import Walk
 from ronda.schema.validate import SchemaError, Validator, check_schema
 
 # ---- whatever fits still fits ----------------------------------------------------------------------------------------
@@ -41,7 +44,8 @@ def test_whatever_fits_the_schema_fits_what_every_provider_gets(schema: dict[str
 
 @given(tool_schemas())
 def test_whatever_fits_a_schema_fits_it_without_references(schema: dict[str, Json]) -> None:
-    written = written_out(schema)
+    upgraded = modern(schema)
+    written = Walk(upgraded, WRITTEN_OUT).node(upgraded, "")
     validator = Validator(written, formats=True)
 
     assert '"$ref"' not in json.dumps(written)

@@ -24,6 +24,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias, assert_never
 
+from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import (
     PREVIEWS,
     Answered,
@@ -55,7 +56,6 @@ from ronda.core.output import final_text
 from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
 from ronda.prompty.messages import count_of, messages_of
-from ronda.prompty.turn_engine import tool_error_kind
 
 OnTurnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
 _log = logging.getLogger("ronda.turn")
@@ -264,3 +264,12 @@ def _place(run: Run) -> str:
     if run.open_calls:
         return "before tool execution"
     return f"before iteration {run.round + 1}"
+
+
+def tool_error_kind(result: ToolResult, *, denied: bool) -> str | None:
+    """Why a tool has no answer: a guardrail's word, a restart in the middle of it, or its own exception."""
+    if result.content == OUTCOME_UNKNOWN:
+        return "outcome_unknown"
+    if not result.failed:
+        return None
+    return "permission_denied" if denied else "exception"

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from ronda.sandbox.policy import WEB_PORTS, AllowedHosts, split_port
 
 PORT = 3128  # of the sandbox's loopback, by custom a proxy's
-_MOST_HEAD = 16 * 1024
 _HEAD_SECONDS = 30.0
 _IDLE_SECONDS = 300.0
 _MOST_CONNECTIONS = 64

@@ -27,7 +27,6 @@ from ronda.schema.lower_rules import (
     MISTRAL,
     OPENAI,
     RULES,
-    WRITTEN_OUT,
     Rules,
 )
 from ronda.schema.lower_strict import Weight, strict_form, weigh
@@ -48,7 +47,6 @@ __all__ = [
     "lower_names",
     "lowered",
     "strict_within",
-    "written_out",
 ]
 
 KEPT: Final = 512  # lowered schemas, for the next request
@@ -117,13 +115,6 @@ def strict_within(tools: Sequence[Lowered], rules: Rules) -> tuple[bool, ...]:
             count, optional, unions = count + 1, optional + tool.weight.optional, unions + tool.weight.unions
         chosen.append(fits)
     return tuple(chosen)
-
-
-def written_out(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema in draft 2020-12 without references: those that lead back to themselves are followed a few times."""
-    upgraded = modern(schema)
-    written = Walk(upgraded, WRITTEN_OUT).node(upgraded, "")
-    return written if isinstance(written, dict) else {}
 
 
 # ---- inside -----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """A run's events as JSON, for whoever follows it over HTTP: a wire of its own, with a version.
 
     events → JSON     one object per event, told apart by its `type`: facts, and previews
-    JSON → events     what is not known is passed over: members, and whole kinds of events (`Unknown`)
 
 It says what happened, not how a run is kept. Of a start it leaves out the plan, the owner and what doors keep with a run;
 everywhere it leaves out instructions and what only a provider's own API can read. Within a version members are added, never
@@ -44,7 +43,6 @@ from ronda.core.events import (
 )
 from ronda.core.limits import Limits
 from ronda.core.parts import NO_USAGE, NULL, AssistantTurn, File, SystemTurn, ToolResult, ToolTurn, Usage, UserTurn
-from ronda.errors import BadRequest
 from ronda.wire.partial_json import pointer
 from ronda.wire.preview import ArgumentPatches
 
@@ -133,13 +131,6 @@ class CallPreviewed(Struct, frozen=True, tag="call_preview", omit_defaults=True)
     id: str
     name: str
     patches: tuple[ArgumentPatch, ...]
-
-
-class Unknown(Struct, frozen=True):
-    """An event of a kind that is newer than this reader."""
-
-    type: str
-    payload: Raw
 
 
 # Said as they are.
@@ -249,10 +240,6 @@ def _bare(turn: Any) -> Any:
 _encode = msgspec.json.Encoder().encode
 
 
-def write(event: WireEvent) -> bytes:
-    return _encode(event)
-
-
 def write_frame(position: str, event: Event) -> bytes:
     """One server-sent event, whose id is where to go on from."""
     data = wire_event(event)
@@ -268,28 +255,7 @@ def _frame(position: str, data: WireEvent) -> bytes:
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode(), _TAGS[type(data)], _encode(data))
 
 
-# ---- reading ----------------------------------------------------------------------------------------------------------
-
-
-class _Typed(Struct, frozen=True):
-    type: str
-
-
-_KINDS: Final = get_args(WireEvent)
-_TAGS: Final[dict[type, bytes]] = {kind: kind.__struct_config__.tag.encode() for kind in _KINDS}
-_KNOWN: Final = frozenset(_TAGS.values())
-_decode_type = msgspec.json.Decoder(_Typed).decode
-_decode = msgspec.json.Decoder(WireEvent).decode
-
-
-def read(data: bytes) -> WireEvent | Unknown:
-    try:
-        type = _decode_type(data).type
-        return _decode(data) if type.encode() in _KNOWN else Unknown(type, Raw(data))
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadRequest(f"this is no event of a run: {error}") from error
-
-
+_TAGS: Final[dict[type, bytes]] = {kind: kind.__struct_config__.tag.encode() for kind in get_args(WireEvent)}
 _NEVER_SAID: Final = frozenset({"native", "rewrite"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import msgspec
 import pytest
 from tests.interaction.doors import Door, Json, soon
 from tests.server.runs_door import (
@@ -21,7 +22,7 @@ from ronda import tool
 from ronda.core.events import RunFinished
 from ronda.testing import ScriptedModel, says
 from ronda.testing import calls as asks
-from ronda.wire.events import read, wire_event, write
+from ronda.wire.events import WireEvent, wire_event
 
 
 @tool
@@ -186,12 +187,12 @@ async def test_the_events_of_a_run_are_those_of_its_journal(door: Door) -> None:
         [events] = await served.events
 
     found = frames(body)
-    expected = [json.loads(write(said)) for event in events if (said := wire_event(event)) is not None]
+    expected = [json.loads(msgspec.json.encode(said)) for event in events if (said := wire_event(event)) is not None]
     assert status == 200
     assert [data for _, _, data in found] == expected
     assert [id for id, _, _ in found] == [str(number) for number in range(len(events))]
     assert [kind for _, kind, _ in found] == [data["type"] for data in expected]
-    assert read(json.dumps(found[-1][2]).encode()) == events[-1]
+    assert msgspec.json.decode(json.dumps(found[-1][2]), type=WireEvent) == events[-1]
 
 
 @pytest.mark.parametrize("how", ["after", "header", "both"])

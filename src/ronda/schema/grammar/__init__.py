@@ -1,15 +1,15 @@
 """A JSON Schema → what a decoder enforces: a schema that llguidance follows to the letter, within a number of tokens.
 
-`enforceable` rewrites a schema: what comes out says only what the decoder understands. Whatever is decoded under it is valid
+`Bounded` rewrites a schema: what comes out says only what the decoder understands. Whatever is decoded under it is valid
 under the original if that `is_exact`; if not, it nearly always is, and is checked anyway. `fit` also bounds it: strings, arrays,
 numbers, extra properties and recursion get limits, so that every instance fits in the tokens there are, whatever the model
-does. `unsupported` says why a schema can be neither.
+does. `Unsupported` says why a schema can be neither.
 
 Separators are fixed (", " and ": ", as models were shown): blanks between tokens would be a way to fill the budget with
 nothing. Knows no engine: the text of a grammar is `wire.markup`'s.
 """
 
-from ronda.schema.grammar.bounded import Bounded, Fitted, TooSmall, enforceable, fit, unsupported
+from ronda.schema.grammar.bounded import Bounded, Fitted, TooSmall
 from ronda.schema.grammar.cost import Cost
 from ronda.schema.grammar.exact import is_exact
 from ronda.schema.grammar.shapes import Unsupported
@@ -22,9 +22,6 @@ __all__ = [
     "Fitted",
     "TooSmall",
     "Unsupported",
-    "enforceable",
-    "fit",
     "is_exact",
     "schema_of",
-    "unsupported",
 ]

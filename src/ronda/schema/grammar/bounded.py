@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -75,25 +74,3 @@ class Bounded:
         if isinstance(shape, Never):
             raise Unsupported(f"nested more than {MAX_DEPTH} levels deep, references included", "")
         return Fitted(schema_of(shape), tokens, shape)
-
-
-def enforceable(schema: Any) -> dict[str, Any]:
-    """The schema as the decoder understands it. Raises Unsupported, naming the place."""
-    return Bounded(schema).schema()
-
-
-def fit(schema: Any, budget_tokens: int, count: Callable[[str], int] | None = None) -> Fitted:
-    """The schema with limits such that every instance fits. Raises TooSmall, with the number of tokens that are needed.
-
-    `count` tells how many tokens a literal text takes; without it, one a byte.
-    """
-    return Bounded(schema, Cost(count)).fit(budget_tokens)
-
-
-def unsupported(schema: Any) -> str | None:
-    """Why a schema cannot be enforced while decoding, with the place; None if it can."""
-    try:
-        Bounded(schema)
-    except SchemaError as error:
-        return str(error)
-    return None

@@ -1,4 +1,5 @@
-"""A run's events → the turn-engine contract: semantic events, context snapshots, tool results and how the turn ended.
+"""A run's events → the turn-engine contract of Prompty's vectors: semantic events, context snapshots, tool results
+and how the turn ended.
 
 A pure reader: it folds the events itself, so a live run and a journal give the same view. What the engine calls an iteration
 is our round, an attempt is a try of the same call, a permission is the word of the tool guardrail or of a person (everything is
@@ -16,7 +17,6 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from msgspec import Struct, field
 
-from ronda.core.calls import OUTCOME_UNKNOWN
 from ronda.core.events import (
     Answered,
     Asked,
@@ -49,6 +49,7 @@ from ronda.core.parts import ToolCall, ToolResult
 from ronda.core.run import Run
 from ronda.prompty.message_parts import Message
 from ronda.prompty.messages import count_of, messages_of
+from ronda.prompty.turn_events import tool_error_kind
 
 EngineKind: TypeAlias = Literal[
     "turn_started",
@@ -274,15 +275,6 @@ def view(events: Iterable[Event]) -> TurnView:
     for event in events:
         seen.feed(event)
     return seen
-
-
-def tool_error_kind(result: ToolResult, *, denied: bool) -> str | None:
-    """Why a tool has no answer: a guardrail's word, a restart in the middle of it, or its own exception."""
-    if result.content == OUTCOME_UNKNOWN:
-        return "outcome_unknown"
-    if not result.failed:
-        return None
-    return "permission_denied" if denied else "exception"
 
 
 def _request(call: ToolCall) -> dict[str, Any]:

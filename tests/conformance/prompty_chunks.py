@@ -1,4 +1,5 @@
-"""A provider's stream → chunks: text as it comes, calls when they are complete, and a failure as the last chunk if there is one.
+"""A provider's stream → the chunks of Prompty's vectors: text as it comes, calls when they are complete, and a failure as
+the last chunk if there is one.
 
     for chunk in process_stream(prompty, arriving, outcome): …
 
