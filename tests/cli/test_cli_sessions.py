@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,24 @@ def test_files_go_with_their_session(capsys: Capsys, tmp_path: Path) -> None:
     file.write_text(json.dumps(document))
     assert shell("sessions", "import", "trip", str(file))[0] == 0
     assert shell.export()["files"] == []
+
+
+def test_a_long_result_is_read_on_by_the_next_run_of_the_session_and_goes_with_it(
+    capsys: Capsys, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools.py"
+    tools.write_text(
+        "from ronda import tool\n\n@tool\ndef report() -> str:\n    return 'a' * 50_000 + 'MIDDLE' + 'b' * 50_000\n"
+    )
+    shell = Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"), "--tools", str(tools))
+    shell.ask("First?", [{"calls": [{"name": "report"}]}, "One."])
+    shown = Shell(capsys, tmp_path, "--data-dir", str(tmp_path / "data"))
+    [id] = set(re.findall(r"the file (file-\w+):", json.dumps(shown.export())))
+    read = {"name": "mistralrs_read_file", "arguments": {"file_id": id, "start": 50_000, "end": 50_006}}
+    shell.ask("Second?", ["One."], [{"calls": [read]}, "Two."])
+    assert '\\"text\\":\\"MIDDLE\\"' in json.dumps(shown.export())
+    assert shown("sessions", "delete", "trip")[0] == 0
+    assert list((tmp_path / "data" / "files").glob("??/*")) == []
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from tests.sandbox.conftest import OpenSandbox
 from tests.timeouts import TIMEOUT, soon
 
 from ronda.errors import ToolFailed
-from ronda.sandbox.box import Sandbox, sweep_temporary
+from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Ended, Process
 from ronda.sandbox.processes import tree
+from ronda.sandbox.temporary import sweep_temporary
 
 ECHO = """
 import os, struct

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from ronda.errors import BadRequest, TooLarge
 from ronda.sandbox.folders import TooDeep, open_part_by_part, open_root, remove_tree, walk
+from ronda.sandbox.names import clean_name, clean_names
 from ronda.sandbox.user import server_user
-from ronda.sandbox.workspace import FoundFile, clean_name, clean_names, list_files, read_output, write_input
+from ronda.sandbox.workspace import FoundFile, list_files, read_output, write_input
 
 SECRET = "a secret of the host"
 

@@ -176,6 +176,7 @@ async def _run(
         "permissions": parent.run.plan.permissions,
         "workspace": parent.workspace,
         "approval_timeout": parent.run.plan.limits.approval_seconds,
+        "max_result_chars": parent.run.plan.limits.result_chars,
         "session": parent.run.start.session,
         "owner": parent.run.start.owner,
         "journal": parent.journal,

@@ -76,8 +76,9 @@ async def run_agent_async(
             (True), `max_tool_calls`, `max_tokens`, `max_seconds`, `on_limit` ("error" or "answer"), `on_unknown_tool`
             ("raise" or "tell"), `retry`, `session`, `journal`, `steering` (a `Steering`), `guardrails` (a `Guardrails`),
             `approve` (asked about calls of tools that need an approval; without it the run waits, and `questions` of the
-            result says for what), `approval_timeout` (seconds), `context_budget` (characters) and `compaction` (who sums
-            up what the budget cuts).
+            result says for what), `approval_timeout` (seconds), `context_budget` (characters), `compaction` (who sums up
+            what the budget cuts), `max_result_chars` (65,536: of a tool's result that the model is shown; None shows all)
+            and `result_files` (a folder for the rest).
     """
     checked = checked_options(options)
     if isinstance(agent, Agent):

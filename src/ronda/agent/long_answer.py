@@ -24,7 +24,7 @@ SHOWN: Final = 16_000
 async def as_file(output: ToolOutput, parent: LiveRun, context: ToolContext, child: str) -> ToolOutput:
     """`child` is the run whose answer it is: whoever asks it again finds the same file."""
     store: FileStore | None = parent.files
-    if len(output.content) <= MAX_ANSWER or store is None:
+    if len(output.content) <= MAX_ANSWER or store is None or parent.run.plan.limits.result_chars is None:
         return output
     call = next(call for call in parent.run.open_calls if call.id == context.call_id)
     data = output.content.encode()

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from ronda.agent.cassette import Cassette, Exchange, Failed
 from ronda.agent.recording import Recorder
+from ronda.agent.result_files import ResultFiles
 from ronda.core.events import (
     Answered,
     Asked,
@@ -48,7 +49,7 @@ from ronda.core.parts import NULL, Turn
 from ronda.core.plan import ToolSpec
 from ronda.core.request import ModelRequest
 from ronda.core.run import Run
-from ronda.drive import Emit, Inbox, Provider, Show, Tool, ToolContext, ToolOutput
+from ronda.drive import Emit, Inbox, OpenLongResults, Provider, Show, Tool, ToolContext, ToolOutput
 from ronda.drive.driver import Driver
 from ronda.errors import BadRequest, RondaError
 
@@ -324,13 +325,16 @@ class _PlayedTool:
 
 
 class _PlayedResults:
-    """What reads results that were too long, where the record has some: they were shortened then."""
+    """Results that were too long were shortened when they were recorded. Those that come after the record are shortened now."""
 
-    def __init__(self, reader: Tool) -> None:
-        self.reader = reader
+    def __init__(self, tape: _Tape, live: OpenLongResults) -> None:
+        self._tape = tape
+        self._live = live
+        reader = tape.offered
+        self.reader = live().reader if reader is None else _PlayedTool(reader, tape, live().reader)
 
-    async def shorten(self, output: ToolOutput, spec: ToolSpec, context: ToolContext) -> ToolOutput:
-        return output
+    async def shorten(self, output: ToolOutput, most: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+        return await self._live().shorten(output, most, spec, context) if self._tape.is_live else output
 
 
 class _PlayingDriver(Driver):
@@ -380,9 +384,7 @@ async def _play(
         taps.append(recorder.take)
     played = {spec.name: _PlayedTool(spec, tape, tools.get(spec.name)) for spec in start.plan.tools}
     driver = _PlayingDriver(run, model, played, partial(_tell, taps), None)
-    if (reader := tape.offered) is not None:
-        results = _PlayedResults(_PlayedTool(reader, tape, tools.get(reader.name)))
-        driver.long_results = lambda: results
+    driver.long_results = partial(_PlayedResults, tape, ResultFiles(None, None, start.plan.limits.result_chars))
     driver.tape = tape
     driver.now = tape.now
     driver.sleep = tape.sleep

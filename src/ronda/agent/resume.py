@@ -28,6 +28,7 @@ from ronda.host.recovery import expired, recovered
 from ronda.trace.spans import span
 
 if TYPE_CHECKING:
+    from ronda.files.file_store import FileStore
     from ronda.journal import Journal
 
 
@@ -41,6 +42,7 @@ class ResumeOptions(TypedDict, total=False):
     guardrails: Guardrails | None
     compaction: Summarize | AnyAgent | None
     workspace: str | os.PathLike[str] | None
+    result_files: str | os.PathLike[str] | FileStore | None
 
 
 async def resume_agent_async(
@@ -65,7 +67,7 @@ async def resume_agent_async(
         inputs: What fills the bound parameters of its tools. Those of a file are in the journal.
         tools: Tools that were given for this run alone. A call of one that is not given again fails, and the model is told.
         options: `approve`, `on_event` (called with what happens from here on), `cancel`, `steering`, `guardrails`,
-            `compaction`, `workspace`.
+            `compaction`, `workspace`, `result_files`.
     """
     unknown = options.keys() - ResumeOptions.__annotations__.keys()
     if unknown:

@@ -16,15 +16,17 @@ from ronda.agent.approve import Approve, Approver, waiting
 from ronda.agent.cancel import Cancel, Stop
 from ronda.agent.compaction import AnyCompaction, read_budget, read_summarizer
 from ronda.agent.options import AnyOptions, ModelOptions, read_options
+from ronda.agent.result_files import ResultFiles
 from ronda.agent.value import Agent, Inputs, Tools, tool_table
 from ronda.core.events import AgentFile, Event, RunStarted
 from ronda.core.guardrails import AnyGuardrails, Guardrails, guarded_stages, read_guardrails
-from ronda.core.limits import LIBRARY_ROUNDS, RETRY, Limits, Retry
+from ronda.core.limits import LEAST_RESULT_CHARS, LIBRARY_ROUNDS, RESULT_CHARS, RETRY, Limits, Retry
 from ronda.core.output import final_text
 from ronda.core.parts import SystemTurn, Turn, user
-from ronda.core.plan import PermissionRule, Plan
+from ronda.core.plan import PermissionRule, Plan, ToolSpec
 from ronda.core.run import Run
 from ronda.core.steering import Steering
+from ronda.core.transcript import whole_results
 from ronda.drive import Inbox, Tool, ToolContext, ToolOutput, capabilities_of
 from ronda.errors import (
     BadConfig,
@@ -42,6 +44,7 @@ from ronda.tools.function import BoundTool, FunctionTool, as_tool
 from ronda.wire.conversation import Messages, read_turns, without_instructions
 
 if TYPE_CHECKING:
+    from ronda.files.file_store import FileStore
     from ronda.journal import Journal
 
 OnEvent: TypeAlias = Callable[[Event], None]
@@ -72,6 +75,8 @@ class RunOptions(TypedDict, total=False):
     permissions: Sequence[PermissionRule] | None  # which calls are asked about, or refused
     approval_timeout: float | None  # seconds that a question stays open
     workspace: str | os.PathLike[str] | None  # a folder that tools find in their ToolContext
+    max_result_chars: int | None  # of a tool's result that the model is shown; the rest it reads from a file. None: all
+    result_files: str | os.PathLike[str] | FileStore | None  # a folder for those files
     history: Messages | None  # what was said before: `result.messages`, or messages in OpenAI's form
     record: str | os.PathLike[str] | None  # a file to write the run to, as a cassette: see `ronda.testing.replay`
     options: AnyOptions | None  # how the model samples in this run: {"temperature": 0}
@@ -143,8 +148,10 @@ class Start:
         self.cancel = options.get("cancel")
         guardrails, journal = read_guardrails(options.get("guardrails")), options.get("journal")
         table = _bound(_laid_over(agent._tools, tools), inputs)
+        most = options.get("max_result_chars", RESULT_CHARS) if run is None else run.plan.limits.result_chars
+        long_results = ResultFiles(options.get("result_files"), journal, most)
         # One that was started before goes on as it was planned then.
-        self.run = self._new(inputs, table, stream, guardrails, options, link) if run is None else run
+        self.run = self._new(inputs, table, stream, guardrails, options, link, long_results) if run is None else run
         provider, recorder = agent._provider, None
         if (path := options.get("record")) is not None:
             from ronda.agent.recording import Recorder  # most runs are not recorded
@@ -158,6 +165,7 @@ class Start:
         live.summarize = read_summarizer(options.get("compaction"))
         live.is_cancelled = None if self.cancel is None else self.cancel._was_cancelled
         live.start_child_of = start_child_of
+        live.long_results = long_results
         if (workspace := options.get("workspace")) is not None:
             live.workspace = os.fspath(workspace)
         if file is not None:
@@ -177,8 +185,13 @@ class Start:
         guardrails: Guardrails | None,
         options: RunOptions,
         link: Link | None,
+        long_results: ResultFiles,
     ) -> Run:
         agent, file = self.agent, self.file
+        turns = tuple(file.turns) if file is not None else _turns(agent, inputs, options.get("history"))
+        specs = [tool.spec for tool in table.values()]
+        if whole_results(turns) and (file is None or not file.once):
+            specs = _with_reader(specs, long_results)
         sampling, given = agent._options, options.get("options")
         if given is not None:
             sampling = read_options(given, sampling)
@@ -186,7 +199,7 @@ class Start:
         able = capabilities_of(agent._provider)
         plan = Plan(
             model=agent.model if isinstance(agent.model, str) else type(agent.model).__name__,
-            tools=tuple([tool.spec for tool in table.values()]),
+            tools=tuple(specs),
             choice=agent._choice,
             options=sampling if parallel or file else replace(sampling, parallel_tool_calls=False),
             limits=_limits(options),
@@ -208,7 +221,7 @@ class Start:
         start = RunStarted(
             f"run_{os.urandom(12).hex()}" if link is None else link.run,
             plan,
-            tuple(file.turns) if file is not None else _turns(agent, inputs, options.get("history")),
+            turns,
             time.time(),
             parent=options.get("parent"),
             session=options.get("session", ""),
@@ -295,12 +308,23 @@ def _failure(run: Run) -> RunEnded:
 
 def _limits(options: RunOptions) -> Limits:
     rounds = options.get("max_iterations", LIBRARY_ROUNDS)
-    for name in ("max_iterations", "max_tool_calls", "max_tokens", "max_seconds", "approval_timeout"):
+    for name in (
+        "max_iterations",
+        "max_tool_calls",
+        "max_tokens",
+        "max_seconds",
+        "approval_timeout",
+        "max_result_chars",
+    ):
         limit = options.get(name)
         if limit is not None and (not isinstance(limit, (int, float)) or limit < 0):
             raise BadRequest(f"{name} is {limit!r}; it is a number, and not below 0", param=name)
     if rounds < 1:
         raise BadRequest(f"max_iterations is {rounds}; a run needs at least 1", param="max_iterations")
+    most = options.get("max_result_chars", RESULT_CHARS)
+    if most is not None and most < LEAST_RESULT_CHARS:
+        problem = f"it counts characters, from {LEAST_RESULT_CHARS} on; None shows the model all of a result"
+        raise BadRequest(f"max_result_chars is {most}; {problem}", param="max_result_chars")
     return Limits(
         rounds=rounds,
         tool_calls=options.get("max_tool_calls"),
@@ -309,7 +333,14 @@ def _limits(options: RunOptions) -> Limits:
         approval_seconds=options.get("approval_timeout"),
         repeats=None,  # a run ends at its own limit, with its own text; the model is told that it goes round in circles
         on_limit=options.get("on_limit", "error"),
+        result_chars=most,
     )
+
+
+def _with_reader(specs: list[ToolSpec], long_results: ResultFiles) -> list[ToolSpec]:
+    """A conversation in which a result was too long is gone on with: the model may still want to read the rest."""
+    reader = long_results().reader.spec
+    return specs if any(spec.name == reader.name for spec in specs) else [*specs, reader]
 
 
 def _laid_over(table: dict[str, Tool], tools: Tools | None) -> dict[str, Tool]:

@@ -35,6 +35,8 @@ from ronda.server.resources.tools_file import ToolsFile, load_tools
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
+    from ronda.files.file_store import FileStore
+
 _PROMPT: Final = "> "
 _LISTED: Final = 20  # sessions that /session names
 _SHOWN: Final = 6  # turns that are shown of a session that goes on
@@ -53,8 +55,8 @@ def chat(arguments: argparse.Namespace) -> int:
 
 
 async def _chat(arguments: argparse.Namespace, model: str, name: str) -> None:
-    async with open_sessions(arguments) as host:
-        await Chat(host, arguments, model, name).talk()
+    async with open_sessions(arguments) as (host, files):
+        await Chat(host, files, arguments, model, name).talk()
 
 
 class PrintableText:
@@ -75,8 +77,11 @@ def _escaped(character: str) -> str:
 
 
 class Chat:
-    def __init__(self, host: SessionHost, arguments: argparse.Namespace, model: str, name: str) -> None:
+    def __init__(
+        self, host: SessionHost, files: FileStore | None, arguments: argparse.Namespace, model: str, name: str
+    ) -> None:
         self._host = host
+        self._files = files
         self._arguments = arguments
         self._model = model
         self._name = name
@@ -137,6 +142,7 @@ class Chat:
             "approve": self._approval,
             "guardrails": self._loaded.guardrails,
             "compaction": self._loaded.compaction,
+            "result_files": self._files,
         }
         if arguments.max_iterations is not None:
             options["max_iterations"] = arguments.max_iterations

@@ -263,6 +263,12 @@ def _limits(group: Group) -> None:
         help="the most that is taken of one answer of a model (default 32 MiB)",
     )
     group.add_argument(
+        "--max-result-chars",
+        type=int,
+        metavar="N",
+        help="characters of a tool's result that a model is shown (default 65536); it reads the rest from a file; 0 shows all",
+    )
+    group.add_argument(
         "--context-budget",
         type=int,
         metavar="N",

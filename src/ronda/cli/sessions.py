@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ronda.agent import RunOptions, stream_agent
 from ronda.cli.progress import short
@@ -25,6 +25,9 @@ from ronda.host.sessions import SessionHost
 from ronda.wire.door_request import OnBusy, SessionWish
 from ronda.wire.session_fields import LONGEST_NAME, is_name
 from ronda.wire.sessions import read_document
+
+if TYPE_CHECKING:
+    from ronda.files.file_store import FileStore
 
 _AT_ONCE = 100
 
@@ -45,10 +48,10 @@ def check_session_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def open_sessions(arguments: argparse.Namespace) -> AsyncIterator[SessionHost]:
-    """Those of a data folder or a database, which servers may have open at the same time."""
+async def open_sessions(arguments: argparse.Namespace) -> AsyncIterator[tuple[SessionHost, FileStore | None]]:
+    """Those of a data folder or a database, which servers may have open at the same time, and the files there."""
     async with open_storage(arguments) as storage, _sessions_in(storage) as host:
-        yield host
+        yield host, storage.files
 
 
 @asynccontextmanager
@@ -102,6 +105,8 @@ async def _delete(host: SessionHost, key: tuple[str, str], storage: Storage) -> 
     if not await session_documents.delete(host, key):
         raise BadConfig(f"there is no session '{key[1]}'; 'ronda sessions list' shows those there are")
     await storage.catalog.approved_tools.forget(*key)
+    if (files := storage.files) is not None:
+        await files.delete_session(*key)
     if (workspaces := storage.workspaces) is not None:
         await workspaces.delete(*key)
 
@@ -168,7 +173,10 @@ Begin: TypeAlias = Callable[[RunOptions], stream_agent]
 async def in_session(arguments: argparse.Namespace, options: RunOptions, begin: Begin) -> AsyncIterator[stream_agent]:
     """A run that goes on with the session that the flags name."""
     name = check_session_name(arguments.session)
-    async with open_sessions(arguments) as host, go_on(host, name, options, begin) as events:
+    async with (
+        open_sessions(arguments) as (host, files),
+        go_on(host, name, {**options, "result_files": files}, begin) as events,
+    ):
         yield events
 
 

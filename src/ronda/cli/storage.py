@@ -20,6 +20,7 @@ from ronda.store import StoreError
 from ronda.store.catalog import Catalog
 
 if TYPE_CHECKING:
+    from ronda.files.file_store import FileStore
     from ronda.server.resources.workspace_files import WorkspaceFiles
 
 
@@ -47,6 +48,16 @@ class Storage(NamedTuple):
         async def close(owner: str, session: str) -> None: ...
 
         return WorkspaceFiles(Workspaces(workspaces_root(self.folder, is_root=os.getuid() == 0)), close)
+
+    @property
+    def files(self) -> FileStore | None:
+        """Those of a server on this folder; the bytes of one that has them elsewhere (--file-store) are not here."""
+        if self.folder is None:
+            return None
+        from ronda.files.blobs import FolderBlobs
+        from ronda.files.file_store import FileStore
+
+        return FileStore(self.catalog.files, FolderBlobs(self.folder / "files"))
 
     def open_journal(self) -> Journal:
         """The runs of servers. It forgets nothing: for how long runs are kept only the servers know."""

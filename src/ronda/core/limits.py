@@ -21,6 +21,10 @@ LimitName: TypeAlias = Literal[
 # chunk of its own, come to about 30 MB), and little enough for a client that never reads it.
 ANSWER_BYTES = 32 * 1024 * 1024
 
+# Characters of a tool's result, some 16,000 tokens: as many as a model may read of a file at a time.
+RESULT_CHARS = 65_536
+LEAST_RESULT_CHARS = 1_000  # of which half would be the note that says how to read on
+
 SERVER_ROUNDS = 256
 LIBRARY_ROUNDS = 10
 
@@ -39,6 +43,9 @@ class Limits(Struct, frozen=True, omit_defaults=True):
 
     `repeats`: so many identical calls with identical results end a run; None for no number. (The default is that of old journals,
     which leave it out.)
+
+    A tool's result of more than `result_chars` becomes a file, of which the model is shown the beginning and the end; None: it is
+    shown all of any result.
     """
 
     rounds: int = SERVER_ROUNDS
@@ -49,6 +56,7 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     on_limit: Literal["answer", "error"] = "answer"
     answer_bytes: int = ANSWER_BYTES
     approval_seconds: float | None = None
+    result_chars: int | None = RESULT_CHARS
 
 
 class Retry(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

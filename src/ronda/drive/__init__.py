@@ -22,11 +22,11 @@ from ronda.core.request import Wait
 from ronda.core.run import Run
 from ronda.core.steering import Steering
 from ronda.drive.contracts import (
-    MOST_SHOWN,
     Barrier,
     Capabilities,
     Emit,
     Exclusive,
+    LongResults,
     OpenLongResults,
     Provider,
     Show,
@@ -43,12 +43,12 @@ from ronda.drive.driver import Driver
 from ronda.drive.inbox import Inbox, Message, check_answer
 
 __all__ = [
-    "MOST_SHOWN",
     "Barrier",
     "Capabilities",
     "Emit",
     "Exclusive",
     "Inbox",
+    "LongResults",
     "Message",
     "OpenLongResults",
     "Provider",

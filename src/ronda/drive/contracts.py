@@ -16,7 +16,6 @@ from ronda.core.request import ModelRequest
 from ronda.errors import ToolFailed
 from ronda.wire.projection import Projection
 
-MOST_SHOWN: Final = 65_536  # characters of a result that a model is shown: as many as it may read of a file at a time
 NOBODY_TO_ASK: Final = "there is nobody to ask"
 
 # False: whoever watches is far behind. A provider then awaits `request.room` before it reads on.
@@ -197,8 +196,9 @@ class LongResults(Protocol):
     def reader(self) -> Tool:
         """What the model reads them with."""
 
-    async def shorten(self, output: ToolOutput, spec: ToolSpec, context: ToolContext) -> ToolOutput:
-        """Its beginning and its end, and in `whole` where all of it is; the same where that cannot be kept."""
+    async def shorten(self, output: ToolOutput, most: int, spec: ToolSpec, context: ToolContext) -> ToolOutput:
+        """Its beginning and its end, `most` characters together, and in `whole` where all of it is; the same where that cannot
+        be kept."""
 
 
 OpenLongResults: TypeAlias = Callable[[], LongResults]  # with the first that is too long: most runs have none

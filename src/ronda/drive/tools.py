@@ -18,7 +18,7 @@ from ronda.core.events import Asked, ToolFinished
 from ronda.core.parts import NULL, ToolCall, ToolResult
 from ronda.core.permissions import permitted
 from ronda.core.plan import ToolSpec
-from ronda.drive.contracts import MOST_SHOWN, LongResults, Tool, ToolContext, ToolOutput
+from ronda.drive.contracts import LongResults, Tool, ToolContext, ToolOutput
 from ronda.errors import RondaError, ToolFailed
 from ronda.schema.validate import validator_for
 
@@ -62,7 +62,8 @@ async def call_tool(driver: Driver, call: ToolCall) -> ToolFinished | Waiting:
     if output.questions:
         return Waiting([replace(question, call_id=call.id) for question in output.questions])
     offers: tuple[ToolSpec, ...] = ()
-    if (len(output.content) > MOST_SHOWN or output.whole) and driver.long_results is not None:
+    most = driver.run.plan.limits.result_chars
+    if (output.whole or (most is not None and len(output.content) > most)) and driver.long_results is not None:
         output, offers = await _shortened(driver, driver.long_results(), output, spec, context)
     result = ToolResult(call.id, as_text(output.content), output.failed, output.attachments, whole=output.whole)
     details = NULL if output.details is None else _encoded(output.details, call)
@@ -96,8 +97,8 @@ async def _shortened(
     may_read = offered.kind != "caller" and offered.approval != "deny" and run.plan.choice.allows(reader.name)
     if spec.name == reader.name or not may_read:
         return output, ()
-    if not output.whole:
-        output = await results.shorten(output, spec, context)
+    if not output.whole and (most := run.plan.limits.result_chars) is not None:
+        output = await results.shorten(output, most, spec, context)
     return output, (reader,) if output.whole and known is None else ()
 
 

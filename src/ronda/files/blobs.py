@@ -82,7 +82,8 @@ class FolderBlobs:
     def begin(self) -> NewBlob:
         with self.explained():
             incoming = self._folder / _INCOMING
-            incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is that of the last folder alone
+            incoming.mkdir(mode=0o700, exist_ok=True)
             return _NewFile(self, incoming / secrets.token_hex(16))
 
     def open(self, hash: str) -> BinaryIO:

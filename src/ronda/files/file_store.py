@@ -141,9 +141,12 @@ class FileStore:
     async def delete_session(self, owner: str, session: str) -> None:
         await self._rows.remove_session(owner, session, self._blobs.drop)
 
+    async def remove_expired(self) -> None:
+        await self._rows.remove_expired(self._clock(), self._blobs.drop)
+
     async def sweep(self) -> None:
         """Removes what has expired, and what a process that was killed left behind: at the start, and now and then."""
-        await self._rows.remove_expired(self._clock(), self._blobs.drop)
+        await self.remove_expired()
         await asyncio.to_thread(self._blobs.sweep)
         hashes = await asyncio.to_thread(self._blobs.hashes)
         for at in range(0, len(hashes), _SWEPT):

@@ -69,7 +69,7 @@ class SqliteJournal(BufferedJournal):
         timeout: float = 5.0,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._path = path = os.fspath(path)
+        self.path = self._path = path = os.fspath(path)
         self._timeout = timeout
         self._now = now
         self._db = open_database(path, MIGRATIONS, kind="ronda journal", timeout=timeout)

@@ -9,7 +9,6 @@ everything that may take longer is awaited.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import tempfile
@@ -42,11 +41,10 @@ from ronda.sandbox.proxy import PORT, Proxy
 from ronda.sandbox.seccomp import Filter, write_filter
 from ronda.sandbox.start import Start
 from ronda.sandbox.syscalls import this_machine
-from ronda.sandbox.user import UIDS, Claim, User, claim_user, closed_folder, hand_over, server_user
+from ronda.sandbox.temporary import sweep_temporary, temporary_prefix
+from ronda.sandbox.user import Claim, User, claim_user, closed_folder, hand_over, server_user
 from ronda.sandbox.view import view_of
 from ronda.sandbox.watchdog import Watched
-
-_TEMPORARY_PREFIX = "ronda-sandbox-"
 
 
 class Finished(Struct, frozen=True):
@@ -116,25 +114,6 @@ def sweep_sandboxes() -> None:
     sweep_temporary()
     if (parent := find_parent_group()) is not None:
         sweep_groups(parent)
-
-
-def sweep_temporary(scratch: str | os.PathLike[str] | None = None) -> None:
-    """Their temporary folders."""
-    root = tempfile.gettempdir() if scratch is None else os.fspath(scratch)
-    for name in os.listdir(root):
-        pid = name.removeprefix(_TEMPORARY_PREFIX).partition("-")[0]
-        path = os.path.join(root, name)
-        if not name.startswith(_TEMPORARY_PREFIX) or not pid.isdigit() or os.path.exists(f"/proc/{pid}"):
-            continue
-        owner = os.lstat(path).st_uid
-        if owner == os.getuid() or (os.getuid() == 0 and owner in UIDS):  # anybody can make a folder of that name
-            with contextlib.suppress(OSError):
-                remove_tree(path)
-
-
-def temporary_prefix() -> str:
-    """Of folders that the next server removes, if this process is killed before it has."""
-    return f"{_TEMPORARY_PREFIX}{os.getpid()}-"
 
 
 def _make_temporary(scratch: str | os.PathLike[str] | None, user: User) -> str:

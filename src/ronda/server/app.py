@@ -195,7 +195,7 @@ class Server:
         """Keeps what tools answer at too great a length: opened for the first such answer."""
         from ronda.tools.files.long_result import LongResultFiles
 
-        return LongResultFiles(self.files)
+        return LongResultFiles(self.files, self.config.max_result_chars or None)
 
     @cached_property
     def documents(self) -> Documents:
@@ -264,6 +264,7 @@ class Server:
                 seconds=config.max_run_seconds,
                 repeats=config.max_identical_calls,
                 answer_bytes=config.max_answer_bytes,
+                result_chars=config.max_result_chars or None,
                 # Nobody can find a run that is not stored in order to answer: what it asks is a no at once.
                 approval_seconds=config.approval_seconds if is_stored else 0.0,
             )

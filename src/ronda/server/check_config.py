@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from ronda.core.limits import LEAST_RESULT_CHARS
 from ronda.core.permissions import check_rules
 from ronda.errors import BadConfig
 from ronda.providers import split_spec
@@ -87,6 +88,9 @@ def check_config(config: ServerConfig) -> None:
     _check_local_sizes(config)
     if config.context_budget is not None and config.context_budget < 1:
         raise BadConfig(f"--context-budget is {config.context_budget}; it counts characters, from 1 on")
+    if config.max_result_chars and config.max_result_chars < LEAST_RESULT_CHARS:
+        problem = f"it counts characters, from {LEAST_RESULT_CHARS} on; 0 shows a model all of a result"
+        raise BadConfig(f"--max-result-chars is {config.max_result_chars}; {problem}")
     if config.max_answer_bytes < 1:
         raise BadConfig(f"--max-answer-bytes is {config.max_answer_bytes}; it must be more than 0")
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ronda.core.limits import ANSWER_BYTES, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
+from ronda.core.limits import ANSWER_BYTES, RESULT_CHARS, RETRY, SERVER_REPEATS, SERVER_ROUNDS, Retry, Timeouts
 from ronda.core.plan import Approval, PermissionRule
 from ronda.core.taint import EGRESS
 from ronda.sandbox.policy import Policy
@@ -126,6 +126,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     on_approval_timeout: Literal["pause", "deny"] = "pause"  # … and then: the run waits without it, or that is a no
     approval_days: float = 7.0  # that the question stays open, with nobody waiting; then it counts as a no
     context_budget: int | None = None  # characters of a conversation that a model is shown at the most
+    max_result_chars: int = RESULT_CHARS  # of a tool's result that a model is shown; of more it reads a file. 0: all
     max_answer_bytes: int = ANSWER_BYTES  # of one answer of a model, as it arrives
     data_dir: str | None = None  # ":memory:" keeps nothing
     file_store: str | None = (

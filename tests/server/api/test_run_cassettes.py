@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.interaction.doors import Door
 from tests.interaction.every_door import NAMES, PATHS, body_for, tool_of
-from tests.server.resources.test_long_results import ReadsOn, report
+from tests.interaction.long_results import ReadsOn, report
 from tests.server.runs_door import CALLERS, Deleting, ask, asked_of, get, post
 
 from ronda.agent.cassette import parse_cassette

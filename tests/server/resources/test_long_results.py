@@ -9,55 +9,16 @@ from typing import Any
 
 import pytest
 from tests.interaction.doors import Door, Json, Served, soon
+from tests.interaction.long_results import LONG, MIDDLE, ReadsOn, check_reading, last_result, offered, report
 from tests.interaction.upstreams import Upstream, answers
 from tests.server.coding import root as root
 from tests.server.coding import serving
 from tests.server.session_doors import DOORS, SessionDoor
 
-from ronda.core.events import ModelFinished
-from ronda.core.parts import AssistantTurn, ToolCall, ToolTurn, Turn
+from ronda.core.limits import RESULT_CHARS
 from ronda.core.plan import PermissionRule
-from ronda.core.request import ModelRequest
-from ronda.drive import MOST_SHOWN, Show
 from ronda.testing import ScriptedModel, calls, says
 from ronda.tools.files.reading import READ
-from ronda.tools.function import tool
-
-LONG = "".join([f"line {number}\n" for number in range(20_000)])
-MIDDLE = len(LONG) // 2
-
-
-@tool(repeatable=True)
-async def report(length: int = len(LONG)) -> str:
-    """Write a report."""
-    return LONG[:length]
-
-
-class ReadsOn(ScriptedModel):
-    """Reads of a file that a result before names, where its script calls the reader."""
-
-    async def call(self, request: ModelRequest, show: Show) -> ModelFinished:
-        finished = await super().call(request, show)
-        parts = finished.turn.parts
-        if not any(type(part) is ToolCall and part.name == READ for part in parts):
-            return finished
-        [id] = set(re.findall(r"the file (file\S+):", " ".join(results(request.turns))))
-        arguments = json.dumps({"file_id": id, "start": MIDDLE, "end": MIDDLE + 40})
-        call = ToolCall(f"read{len(self.heard)}", READ, arguments)
-        return ModelFinished(AssistantTurn((call,), "tool_calls"))
-
-
-def results(turns: Any) -> list[str]:
-    return [result.content for turn in turns if type(turn) is ToolTurn for result in turn.results]
-
-
-def last_result(turns: list[Turn]) -> str:
-    return results(turns)[-1]
-
-
-def offered(model: ScriptedModel) -> list[bool]:
-    """Whether the model was shown what reads files, call by call."""
-    return [READ in [spec.name for spec in request.tools] for request in model.requests]
 
 
 async def ask(served: Served, **fields: Any) -> Json:
@@ -66,15 +27,6 @@ async def ask(served: Served, **fields: Any) -> Json:
         assert answer.status == 200, await answer.text()
         found: Json = await answer.json()
         return found
-
-
-def check_reading(model: ScriptedModel) -> None:
-    shown = last_result(model.heard[1])
-    half = MOST_SHOWN // 2
-    assert (shown[:half], shown[-half:]) == (LONG[:half], LONG[-half:])
-    assert len(shown) < MOST_SHOWN + 400
-    assert json.loads(last_result(model.heard[2]))["text"] == LONG[MIDDLE : MIDDLE + 40]
-    assert offered(model) == [False, True, True]
 
 
 @pytest.mark.parametrize("dialect", DOORS)
@@ -113,11 +65,23 @@ async def test_a_result_of_a_shell(door: Door, root: Path) -> None:
 
 
 async def test_a_result_that_is_not_too_long_changes_nothing(door: Door) -> None:
-    model = ScriptedModel(calls("report", length=MOST_SHOWN), says("done"))
+    model = ScriptedModel(calls("report", length=RESULT_CHARS), says("done"))
     async with door.serving(model, report) as served:
         await ask(served)
-    assert last_result(model.heard[1]) == LONG[:MOST_SHOWN]
+    assert last_result(model.heard[1]) == LONG[:RESULT_CHARS]
     assert offered(model) == [False, False]
+
+
+async def test_the_operator_chooses_the_length(door: Door) -> None:
+    model = ReadsOn(calls("report"), calls(READ), says("done"))
+    async with door.serving(model, report, max_result_chars=10_000) as served:
+        await ask(served)
+    assert len(last_result(model.heard[1])) < 10_400
+    assert json.loads(last_result(model.heard[2]))["text"] == LONG[MIDDLE : MIDDLE + 40]
+    plain = ScriptedModel(calls("report"), says("done"))
+    async with door.serving(plain, report, max_result_chars=0) as served:
+        await ask(served)
+    assert last_result(plain.heard[1]) == LONG
 
 
 async def test_the_file_belongs_to_its_session_and_reads_nothing_else(door: Door) -> None:

@@ -18,10 +18,10 @@ from tests.tools.page.looks import colours, needs_chromium, needs_packages, open
 from tests.tools.page.play import call, data_url, play, png
 
 from ronda.errors import BadConfig
-from ronda.sandbox.box import temporary_prefix
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
 from ronda.sandbox.policy import BROWSER
 from ronda.sandbox.processes import tree
+from ronda.sandbox.temporary import temporary_prefix
 from ronda.tools.page import PageAssets, PageProject, PageServices, page_tools
 from ronda.tools.page.browser import (
     DESKTOP,

@@ -22,6 +22,7 @@ from ronda.files.workspaces import SKILLS, WorkspaceLimits, Workspaces
 from ronda.sandbox.box import sweep_sandboxes
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers, choose_layer, find_layers
+from ronda.sandbox.temporary import temporary_prefix
 from ronda.sandbox.user import UIDS
 from ronda.server.config import ServerConfig
 from ronda.server.resources.workspace_files import WorkspaceFiles
@@ -155,7 +156,7 @@ def _chosen_root(folder: Path) -> Path:
 
 def _temporary_root() -> Path:
     """Named as a sandbox's own, so that the next server removes what one that was killed leaves."""
-    root = Path(tempfile.mkdtemp(prefix=f"ronda-sandbox-{os.getpid()}-"))
+    root = Path(tempfile.mkdtemp(prefix=temporary_prefix()))
     root.chmod(0o711)
     atexit.register(remove_tree, root)
     return root

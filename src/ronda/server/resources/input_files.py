@@ -18,7 +18,7 @@ from ronda.core.parts import File, Image, Turn, UserPart, UserTurn
 from ronda.drive import Capabilities
 from ronda.errors import BadRequest, NotFound, TooLarge
 from ronda.files.file_store import FileStore
-from ronda.sandbox.workspace import clean_names
+from ronda.sandbox.names import clean_names
 from ronda.server.resources.file_addresses import named_files, with_files
 from ronda.tools.files.documents import Documents, Extracted, is_document
 from ronda.tools.files.reading import READ

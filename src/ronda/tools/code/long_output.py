@@ -10,8 +10,9 @@ import codecs
 
 from ronda.errors import BadRequest
 from ronda.sandbox.box import Sandbox
+from ronda.sandbox.names import clean_name
 from ronda.sandbox.process import Capture
-from ronda.sandbox.workspace import clean_name, write_input
+from ronda.sandbox.workspace import write_input
 
 FOLDER = ".outputs"
 _MOST_BYTES = 4 * 1024 * 1024  # of a stream that are kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import tempfile
 import zipfile
 from collections import OrderedDict
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 from ronda.errors import RondaError
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.policy import NoNetwork, Policy
+from ronda.sandbox.temporary import temporary_prefix
 from ronda.sandbox.user import User
 from ronda.sandbox.workspace import write_input
 
@@ -91,7 +91,7 @@ class Documents:
         from ronda.sandbox.box import open_sandbox  # for servers alone that are sent documents
 
         # Named as a sandbox's own, so that the next server removes what one that was killed leaves.
-        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=f"ronda-sandbox-{os.getpid()}-")
+        folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=temporary_prefix())
         try:
             async with await open_sandbox(self._policy, folder, outside=self._outside, python=self._python) as sandbox:
                 name = f"document.{kind}"

@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from ronda.core.limits import RESULT_CHARS
 from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
-from ronda.drive import MOST_SHOWN, ToolContext, ToolOutput
+from ronda.drive import ToolContext, ToolOutput
 from ronda.errors import RondaError
 from ronda.tools.files.documents import Extracted
 from ronda.tools.files.session_files import KnownFile, SessionFiles
@@ -19,7 +20,7 @@ from ronda.wire.file_kinds import Utf8Check
 
 READ: Final = "mistralrs_read_file"
 LIST: Final = "mistralrs_list_files"
-MAX_SLICE: Final = MOST_SHOWN  # characters of one call
+MAX_SLICE: Final = RESULT_CHARS  # characters of one call
 
 # The text of a document; None of a file that is none.
 ExtractText = Callable[[ToolContext, KnownFile], Awaitable[Extracted | None]]
@@ -38,12 +39,23 @@ _NO_PARAMETERS: Final = {"type": "object", "properties": {}, "additionalProperti
 
 
 class ReadFileTool:
-    def __init__(self, files: SessionFiles, extract: ExtractText, labels: tuple[str, ...] = ("files", PRIVATE)) -> None:
+    """`most` are the characters of one call; `way_out` is what the model may do about a file that is not there."""
+
+    def __init__(
+        self,
+        files: SessionFiles,
+        extract: ExtractText,
+        labels: tuple[str, ...] = ("files", PRIVATE),
+        most: int = MAX_SLICE,
+        way_out: str = "",
+    ) -> None:
         self._files = files
         self._extract = extract
+        self._most = most
+        self._way_out = way_out
         self.spec = ToolSpec(
             READ,
-            f"Read text of a file by its id: the characters from `start` to `end`, at most {MAX_SLICE} at a time.",
+            f"Read text of a file by its id: the characters from `start` to `end`, at most {most} at a time.",
             Raw(msgspec.json.encode(_READ_PARAMETERS)),
             strict=True,
             repeatable=True,
@@ -55,7 +67,7 @@ class ReadFileTool:
         start, end = int(arguments.get("start") or 0), arguments.get("end")
         file = await self._files.find(context, id)
         if file is None:
-            return _failed(f"there is no file with the id '{id[:200]}' in this session", file_id=id)
+            return _failed(f"there is no file with the id '{id[:200]}' in this session{self._way_out}", file_id=id)
         try:
             return await self._read(file, start, None if end is None else int(end), context)
         except RondaError as error:
@@ -63,11 +75,11 @@ class ReadFileTool:
 
     async def _read(self, file: KnownFile, start: int, end: int | None, context: ToolContext) -> ToolOutput:
         extracted = await self._extract(context, file)
+        stop = start + self._most if end is None else min(end, start + self._most)
         if extracted is not None and not extracted.problem:
-            stop = start + MAX_SLICE if end is None else min(end, start + MAX_SLICE)
             found: tuple[str, int] | None = (extracted.text[start:stop], len(extracted.text))
         else:
-            found = await _slice(self._files.pieces(file), start, end)
+            found = await _slice(self._files.pieces(file), start, stop)
         if found is None:
             why = extracted.problem if extracted is not None else f"it is no text ({file.mime_type})"
             return _failed(why, file_id=file.id, name=file.name, format=file.format, bytes=file.size)
@@ -79,15 +91,14 @@ class ReadFileTool:
             "start": min(start, total),
             "end": min(start, total) + len(text),
             "total_chars": total,
-            "max_slice_chars": MAX_SLICE,
+            "max_slice_chars": self._most,
             "text": text,
         }
         return ToolOutput(msgspec.json.encode(result).decode())
 
 
-async def _slice(pieces: AsyncIterator[bytes], start: int, end: int | None) -> tuple[str, int] | None:
-    """The characters from `start` to `end`, and how many there are: in little memory. None of what is no text."""
-    stop = start + MAX_SLICE if end is None else min(end, start + MAX_SLICE)
+async def _slice(pieces: AsyncIterator[bytes], start: int, stop: int) -> tuple[str, int] | None:
+    """The characters from `start` to `stop`, and how many there are: in little memory. None of what is no text."""
     check, decoder = Utf8Check(), codecs.getincrementaldecoder("utf-8")("replace")
     total, found = 0, list[str]()
     async for piece in pieces:

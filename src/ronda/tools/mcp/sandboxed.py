@@ -22,6 +22,7 @@ from ronda.errors import BadConfig, ToolFailed
 from ronda.sandbox.box import Sandbox, open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.process import Stream
+from ronda.sandbox.temporary import temporary_prefix
 from ronda.tools.mcp.bounds import MAX_MESSAGE
 from ronda.tools.mcp.config import Process
 from ronda.tools.mcp.process import GRACE_SECONDS, Complaints, lines, write_line
@@ -48,7 +49,7 @@ async def _open(source: Process, stack: AsyncExitStack) -> tuple[Sandbox, str]:
     program = await asyncio.to_thread(_find, source.command)
     python = await asyncio.to_thread(_python_of, program)
     # Named as a sandbox's own, so that the next server removes what one that was killed leaves.
-    workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix=f"ronda-sandbox-{os.getpid()}-")
+    workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix=temporary_prefix())
     stack.push_async_callback(asyncio.to_thread, remove_tree, workspace)
     sandbox = await open_sandbox(source.sandbox, workspace, outside=os.environ, python=python or "python3")
     stack.push_async_callback(sandbox.close)

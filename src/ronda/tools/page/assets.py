@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ronda.sandbox.box import temporary_prefix
+from ronda.sandbox.temporary import temporary_prefix
 from ronda.tools.page.pictures import CONTENT_TYPES, Picture, read_data_url, read_picture
 
 ADDRESS: Final = "/local-assets/"

@@ -21,10 +21,11 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from ronda.errors import BadConfig, ToolFailed
-from ronda.sandbox.box import open_sandbox, temporary_prefix
+from ronda.sandbox.box import open_sandbox
 from ronda.sandbox.folders import remove_tree
 from ronda.sandbox.layers import Layers
 from ronda.sandbox.policy import BROWSER
+from ronda.sandbox.temporary import temporary_prefix
 from ronda.tools.page.devtools import Devtools, Message
 from ronda.tools.page.pictures import MAX_SHOWN
 
