@@ -248,11 +248,11 @@ class Server:
             await door.close_door(self)
         await self.catalog.close()
 
-    def providers_for(self, served: Target, plan: Plan, n: int) -> Sequence[Provider]:
+    def providers_for(self, target: Target, plan: Plan, n: int) -> Sequence[Provider]:
         """One provider per choice. Where each choice is one model call, and the upstream can, one call serves them all."""
-        if n > 1 and not plan.runs_tools and (call_many := capabilities_of(served.provider).call_many) is not None:
+        if n > 1 and not plan.runs_tools and (call_many := capabilities_of(target.provider).call_many) is not None:
             return SharedCall(call_many, n).choices()
-        return [served.provider] * n
+        return [target.provider] * n
 
     def limits_for(self, rounds: int, tool_calls: int | None, *, is_stored: bool) -> Limits:
         """Nearly all runs have the same."""
@@ -270,12 +270,12 @@ class Server:
             )
         return known if tool_calls is None else msgspec.structs.replace(known, tool_calls=tool_calls)
 
-    async def elsewhere(self, request: Incoming, prefix: str) -> ASGIApp | None:
+    async def elsewhere(self, incoming: Incoming, prefix: str) -> ASGIApp | None:
         """Whoever answers a request about a run that another process drives; None if there is none."""
-        run = prefix + request.places["id"].removeprefix("resp_").partition("-")[0]
+        run = prefix + incoming.places["id"].removeprefix("resp_").partition("-")[0]
         if self.peers is None or run in self.runs.live:
             return None
-        return await self.peers.answer(request, run, self.config.max_body)
+        return await self.peers.answer(incoming, run, self.config.max_body)
 
     def report(self, error: BaseException, run: Run) -> None:
         """Something of ours broke. The client is told that much; the log has the rest."""

@@ -45,8 +45,8 @@ LEFT = "the server ended, or broke down, while this was under way"
 
 def _hand_out(run: Run, journal: Journal, batch: Sequence[Event]) -> None:
     """Let the caller's next request find a run that leaves calls to it, and an answer the run that asks."""
-    if (run.questions_asked or run.children_asked) and (asked := [one.id for one in batch if type(one) is Asked]):
-        journal.expect(run.start.owner, asked, run.id)
+    if (run.questions_asked or run.children_asked) and (request := [one.id for one in batch if type(one) is Asked]):
+        journal.expect(run.start.owner, request, run.id)
     if run.ended is not None and run.ended.reason in HANDED_OVER and (ids := handed_out(run)):
         journal.expect(run.start.owner, [*ids], run.id)
 

@@ -48,9 +48,9 @@ class Conflict(BadRequest):
     status_hint = 409
 
 
-async def list_approvals(server: Server, request: Incoming) -> ASGIApp:
+async def list_approvals(server: Server, incoming: Incoming) -> ASGIApp:
     """What waits for a decision, the newest first."""
-    found = [shown async for run in _asking(server, request.owner) for shown in _questions(run)]
+    found = [shown async for run in _asking(server, incoming.owner) for shown in _questions(run)]
     return Json(encode({"object": "list", "data": found, "has_more": False}))
 
 
@@ -89,22 +89,22 @@ def _questions(run: Run) -> list[dict[str, Any]]:
     return shown
 
 
-async def decide(server: Server, request: Incoming) -> ASGIApp:
+async def decide(server: Server, incoming: Incoming) -> ASGIApp:
     """Answer a question. One that is unknown, somebody else's, answered or too old is not there."""
-    id = request.places["id"]
-    run = await find_question(server, id, request.owner)
+    id = incoming.places["id"]
+    run = await find_question(server, id, incoming.owner)
     if run is None:
         return _not_there(f"there is no approval '{id[:100]}' that waits")
     if server.peers is not None and run not in server.runs.live:
-        elsewhere = await server.peers.answer(request, run, server.config.max_body)
+        elsewhere = await server.peers.answer(incoming, run, server.config.max_body)
         if elsewhere is not None:
             return elsewhere
-    decision = await request.read(server.config.max_body, lambda body: read_decision(read_fields(body), id))
-    answer = decision.answer(request.owner)
+    decision = await incoming.read(server.config.max_body, lambda body: read_decision(read_fields(body), id))
+    answer = decision.answer(incoming.owner)
     if answer is None:
         raise BadRequest("'decision' is missing: approve or deny", param="decision")
     try:
-        await answer_question(server, run, request.owner, answer)
+        await answer_question(server, run, incoming.owner, answer)
     except (AlreadyAnswered, NotFound, Conflict) as error:
         return _not_there(str(error))
     return Json(encode({"status": "resolved"}))

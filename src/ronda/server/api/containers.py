@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-async def create(server: Server, request: Incoming) -> ASGIApp:
-    wish = await request.read(server.config.max_body, read_new)
-    owner = request.owner
+async def create(server: Server, incoming: Incoming) -> ASGIApp:
+    wish = await incoming.read(server.config.max_body, read_new)
+    owner = incoming.owner
     for id in wish.file_ids:
         try:
             await server.files.find(owner, id)  # all of them, before anything is made
@@ -66,32 +66,32 @@ def _hosts(network: Network) -> Sequence[str] | None:
             assert_never(network)
 
 
-async def list_containers(server: Server, request: Incoming) -> ASGIApp:
-    found = await server.containers.of(request.owner)
-    if names := request.query.get("name"):
+async def list_containers(server: Server, incoming: Incoming) -> ASGIApp:
+    found = await server.containers.of(incoming.owner)
+    if names := incoming.query.get("name"):
         found = [one for one in found if one.name == names[-1]]
     rows = [Listed(container_id(one.session), _shown(server, one)) for one in found]
-    return Json(encode(write_page(rows, request.query)))
+    return Json(encode(write_page(rows, incoming.query)))
 
 
-async def get(server: Server, request: Incoming) -> ASGIApp:
-    return Json(encode(_shown(server, await server.containers.find(request.owner, request.places["id"]))))
+async def get(server: Server, incoming: Incoming) -> ASGIApp:
+    return Json(encode(_shown(server, await server.containers.find(incoming.owner, incoming.places["id"]))))
 
 
-async def delete(server: Server, request: Incoming) -> ASGIApp:
-    container = await server.containers.find(request.owner, request.places["id"])
-    await server.containers.delete(request.owner, container.session)
-    return Json(encode({"id": request.places["id"], "object": "container.deleted", "deleted": True}))
+async def delete(server: Server, incoming: Incoming) -> ASGIApp:
+    container = await server.containers.find(incoming.owner, incoming.places["id"])
+    await server.containers.delete(incoming.owner, container.session)
+    return Json(encode({"id": incoming.places["id"], "object": "container.deleted", "deleted": True}))
 
 
-async def create_file(server: Server, request: Incoming) -> ASGIApp:
+async def create_file(server: Server, incoming: Incoming) -> ASGIApp:
     """From a form, or by the id of a file that is kept."""
-    owner, id = request.owner, request.places["id"]
+    owner, id = incoming.owner, incoming.places["id"]
     session = (await server.containers.find(owner, id)).session
-    if (request.header(b"content-type") or "").startswith("multipart/"):
-        file = await receive_file(server, request, lambda facts, fields: _facts(facts, session))
+    if (incoming.header(b"content-type") or "").startswith("multipart/"):
+        file = await receive_file(server, incoming, lambda facts, fields: _facts(facts, session))
     else:
-        named = await request.read(server.config.max_body, read_file_id)
+        named = await incoming.read(server.config.max_body, read_file_id)
         file = await server.containers.copy(owner, session, named)
     return Json(encode(file_object(file, id)))
 
@@ -100,31 +100,31 @@ def _facts(facts: FileFacts, session: str) -> FileFacts:
     return FileFacts(facts.name, "user_data", facts.mime_type, session=session)
 
 
-async def list_files(server: Server, request: Incoming) -> ASGIApp:
-    owner, id = request.owner, request.places["id"]
+async def list_files(server: Server, incoming: Incoming) -> ASGIApp:
+    owner, id = incoming.owner, incoming.places["id"]
     session = (await server.containers.find(owner, id)).session
     rows = [Listed(file.id, file_object(file, id)) for file in await server.containers.files(owner, session)]
-    return Json(encode(write_page(rows, request.query)))
+    return Json(encode(write_page(rows, incoming.query)))
 
 
-async def get_file(server: Server, request: Incoming) -> ASGIApp:
-    places = request.places
-    session = (await server.containers.find(request.owner, places["id"])).session
-    file = await server.containers.file(request.owner, session, places["file_id"])
+async def get_file(server: Server, incoming: Incoming) -> ASGIApp:
+    places = incoming.places
+    session = (await server.containers.find(incoming.owner, places["id"])).session
+    file = await server.containers.file(incoming.owner, session, places["file_id"])
     return Json(encode(file_object(file, places["id"])))
 
 
-async def delete_file(server: Server, request: Incoming) -> ASGIApp:
-    places = request.places
-    session = (await server.containers.find(request.owner, places["id"])).session
-    await server.containers.file(request.owner, session, places["file_id"])
-    await server.files.delete(request.owner, places["file_id"])
+async def delete_file(server: Server, incoming: Incoming) -> ASGIApp:
+    places = incoming.places
+    session = (await server.containers.find(incoming.owner, places["id"])).session
+    await server.containers.file(incoming.owner, session, places["file_id"])
+    await server.files.delete(incoming.owner, places["file_id"])
     return Done()
 
 
-async def file_content(server: Server, request: Incoming) -> ASGIApp:
-    places = request.places
-    session = (await server.containers.find(request.owner, places["id"])).session
-    file = await server.containers.file(request.owner, session, places["file_id"])
-    wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
+async def file_content(server: Server, incoming: Incoming) -> ASGIApp:
+    places = incoming.places
+    session = (await server.containers.find(incoming.owner, places["id"])).session
+    file = await server.containers.file(incoming.owner, session, places["file_id"])
+    wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
     return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))

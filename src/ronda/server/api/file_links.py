@@ -35,20 +35,20 @@ class _Link(Struct, frozen=True, array_like=True):
     until: int
 
 
-async def create(server: Server, request: Incoming) -> ASGIApp:
-    hours = request.query.get("expiry", ["24"])[-1]
+async def create(server: Server, incoming: Incoming) -> ASGIApp:
+    hours = incoming.query.get("expiry", ["24"])[-1]
     if not (hours.isascii() and hours.isdigit() and len(hours) < 6 and 1 <= int(hours) <= _MOST_HOURS):
         raise BadRequest(f"'expiry' must be a number of hours from 1 to {_MOST_HOURS}", param="expiry")
-    file = await server.files.find(request.owner, request.places["id"])
-    link = msgspec.msgpack.encode(_Link(request.owner, file.id, int(time.time()) + int(hours) * 3600))
+    file = await server.files.find(incoming.owner, incoming.places["id"])
+    link = msgspec.msgpack.encode(_Link(incoming.owner, file.id, int(time.time()) + int(hours) * 3600))
     signature = hmac.digest(await server.catalog.secret(_SECRET), link, "sha256")
     token = base64.urlsafe_b64encode(signature + link).decode().rstrip("=")
-    return Json(encode({"url": f"{request.base}/v1/file-links/{token}"}))
+    return Json(encode({"url": f"{incoming.base}/v1/file-links/{token}"}))
 
 
-async def content(server: Server, request: Incoming) -> ASGIApp:
+async def content(server: Server, incoming: Incoming) -> ASGIApp:
     """For anybody who has the link."""
-    text = request.places["token"]
+    text = incoming.places["token"]
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
@@ -60,7 +60,7 @@ async def content(server: Server, request: Incoming) -> ASGIApp:
     if link.until <= time.time():
         raise _no_link()
     file = await server.files.find(link.owner, link.id)
-    wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
+    wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
     return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
 
 

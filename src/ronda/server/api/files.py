@@ -36,20 +36,20 @@ _HARMLESS: Final[tuple[Header, ...]] = (
 
 
 @shaped(shape_of)
-async def upload(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+async def upload(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     def describe(facts: FileFacts, fields: Mapping[str, str]) -> FileFacts:
         form = read_form(fields, shape)
         return FileFacts(facts.name, form.purpose, facts.mime_type, lifetime=form.lifetime)
 
-    return Json(write_file(await receive_file(server, request, describe), shape))
+    return Json(write_file(await receive_file(server, incoming, describe), shape))
 
 
 async def receive_file(
-    server: Server, request: Incoming, describe: Callable[[FileFacts, Mapping[str, str]], FileFacts]
+    server: Server, incoming: Incoming, describe: Callable[[FileFacts, Mapping[str, str]], FileFacts]
 ) -> StoredFile:
     """The file of a form. `describe` says what it is to be kept as, by what is known of it and by the form's fields."""
     facts: FileFacts | None = None
-    async with server.files.receive(request.owner) as coming:
+    async with server.files.receive(incoming.owner) as coming:
 
         async def begin(field: str, name: str, content_type: str) -> Take:
             nonlocal facts
@@ -60,7 +60,7 @@ async def receive_file(
             facts = FileFacts(file_name(name), mime_type=content_type.partition(";")[0].strip().lower()[:200])
             return coming.write
 
-        fields = await read_parts(request, server.files.limits.size + _AROUND, begin)
+        fields = await read_parts(incoming, server.files.limits.size + _AROUND, begin)
         if facts is None:
             raise BadRequest("Missing required multipart field `file`.", param="file")
         return await coming.finish(describe(facts, fields))
@@ -73,29 +73,29 @@ def file_name(name: str) -> str:
 
 
 @shaped(shape_of)
-async def list_files(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
-    return Json(write_page(await server.files.of(request.owner), request.query, shape))
+async def list_files(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
+    return Json(write_page(await server.files.of(incoming.owner), incoming.query, shape))
 
 
 @shaped(shape_of)
-async def get(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
-    return Json(write_file(await server.files.find(request.owner, request.places["id"]), shape))
+async def get(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
+    return Json(write_file(await server.files.find(incoming.owner, incoming.places["id"]), shape))
 
 
 @shaped(shape_of)
-async def delete(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
-    await server.files.delete(request.owner, request.places["id"])
-    return Json(write_deleted(request.places["id"], shape))
+async def delete(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
+    await server.files.delete(incoming.owner, incoming.places["id"])
+    return Json(write_deleted(incoming.places["id"], shape))
 
 
 @shaped(shape_of)
-async def content(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
-    id = request.places["id"]
+async def content(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
+    id = incoming.places["id"]
     if is_placeholder(id):
         raise NotProduced(f"File '{id}' was not produced: there is no content", code="not_produced")
-    file = await server.files.find(request.owner, id)
+    file = await server.files.find(incoming.owner, id)
     # Mistral's client takes nothing else, and says so.
-    wants_octets = (request.header(b"accept") or "").strip().lower() == OCTETS
+    wants_octets = (incoming.header(b"accept") or "").strip().lower() == OCTETS
     return FileContent(server.files, file, OCTETS if wants_octets else content_type_of(file))
 
 

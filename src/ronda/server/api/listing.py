@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @shaped(shape_of)
-async def list_models(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
+async def list_models(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
     tools = _tools(server)
     if server.agent_files is None:
         return Json(_listed(server, shape, tools))
@@ -33,17 +33,17 @@ def _listed(server: Server, shape: FileShape, tools: dict[str, Any]) -> bytes:
 
 
 @shaped(shape_of)
-async def get_model(server: Server, request: Incoming, shape: FileShape) -> ASGIApp:
-    name = request.places["name"]
-    await server.models.find(name, request.owner)
+async def get_model(server: Server, incoming: Incoming, shape: FileShape) -> ASGIApp:
+    name = incoming.places["name"]
+    await server.models.find(name, incoming.owner)
     return Json(encode(_described(name, shape, _tools(server))))
 
 
-async def health(server: Server, request: Incoming) -> ASGIApp:
+async def health(server: Server, incoming: Incoming) -> ASGIApp:
     return Whole(b"OK", headers=[(b"content-type", b"text/plain; charset=utf-8")])
 
 
-async def list_mcp_servers(server: Server, request: Incoming) -> ASGIApp:
+async def list_mcp_servers(server: Server, incoming: Incoming) -> ASGIApp:
     return Json(encode({"servers": [] if server.mcp is None else server.mcp.here().status()}))
 
 

@@ -30,39 +30,41 @@ if TYPE_CHECKING:
     from ronda.server.app import Server
 
 
-async def start_runs(server: Server, request: Incoming) -> ASGIApp:
-    asked = await request.read(server.config.max_body, read_run_request)
-    names = new_names(asked.variants)
-    jobs = await _jobs(server, request, asked, names)
-    lives = await open_group(server, request.owner, jobs, names)
+async def start_runs(server: Server, incoming: Incoming) -> ASGIApp:
+    request = await incoming.read(server.config.max_body, read_run_request)
+    names = new_names(request.variants)
+    jobs = await _jobs(server, incoming, request, names)
+    lives = await open_group(server, incoming.owner, jobs, names)
     starts = [live.run.start for live in lives]
     await server.background.add(lives)
     body = {"object": "run_group", "id": group_of(starts[0]), "data": [_summary(start) for start in starts]}
     return Json(encode(body), 202)
 
 
-async def _jobs(server: Server, incoming: Incoming, asked: RunRequest, names: list[str]) -> list[Job]:
+async def _jobs(server: Server, incoming: Incoming, run_request: RunRequest, names: list[str]) -> list[Job]:
     owner = incoming.owner
-    turns, files, parent = asked.turns, asked.files, None
-    if asked.parent is not None:
-        before = await _ended(server, asked.parent, owner)
-        parent = (asked.parent, len(before))
+    turns, files, parent = run_request.turns, run_request.files, None
+    if run_request.parent is not None:
+        before = await _ended(server, run_request.parent, owner)
+        parent = (run_request.parent, len(before))
         turns = _continued(before, turns)
         if files is None:
             files = _files_of(before)
     request = DoorRequest(model="", turns=turns, parent=parent, background=True, lingers=math.inf)
     if files is None:
-        named = [(name, await server.models.find(name, owner)) for name in asked.models or ("default",)]
-        return [Job(replace(request, model=name), target) for name, target in islice(cycle(named), asked.variants)]
+        named = [(name, await server.models.find(name, owner)) for name in run_request.models or ("default",)]
+        return [
+            Job(replace(request, model=name), target) for name, target in islice(cycle(named), run_request.variants)
+        ]
     from ronda.server.doors.app_stream.address import public_address
     from ronda.server.doors.app_stream.page import Page
     from ronda.server.doors.app_stream.variants import page_job
 
-    if asked.models:
-        found = [await server.models.find(name, owner) for name in asked.models]
-        targets = list(islice(cycle(found), asked.variants))
+    if run_request.models:
+        found = [await server.models.find(name, owner) for name in run_request.models]
+        targets = list(islice(cycle(found), run_request.variants))
     else:
-        targets = await server.app_stream.models.choose(asked.variants)
+        targets = await server.app_stream.models.choose(run_request.variants)
     page = Page(
         files=files,
         main=_main(files),

@@ -80,18 +80,18 @@ FIELDS: Final = {
 }
 
 
-async def list_runs(server: Server, request: Incoming) -> ASGIApp:
-    query = Query(request)
+async def list_runs(server: Server, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
     if (group := query.text("group")) is not None:
-        found = await runs_of_group(server, group, request.owner)
+        found = await runs_of_group(server, group, incoming.owner)
         runs = [rebuild(events) for events in found]
-        queued = await queued_among(server, request.owner, *runs)
+        queued = await queued_among(server, incoming.owner, *runs)
         data = [summary_of(run, queued) for run in runs]
         return Json(encode({"object": "list", "data": data, "has_more": False, "next": None}))
     state = query.word("state", "", ("", *SHOWN_STATES))
-    queued = await queued_runs(server, request.owner) if state in ("", "queued", "running") else {}
+    queued = await queued_runs(server, incoming.owner) if state in ("", "queued", "running") else {}
     wanted = RunQuery(
-        request.owner,
+        incoming.owner,
         state=cast("RunState", "running" if state == "queued" else state) if state else None,
         among=tuple(queued) if state == "queued" else None,
         without=tuple(queued) if state == "running" else (),
@@ -109,17 +109,17 @@ async def list_runs(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode({"object": "list", "data": data, "has_more": after is not None, "next": after}))
 
 
-async def get_run(server: Server, request: Incoming) -> ASGIApp:
-    events = await _found(server, request)
+async def get_run(server: Server, incoming: Incoming) -> ASGIApp:
+    events = await _found(server, incoming)
     run = rebuild(events)
-    return _run_object(run, len(events), events, await queued_among(server, request.owner, run))
+    return _run_object(run, len(events), events, await queued_among(server, incoming.owner, run))
 
 
-async def follow_run(server: Server, request: Incoming) -> ASGIApp:
+async def follow_run(server: Server, incoming: Incoming) -> ASGIApp:
     """What happened in a run after a position, and what will. A client that comes back says the last one it has seen; where
     nothing comes after that, 204 tells an EventSource not to come again."""
-    events = await _found(server, request)
-    after = _after(request)
+    events = await _found(server, incoming)
+    after = _after(incoming)
     if after is not None and type(events[-1]) is RunFinished and after >= (len(events) - 1, 0):
         return Done()
     start = events[0]
@@ -127,7 +127,7 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     # A preview goes on from the pieces before it: whoever comes back within a turn has them read again.
     is_watched = any(tool.preview for tool in start.plan.tools)
     run, follower = await server.runs.follow(events, (after[0], 0) if is_watched and after is not None else after)
-    live = server.runs.live.get(request.places["id"])
+    live = server.runs.live.get(incoming.places["id"])
 
     def why_unended(sibling: int) -> Failure | None:
         return BROKE_DOWN if live is not None and live.error is not None else None
@@ -136,40 +136,40 @@ async def follow_run(server: Server, request: Incoming) -> ASGIApp:
     return EventStream([Reader(follower)], frames, is_open=True, why_unended=why_unended)
 
 
-async def get_cassette(server: Server, request: Incoming) -> ASGIApp:
+async def get_cassette(server: Server, incoming: Incoming) -> ASGIApp:
     """A run as a file that can be played again."""
     from ronda.agent.export import export_run  # few ask for one
 
-    events = await _found(server, request)
-    previews = await server.runs.journal.previews(request.places["id"])
+    events = await _found(server, incoming)
+    previews = await server.runs.journal.previews(incoming.places["id"])
     cassette = await export_run(events, previews)
     return Whole(cassette, headers=[(b"content-type", b"application/jsonl")])
 
 
-async def cancel_run(server: Server, request: Incoming) -> ASGIApp:
+async def cancel_run(server: Server, incoming: Incoming) -> ASGIApp:
     """End a run that is under way, and say how it stands when it has."""
-    if not await server.runs.end(request.places["id"], request.owner):
-        await _under_way(server, request)  # which says why not
-    return await get_run(server, request)
+    if not await server.runs.end(incoming.places["id"], incoming.owner):
+        await _under_way(server, incoming)  # which says why not
+    return await get_run(server, incoming)
 
 
-async def steer_run(server: Server, request: Incoming) -> ASGIApp:
+async def steer_run(server: Server, incoming: Incoming) -> ASGIApp:
     """Say something to a run under way: the model hears it with its next call."""
-    live = await _under_way(server, request)
-    text = await request.read(server.config.max_body, _read_steering)
+    live = await _under_way(server, incoming)
+    text = await incoming.read(server.config.max_body, _read_steering)
     live.send(Steered(user(text)))
     return _run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
-async def answer_run(server: Server, request: Incoming) -> ASGIApp:
+async def answer_run(server: Server, incoming: Incoming) -> ASGIApp:
     """Decide what a run waits for."""
-    events = await _found(server, request)
-    answer = replace(await request.read(server.config.max_body, _read_answer), by=request.owner)
-    id = request.places["id"]
+    events = await _found(server, incoming)
+    answer = replace(await incoming.read(server.config.max_body, _read_answer), by=incoming.owner)
+    id = incoming.places["id"]
     start = events[0]
     if type(start) is RunStarted and start.call and start.parent is not None:
         raise Conflict(f"the run '{id}' is a call of the run '{start.parent[0]}': answer there", code="run_is_a_call")
-    live = await answer_question(server, id, request.owner, answer)
+    live = await answer_question(server, id, incoming.owner, answer)
     return _run_object(live.run, live.facts, live.log.facts if live.log is not None else (), {})
 
 
@@ -197,9 +197,9 @@ def _read_answer(body: bytes) -> Answered:
     )
 
 
-async def _under_way(server: Server, request: Incoming) -> LiveRun:
-    id = request.places["id"]
-    events = await _found(server, request)
+async def _under_way(server: Server, incoming: Incoming) -> LiveRun:
+    id = incoming.places["id"]
+    events = await _found(server, incoming)
     if (live := server.runs.live.get(id)) is not None:
         return live
     if type(events[-1]) is RunFinished:
@@ -286,17 +286,17 @@ def _run_object(run: Run, facts: int, events: Iterable[Event], queued: Queued) -
     return Json(encode(members))
 
 
-def _after(request: Incoming) -> Position | None:
+def _after(incoming: Incoming) -> Position | None:
     """A browser that comes back asks for the same address, and says in a header what it has seen since."""
-    if (header := request.header(b"last-event-id")) is not None:
+    if (header := incoming.header(b"last-event-id")) is not None:
         return read_position(header, "Last-Event-ID")
-    after = Query(request).text("after")
+    after = Query(incoming).text("after")
     return None if after is None else read_position(after, "after")
 
 
-async def _found(server: Server, request: Incoming) -> list[Event]:
-    id = request.places["id"]
-    events = await server.runs.read(id, request.owner)
+async def _found(server: Server, incoming: Incoming) -> list[Event]:
+    id = incoming.places["id"]
+    events = await server.runs.read(id, incoming.owner)
     if not events:
         raise NotFound(
             f"the run '{id[:100]}' does not exist, or is not kept any more", param="id", code="run_not_found"

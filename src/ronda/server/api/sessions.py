@@ -60,49 +60,49 @@ FIELDS: Final = {
 }
 
 
-async def list_sessions(server: Server, request: Incoming) -> ASGIApp:
-    query = Query(request)
+async def list_sessions(server: Server, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
     limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
-    page = await server.runs.sessions.store.page(request.owner, limit, _read_cursor(query.text("before")))
+    page = await server.runs.sessions.store.page(incoming.owner, limit, _read_cursor(query.text("before")))
     after = None if page.before is None else f"{page.before[0]!r}:{page.before[1]}"
     rows = [session_documents.summary_of(row) for row in page.sessions]
     return Json(encode({"object": "list", "data": rows, "has_more": after is not None, "next": after}))
 
 
-async def get_session(server: Server, request: Incoming) -> ASGIApp:
-    branch = Query(request).text("branch")
-    return Json(await whole_sessions.export_session(server, _key(request), branch))
+async def get_session(server: Server, incoming: Incoming) -> ASGIApp:
+    branch = Query(incoming).text("branch")
+    return Json(await whole_sessions.export_session(server, _key(incoming), branch))
 
 
-async def put_session(server: Server, request: Incoming) -> ASGIApp:
-    key = _key(request)
-    document = await request.read(server.config.max_body, read_document)
+async def put_session(server: Server, incoming: Incoming) -> ASGIApp:
+    key = _key(incoming)
+    document = await incoming.read(server.config.max_body, read_document)
     await whole_sessions.import_session(server, key, document)
     return Whole(b"")
 
 
-async def patch_session(server: Server, request: Incoming) -> ASGIApp:
-    labels, given, branch = await request.read(server.config.max_body, _read_change)
-    row = await session_documents.change(server.runs.sessions, _key(request), labels, given, branch)
+async def patch_session(server: Server, incoming: Incoming) -> ASGIApp:
+    labels, given, branch = await incoming.read(server.config.max_body, _read_change)
+    row = await session_documents.change(server.runs.sessions, _key(incoming), labels, given, branch)
     return Json(encode(session_documents.summary_of(row)))
 
 
-async def delete_session(server: Server, request: Incoming) -> ASGIApp:
-    await whole_sessions.delete_session(server, _key(request))
+async def delete_session(server: Server, incoming: Incoming) -> ASGIApp:
+    await whole_sessions.delete_session(server, _key(incoming))
     return Whole(b"")
 
 
-async def fork_session(server: Server, request: Incoming) -> ASGIApp:
-    name, num_turns, run, round = await request.read(server.config.max_body, _read_fork)
-    made = await whole_sessions.fork_session(server, _key(request), name, num_turns=num_turns, run=run, round=round)
+async def fork_session(server: Server, incoming: Incoming) -> ASGIApp:
+    name, num_turns, run, round = await incoming.read(server.config.max_body, _read_fork)
+    made = await whole_sessions.fork_session(server, _key(incoming), name, num_turns=num_turns, run=run, round=round)
     return Json(encode({"id": made}))
 
 
-def _key(request: Incoming) -> Key:
-    name = request.places["id"]
+def _key(incoming: Incoming) -> Key:
+    name = incoming.places["id"]
     if not is_name(name):
         raise BadRequest(f"a session's name is 1 to {LONGEST_NAME} printable characters", param="id")
-    return request.owner, name
+    return incoming.owner, name
 
 
 def _read_cursor(text: str | None) -> Cursor | None:

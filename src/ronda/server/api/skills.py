@@ -35,7 +35,7 @@ _AROUND: Final = 1024 * 1024  # bytes of a form beside its files
 _LONGEST_TITLE: Final = 255
 
 
-async def _read_folder(request: Incoming) -> tuple[dict[str, bytes], dict[str, str]]:
+async def _read_folder(incoming: Incoming) -> tuple[dict[str, bytes], dict[str, str]]:
     """The files of a form, unpacked where they came as one zip, and its fields."""
     sent: list[tuple[str, bytearray]] = []
     size = 0
@@ -54,7 +54,7 @@ async def _read_folder(request: Incoming) -> tuple[dict[str, bytes], dict[str, s
         if size > DEFAULT_LIMITS.size:
             raise TooLarge(f"the files have more than the {DEFAULT_LIMITS.size} bytes that a skill may have")
 
-    fields = await read_parts(request, DEFAULT_LIMITS.size + _AROUND, begin)
+    fields = await read_parts(incoming, DEFAULT_LIMITS.size + _AROUND, begin)
     files = [(name, bytes(content)) for name, content in sent]
     if len(files) == 1 and is_zip(*files[0]):
         return await asyncio.to_thread(unpack_zip, files[0][1]), fields
@@ -62,22 +62,22 @@ async def _read_folder(request: Incoming) -> tuple[dict[str, bytes], dict[str, s
 
 
 @shaped(shape_of)
-async def create(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    files, fields = await _read_folder(request)
+async def create(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    files, fields = await _read_folder(incoming)
     title = (fields.get("display_name") or fields.get("display_title") or "").strip()
     if len(title) > _LONGEST_TITLE or not title.isprintable():
         raise BadRequest(f"the title must be one line of at most {_LONGEST_TITLE} characters", param="display_name")
-    return Json(write_skill(await server.skills.create(request.owner, files, title), shape))
+    return Json(write_skill(await server.skills.create(incoming.owner, files, title), shape))
 
 
 @shaped(shape_of)
-async def list_skills(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_skills(await server.skills.of(request.owner), request.query, shape))
+async def list_skills(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_skills(await server.skills.of(incoming.owner), incoming.query, shape))
 
 
 @shaped(shape_of)
-async def get(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_skill(await server.skills.find(request.owner, request.places["id"]), shape))
+async def get(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_skill(await server.skills.find(incoming.owner, incoming.places["id"]), shape))
 
 
 class _Update(Struct, frozen=True):
@@ -85,9 +85,9 @@ class _Update(Struct, frozen=True):
 
 
 @shaped(shape_of)
-async def update(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    wish = await request.read(server.config.max_body, _read_update)
-    skill = await server.skills.set_default(request.owner, request.places["id"], wish.default_version)
+async def update(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    wish = await incoming.read(server.config.max_body, _read_update)
+    skill = await server.skills.set_default(incoming.owner, incoming.places["id"], wish.default_version)
     return Json(write_skill(skill, shape))
 
 
@@ -101,54 +101,54 @@ def _read_update(body: bytes) -> _Update:
 
 
 @shaped(shape_of)
-async def delete(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    await server.skills.delete(request.owner, request.places["id"])
-    return Json(write_deleted(request.places["id"], shape))
+async def delete(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    await server.skills.delete(incoming.owner, incoming.places["id"])
+    return Json(write_deleted(incoming.places["id"], shape))
 
 
 @shaped(shape_of)
-async def content(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    skill = await server.skills.find(request.owner, request.places["id"])
-    return await _zip(server, request, skill.current)
+async def content(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    skill = await server.skills.find(incoming.owner, incoming.places["id"])
+    return await _zip(server, incoming, skill.current)
 
 
 @shaped(shape_of)
-async def create_version(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    await server.skills.find(request.owner, request.places["id"])  # before its folder is read
-    files, fields = await _read_folder(request)
-    id, is_default = request.places["id"], fields.get("default", "").strip().lower() == "true"
-    version = await server.skills.add_version(request.owner, id, files, is_default)
+async def create_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    await server.skills.find(incoming.owner, incoming.places["id"])  # before its folder is read
+    files, fields = await _read_folder(incoming)
+    id, is_default = incoming.places["id"], fields.get("default", "").strip().lower() == "true"
+    version = await server.skills.add_version(incoming.owner, id, files, is_default)
     return Json(write_version(id, version, shape))
 
 
 @shaped(shape_of)
-async def list_versions(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_versions(await server.skills.find(request.owner, request.places["id"]), request.query, shape))
+async def list_versions(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_versions(await server.skills.find(incoming.owner, incoming.places["id"]), incoming.query, shape))
 
 
 @shaped(shape_of)
-async def get_version(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    return Json(write_version(request.places["id"], await _version(server, request), shape))
+async def get_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    return Json(write_version(incoming.places["id"], await _version(server, incoming), shape))
 
 
 @shaped(shape_of)
-async def delete_version(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    places = request.places
-    gone = await server.skills.delete_version(request.owner, places["id"], places["version"])
+async def delete_version(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    places = incoming.places
+    gone = await server.skills.delete_version(incoming.owner, places["id"], places["version"])
     return Json(write_version_deleted(gone, shape))
 
 
 @shaped(shape_of)
-async def version_content(server: Server, request: Incoming, shape: SkillShape) -> ASGIApp:
-    return await _zip(server, request, await _version(server, request))
+async def version_content(server: Server, incoming: Incoming, shape: SkillShape) -> ASGIApp:
+    return await _zip(server, incoming, await _version(server, incoming))
 
 
-async def _version(server: Server, request: Incoming) -> SkillVersion:
-    return find_version(await server.skills.find(request.owner, request.places["id"]), request.places["version"])
+async def _version(server: Server, incoming: Incoming) -> SkillVersion:
+    return find_version(await server.skills.find(incoming.owner, incoming.places["id"]), incoming.places["version"])
 
 
-async def _zip(server: Server, request: Incoming, version: SkillVersion) -> ASGIApp:
-    packed = await server.skills.content(request.owner, version)
+async def _zip(server: Server, incoming: Incoming, version: SkillVersion) -> ASGIApp:
+    packed = await server.skills.content(incoming.owner, version)
     name = f'attachment; filename="{version.directory}.zip"'
     return Whole(
         packed, headers=[(b"content-type", b"application/zip"), (b"content-disposition", name.encode("latin-1"))]

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _BY_SPEC: Final = ("anthropic", "gemini", "mistral", "mistral-agent", "openai", "openai-chat")
 
 
-async def check_transcript(server: Server, request: Incoming) -> ASGIApp:
-    asked = await request.read(server.config.max_body, read_request)
-    for need in server.toolbox.lacks(asked.needs):
+async def check_transcript(server: Server, incoming: Incoming) -> ASGIApp:
+    request = await incoming.read(server.config.max_body, read_request)
+    for need in server.toolbox.lacks(request.needs):
         raise NotHere(need)
-    served = await _target(server, asked, request.owner)
-    heavy = is_heavy(asked.turns)
-    return Json(await aside(_checked, served, asked) if heavy else _checked(served, asked))
+    target = await _target(server, request, incoming.owner)
+    heavy = is_heavy(request.turns)
+    return Json(await aside(_checked, target, request) if heavy else _checked(target, request))
 
 
 async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
@@ -52,17 +52,17 @@ async def _target(server: Server, request: DoorRequest, owner: str) -> Target:
     return named or Target(name, request.model, open_provider(request.model, Where()))
 
 
-def _checked(served: Target, door_request: DoorRequest) -> bytes:
-    turns = served.begin(door_request.turns)
+def _checked(target: Target, door_request: DoorRequest) -> bytes:
+    turns = target.begin(door_request.turns)
     repaired = repair(turns)
-    options = served.options_under(door_request.options)
-    tools = (*served.not_redeclared(door_request.tools), *door_request.tools)
+    options = target.options_under(door_request.options)
+    tools = (*target.not_redeclared(door_request.tools), *door_request.tools)
     request = ModelRequest(repaired, tools, door_request.choice, options, door_request.stream, "", 0, 1, scratch={})
     refusal: BadRequest | None = None
     made = Projection(b"null")
     try:
-        able = capabilities_of(served.provider)
-        able.check(Plan(served.spec, tools, door_request.choice, options))
+        able = capabilities_of(target.provider)
+        able.check(Plan(target.spec, tools, door_request.choice, options))
         if able.project is not None:
             made = able.project(request)
     except BadRequest as error:
@@ -76,7 +76,7 @@ def _checked(served: Target, door_request: DoorRequest) -> bytes:
     found.sort(key=lambda one: one[1])
     answer: dict[str, Any] = {
         "object": "transcript.check",
-        "model": served.spec,
+        "model": target.spec,
         "accepted": refusal is None,
         "changes": [_change_fields(change, index) for change, index in found],
         "warnings": warnings_of([change for change, _ in found]),

@@ -56,7 +56,12 @@ class Choice(Struct):
 
 
 async def continue_answer(
-    server: Server, request: Incoming, decisions: Sequence[Decision], stream: bool, door: AnswerDoor, error: ErrorWriter
+    server: Server,
+    incoming: Incoming,
+    decisions: Sequence[Decision],
+    stream: bool,
+    door: AnswerDoor,
+    error: ErrorWriter,
 ) -> ASGIApp:
     """At a door whose answers are found by their runs."""
 
@@ -66,29 +71,29 @@ async def continue_answer(
     def make_writer(runs: Sequence[Run], since: Sequence[int]) -> Writer:
         return door.make_writer(runs)
 
-    return await resume_answer(server, request, decisions, stream, check, make_writer, error)
+    return await resume_answer(server, incoming, decisions, stream, check, make_writer, error)
 
 
 async def resume_answer(
     server: Server,
-    request: Incoming,
+    incoming: Incoming,
     decisions: Sequence[Decision],
     stream: bool,
     is_of_door: Callable[[Run], bool],
     make_writer: MakeResumed,
     write_error: ErrorWriter,
 ) -> ASGIApp:
-    owner = request.owner
+    owner = incoming.owner
     choices = await _choices(server, owner, decisions, is_of_door)
     await _tell(server, owner, decisions, choices, stream)
     id = choices[0].start.run.encode()
     ids = b", ".join([choice.start.run.encode() for choice in choices])
     headers: list[Header] = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
     if not any(one.verdict for one in decisions):
-        await _until_decided(server, request, choices, stream)
+        await _until_decided(server, incoming, choices, stream)
     if stream:
         return await _stream(server, choices, make_writer, headers)
-    await _until_settled(server, request, choices)
+    await _until_settled(server, incoming, choices)
     return _plain(choices, make_writer, write_error, headers)
 
 
@@ -156,18 +161,18 @@ async def _asked_by(server: Server, choices: Sequence[Choice], decision: Decisio
 # ---- what came of it ---------------------------------------------------------------------------------------------------
 
 
-async def _until_decided(server: Server, request: Incoming, choices: Sequence[Choice], stream: bool) -> None:
+async def _until_decided(server: Server, incoming: Incoming, choices: Sequence[Choice], stream: bool) -> None:
     """Until somebody else has decided, or nobody has for a while."""
     most = server.config.approval_timeout if stream else min(server.config.approval_timeout, _LONGEST_LOOK)
     end, gone = time.monotonic() + most, asyncio.get_running_loop().create_future()
-    watch = Watch(request.receive, lambda: gone.set_result(None))
+    watch = Watch(incoming.receive, lambda: gone.set_result(None))
     try:
         while any(_is_left_waiting(server, choice) for choice in choices):
             if gone.done() or (left := end - time.monotonic()) <= 0:
                 return
             await asyncio.wait([gone], timeout=min(left, _LOOKS_EVERY))
             for choice in choices:
-                choice.events = await server.runs.read(choice.start.run, request.owner)
+                choice.events = await server.runs.read(choice.start.run, incoming.owner)
     finally:
         watch.stop()
 
@@ -177,10 +182,10 @@ def _is_left_waiting(server: Server, choice: Choice) -> bool:
     return name not in server.runs.live and rebuild(choice.events).is_waiting
 
 
-async def _until_settled(server: Server, request: Incoming, choices: Sequence[Choice]) -> None:
+async def _until_settled(server: Server, incoming: Incoming, choices: Sequence[Choice]) -> None:
     """Until the runs are over, or wait for people again. A client that leaves does not end them."""
     gone = asyncio.get_running_loop().create_future()
-    watch = Watch(request.receive, lambda: gone.set_result(None))
+    watch = Watch(incoming.receive, lambda: gone.set_result(None))
     try:
         for choice in choices:
             live = choice.live or server.runs.live.get(choice.start.run)
@@ -188,7 +193,7 @@ async def _until_settled(server: Server, request: Incoming, choices: Sequence[Ch
                 over = asyncio.ensure_future(_until_over(live.follow()))
                 await asyncio.wait([over, gone], return_when=asyncio.FIRST_COMPLETED)
                 over.cancel()
-            choice.events = await server.runs.read(choice.start.run, request.owner)
+            choice.events = await server.runs.read(choice.start.run, incoming.owner)
     finally:
         watch.stop()
 

@@ -41,9 +41,9 @@ async def open_group(server: Server, owner: str, jobs: Sequence[Job], names: Seq
     """One run for each job, under these names; all of them, or none."""
     lives: list[LiveRun] = []
     for name, job in zip(names, jobs, strict=True):
-        asked = replace(job.asked, about={**job.asked.about, **about_siblings(names)})
+        request = replace(job.request, about={**job.request.about, **about_siblings(names)})
         try:
-            lives += await open_runs(server, owner, replace(job, asked=asked), name)
+            lives += await open_runs(server, owner, replace(job, request=request), name)
         except BaseException:
             for live in lives:
                 live.end(RunFinished("cancelled", message="a sibling could not be opened", at=time.time()))

@@ -66,21 +66,21 @@ class Peers:
             os.close(self._folder)
             self._folder = None
 
-    async def answer(self, request: Incoming, run: str, most: int) -> ASGIApp | None:
+    async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if nobody else drives it."""
-        if FORWARDED in request.headers or (process := await self._journal.driver_of(run)) is None:
+        if FORWARDED in incoming.headers or (process := await self._journal.driver_of(run)) is None:
             return None
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(self._address(process), limit=_HEAD_BYTES)
         except (OSError, TimeoutError):
             return None
-        forwarded = _Forwarded(request, reader, writer)
+        forwarded = _Forwarded(incoming, reader, writer)
         try:
             await forwarded.ask(most)
         except (OSError, EOFError, ValueError) as error:  # it has just ended
             writer.close()
-            if request.method in ("GET", "HEAD"):
+            if incoming.method in ("GET", "HEAD"):
                 return None
             raise JustEnded("the process that drove this run has just ended; ask again in a moment") from error
         return forwarded
@@ -111,8 +111,8 @@ class JustEnded(RondaError):
 class _Forwarded:
     """A request that another process answers."""
 
-    def __init__(self, request: Incoming, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._request = request
+    def __init__(self, incoming: Incoming, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._incoming = incoming
         self._reader = reader
         self._writer = writer
         self._status = 0
@@ -120,10 +120,10 @@ class _Forwarded:
 
     async def ask(self, most: int) -> None:
         """Until the answer begins."""
-        request = self._request
-        body = b"" if request.method in ("GET", "HEAD") else await request.body(most)
-        lines = [b"%b %b HTTP/1.1" % (request.method.encode(), request.target)]
-        lines += [b"%b: %b" % header for header in request.headers.items() if header[0] not in _OF_THE_CONNECTION]
+        incoming = self._incoming
+        body = b"" if incoming.method in ("GET", "HEAD") else await incoming.body(most)
+        lines = [b"%b %b HTTP/1.1" % (incoming.method.encode(), incoming.target)]
+        lines += [b"%b: %b" % header for header in incoming.headers.items() if header[0] not in _OF_THE_CONNECTION]
         lines += [b"content-length: %d" % len(body), b"connection: close", FORWARDED + b": 1"]
         self._writer.write(b"\r\n".join(lines) + b"\r\n\r\n" + body)
         await self._writer.drain()

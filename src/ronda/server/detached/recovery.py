@@ -188,13 +188,13 @@ async def reopen(
     name = start.agent or "default"
     if start.version:  # the one that it began with, whatever it was called then
         name = f"{name.partition('@')[0]}@{start.version}"
-    served = await server.models.find(name, start.owner)
-    brought = served.tools
+    target = await server.models.find(name, start.owner)
+    brought = target.tools
     if server.config.agent_tools:
         from ronda.server.exchange.agent_tools import tools_of_target
 
-        brought = (*brought, *(await tools_of_target(server, served, start.owner))[0])
-    if served.opener is not None:  # of a journal that keeps no files yet
+        brought = (*brought, *(await tools_of_target(server, target, start.owner))[0])
+    if target.opener is not None:  # of a journal that keeps no files yet
         inputs = {name: msgspec.json.decode(value) for name, value in start.inputs.items()}
-        brought = (await served.open(start.turns, inputs)).tools
-    return served.provider, {**{tool.spec.name: tool for tool in brought}, **own}
+        brought = (await target.open(start.turns, inputs)).tools
+    return target.provider, {**{tool.spec.name: tool for tool in brought}, **own}

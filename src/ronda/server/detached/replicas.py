@@ -88,15 +88,15 @@ class Replicas:
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 
-    async def answer(self, request: Incoming, run: str, most: int) -> ASGIApp | None:
+    async def answer(self, incoming: Incoming, run: str, most: int) -> ASGIApp | None:
         """What the process that drives a run says to a request; None if nobody else drives it, or nobody else need be asked."""
-        if request.method in ("GET", "HEAD") or FORWARDED in request.headers:
+        if incoming.method in ("GET", "HEAD") or FORWARDED in incoming.headers:
             return None
         if (driver := await self._journal.driver_of(run)) is None:
             return None
-        body = await request.body(most)
-        headers = [*request.headers.items(), (FORWARDED, b"1")]
-        letter = Letter(request.method, request.target, headers, body)
+        body = await incoming.body(most)
+        headers = [*incoming.headers.items(), (FORWARDED, b"1")]
+        letter = Letter(incoming.method, incoming.target, headers, body)
         return await self._answer_of(int(driver), msgspec.msgpack.encode(letter))
 
     async def _answer_of(self, driver: int, letter: bytes) -> Answer:

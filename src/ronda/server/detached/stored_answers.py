@@ -58,44 +58,44 @@ class AnswerDoor(Struct, frozen=True):
     def later(self, writer: Writer, runs: Sequence[Run], position: int | None) -> bytes:
         return unfinished_body(writer, runs, position)
 
-    async def retrieve(self, server: Server, request: Incoming) -> ASGIApp:
-        found = await self._found(server, request)
-        if Query(request).truth("stream"):
-            return await follow_answer(server, request, self.make_writer, found)
-        if STARTING_AFTER in request.query:
+    async def retrieve(self, server: Server, incoming: Incoming) -> ASGIApp:
+        found = await self._found(server, incoming)
+        if Query(incoming).truth("stream"):
+            return await follow_answer(server, incoming, self.make_writer, found)
+        if STARTING_AFTER in incoming.query:
             raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
         return await show_answer(server, self.make_writer, found)
 
-    async def cancel(self, server: Server, request: Incoming) -> ASGIApp:
-        for events in await self._found(server, request):
+    async def cancel(self, server: Server, incoming: Incoming) -> ASGIApp:
+        for events in await self._found(server, incoming):
             run = rebuild(events)
             if run.ended is None:
-                await server.runs.end(run.id, request.owner)
-        found = await self._found(server, request)
+                await server.runs.end(run.id, incoming.owner)
+        found = await self._found(server, incoming)
         if any(rebuild(events).ended is None for events in found):
-            raise BadRequest(f"'{self._id(request)}' is driven by another process; it cannot be cancelled here")
+            raise BadRequest(f"'{self._id(incoming)}' is driven by another process; it cannot be cancelled here")
         return await show_answer(server, self.make_writer, found)
 
-    async def delete(self, server: Server, request: Incoming) -> ASGIApp:
-        for events in await self._found(server, request):
+    async def delete(self, server: Server, incoming: Incoming) -> ASGIApp:
+        for events in await self._found(server, incoming):
             id = rebuild(events).id
-            await server.runs.end(id, request.owner)
+            await server.runs.end(id, incoming.owner)
             server.runs.logs.forget(id)
             await server.runs.journal.forget(id)
-        return Json(encode({"id": self._id(request), "object": f"{self.object}.deleted", "deleted": True}))
+        return Json(encode({"id": self._id(incoming), "object": f"{self.object}.deleted", "deleted": True}))
 
-    def _id(self, request: Incoming) -> str:
-        return self.prefix + request.places["id"]
+    def _id(self, incoming: Incoming) -> str:
+        return self.prefix + incoming.places["id"]
 
-    async def _found(self, server: Server, request: Incoming) -> list[list[Event]]:
+    async def _found(self, server: Server, incoming: Incoming) -> list[list[Event]]:
         """The runs of an answer, one per choice; nobody's but their owner's."""
-        id = self._id(request)
-        name = "run_" + request.places["id"]
-        first = await server.runs.read(name, request.owner)
+        id = self._id(incoming)
+        name = "run_" + incoming.places["id"]
+        first = await server.runs.read(name, incoming.owner)
         if not first or not self.has(start := _start_of(first)):
             raise NotFound(f"there is no {self.object} '{id[:100]}', or it is not kept any more", param="id")
         others = [other for other in siblings_of(start) if other != name]
-        return [first, *[await server.runs.read(other, request.owner) for other in others]]
+        return [first, *[await server.runs.read(other, incoming.owner) for other in others]]
 
     def has(self, start: RunStarted) -> bool:
         """Whether a run came in by this door."""
@@ -119,10 +119,10 @@ def siblings_of(start: RunStarted) -> list[str]:
 
 
 async def follow_answer(
-    server: Server, request: Incoming, make_writer: MakeWriter, found: Sequence[list[Event]]
+    server: Server, incoming: Incoming, make_writer: MakeWriter, found: Sequence[list[Event]]
 ) -> ASGIApp:
     """The stream of an answer, behind what its client has seen of it."""
-    seen = frames_seen(request, len(found)) or [0] * len(found)
+    seen = frames_seen(incoming, len(found)) or [0] * len(found)
     followed = [await server.runs.follow(events, None) for events in found]
     runs, followers = [run for run, _ in followed], [follower for _, follower in followed]
     is_whole = all(follower.is_whole for follower in followers)

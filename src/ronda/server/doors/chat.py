@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 CHAT_ANSWERS: Final = AnswerDoor("/v1/chat/completions", "chatcmpl-", "chat.completion", ChatOptions.key, ChatAnswer)
 
 
-async def chat_completions(server: Server, request: Incoming) -> ASGIApp:
-    asked = await request.read(server.config.max_body, read_request)
-    if asked.decisions:
-        return await continue_answer(server, request, asked.decisions, asked.stream, CHAT_ANSWERS, chat_error)
-    user_agent = request.header(b"user-agent") or ""
-    if (answer := asked.answer.for_client(user_agent, asked.options)) is not asked.answer:
-        asked = replace(asked, answer=answer)
-    served = await server.models.find(asked.model, request.owner)
-    return await Exchange(server, request, Job(asked, served), ChatAnswer, chat_error, door=CHAT_ANSWERS).answer()
+async def chat_completions(server: Server, incoming: Incoming) -> ASGIApp:
+    request = await incoming.read(server.config.max_body, read_request)
+    if request.decisions:
+        return await continue_answer(server, incoming, request.decisions, request.stream, CHAT_ANSWERS, chat_error)
+    user_agent = incoming.header(b"user-agent") or ""
+    if (answer := request.answer.for_client(user_agent, request.options)) is not request.answer:
+        request = replace(request, answer=answer)
+    target = await server.models.find(request.model, incoming.owner)
+    return await Exchange(server, incoming, Job(request, target), ChatAnswer, chat_error, door=CHAT_ANSWERS).answer()
 
 
 def chat_error(failure: Failure) -> bytes:

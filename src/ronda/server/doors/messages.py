@@ -36,36 +36,36 @@ if TYPE_CHECKING:
 MESSAGE_ANSWERS: Final = AnswerDoor("/v1/messages", "msg_", "message", MessageOptions.key, MessageAnswer)
 
 
-async def messages(server: Server, request: Incoming) -> ASGIApp:
+async def messages(server: Server, incoming: Incoming) -> ASGIApp:
     known = _Known()
     try:
-        asked, served = await _read(server, request)
-        if asked.decisions:
+        request, target = await _read(server, incoming)
+        if request.decisions:
             return await continue_answer(
-                server, request, asked.decisions, asked.stream, MESSAGE_ANSWERS, messages_error
+                server, incoming, request.decisions, request.stream, MESSAGE_ANSWERS, messages_error
             )
-        assert served is not None
-        if not passes_over_events(request.header(b"user-agent") or ""):
-            asked = replace(asked, answer=replace(asked.answer, shows_tools=False))
+        assert target is not None
+        if not passes_over_events(incoming.header(b"user-agent") or ""):
+            request = replace(request, answer=replace(request.answer, shows_tools=False))
 
         def writer(runs: Sequence[Run]) -> MessageAnswer:
             known.id = runs[0].id
             return MessageAnswer(runs)
 
-        job = Job(asked, served)
-        return await Exchange(server, request, job, writer, known.error, door=MESSAGE_ANSWERS).answer()
+        job = Job(request, target)
+        return await Exchange(server, incoming, job, writer, known.error, door=MESSAGE_ANSWERS).answer()
     except RondaError as error:
         return known.refusal(error)
 
 
-async def count_tokens(server: Server, request: Incoming) -> ASGIApp:
+async def count_tokens(server: Server, incoming: Incoming) -> ASGIApp:
     known = _Known()
     try:
-        asked, served = await _read(server, request)
-        if served is None:
+        request, target = await _read(server, incoming)
+        if target is None:
             raise BadRequest("'approvals' has no tokens to count; leave it out", param="approvals")
-        turns = (await server.runs.rejoin(asked.turns, request.owner)).turns
-        tokens = await count(server, served, asked, turns, request.owner)
+        turns = (await server.runs.rejoin(request.turns, incoming.owner)).turns
+        tokens = await count(server, target, request, turns, incoming.owner)
     except RondaError as error:
         return known.refusal(error)
     return Json(b'{"input_tokens":%d}' % max(1, tokens), 200, known.headers)
@@ -95,28 +95,28 @@ class _Known:
 # ---- what is asked, of whom -------------------------------------------------------------------------------------------
 
 
-async def _read(server: Server, request: Incoming) -> tuple[MessagesRequest, Target | None]:
+async def _read(server: Server, incoming: Incoming) -> tuple[MessagesRequest, Target | None]:
     """The request in the words of the model that will answer it; None if it goes on with an answer that is begun."""
-    version, betas = request.header(b"anthropic-version"), request.header(b"anthropic-beta")
-    asked = await request.read(server.config.max_body, lambda body: read_request(body, version, betas))
-    if asked.decisions:
-        return asked, None
-    served = await server.models.find(asked.model, request.owner)
-    if served.spec.partition(":")[0] == API:
-        return for_anthropic(asked), served
-    thinks = _can_think(served, asked)
+    version, betas = incoming.header(b"anthropic-version"), incoming.header(b"anthropic-beta")
+    request = await incoming.read(server.config.max_body, lambda body: read_request(body, version, betas))
+    if request.decisions:
+        return request, None
+    target = await server.models.find(request.model, incoming.owner)
+    if target.spec.partition(":")[0] == API:
+        return for_anthropic(request), target
+    thinks = _can_think(target, request)
     if not thinks:
         warning = "this model cannot be told how much to think; 'thinking' was ignored"
-        asked = replace(asked, effort=None, answer=replace(asked.answer, warnings=(warning,)))
-    return for_others(asked), served
+        request = replace(request, effort=None, answer=replace(request.answer, warnings=(warning,)))
+    return for_others(request), target
 
 
-def _can_think(served: Target, asked: MessagesRequest) -> bool:
+def _can_think(target: Target, request: MessagesRequest) -> bool:
     """Clients ask every model to think as much as it sees fit; one that cannot should answer all the same."""
-    if asked.effort is None:
+    if request.effort is None:
         return True
     try:
-        capabilities_of(served.provider).check(Plan(served.spec, options=Options(reasoning_effort=asked.effort)))
+        capabilities_of(target.provider).check(Plan(target.spec, options=Options(reasoning_effort=request.effort)))
     except BadRequest:
         return False
     return True

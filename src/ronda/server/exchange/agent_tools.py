@@ -55,17 +55,17 @@ class NamedAgents:
         return () if files is None else files.agents_of(path)
 
     async def stored(self, name: str) -> AgentTool | None:
-        served = await self._server.stored_agents.named(name, self._owner)
-        return None if served is None else _tool(self._server, served, self._owner)
+        target = await self._server.stored_agents.named(name, self._owner)
+        return None if target is None else _tool(self._server, target, self._owner)
 
 
-async def tools_of_target(server: Server, served: Target, owner: str) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+async def tools_of_target(server: Server, target: Target, owner: str) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
     """The agents that the settings make tools of the server's model, or of an agent that a client made; and warnings. One that
     cannot be asked is left out: who asks can do without it, and other owners may have it."""
     table = server.config.agent_tools
     names = list(table.get("default", ()))
-    if isinstance(served, ServedAgent):
-        itself = (served.id, served.agent.name)
+    if isinstance(target, ServedAgent):
+        itself = (target.id, target.agent.name)
         names += [one for name in itself for one in table.get(name, ())]
         names = [name for name in names if name.partition("@")[0] not in itself]
     children, tools, warnings = Children(Host(), server.toolbox.lent_to(owner)), dict[str, Tool](), list[str]()
@@ -82,45 +82,45 @@ async def tools_of_target(server: Server, served: Target, owner: str) -> tuple[t
     return tuple(tools.values()), tuple(warnings)
 
 
-def _tool(server: Server, served: ServedAgent, owner: str) -> AgentTool:
-    agent = served.agent
+def _tool(server: Server, target: ServedAgent, owner: str) -> AgentTool:
+    agent = target.agent
     about = (agent.description or "").strip() or " ".join((agent.instructions or "").split())[:MAX_DESCRIPTION]
     spec = asked_with_text(
-        offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", _labels(server, served)
+        offered_name(None, agent.name), about or f"Ask the agent '{agent.name}'.", _labels(server, target)
     )
-    return AgentTool(spec, VersionedAgent(served.version, partial(_open, server, served, owner)))
+    return AgentTool(spec, VersionedAgent(target.version, partial(_open, server, target, owner)))
 
 
-def _labels(server: Server, served: ServedAgent) -> frozenset[str]:
+def _labels(server: Server, target: ServedAgent) -> frozenset[str]:
     """What its tools may do, as far as that can be told before it is called: MCP servers are only connected to then."""
-    needs = server.other_needs(served.needs)
-    offer = server.toolbox.offer(served.declared, 1, served.tools, needs=needs, choice=served.choice)
-    far = () if len(needs) == len(served.needs) else (UNTRUSTED, EGRESS)
+    needs = server.other_needs(target.needs)
+    offer = server.toolbox.offer(target.declared, 1, target.tools, needs=needs, choice=target.choice)
+    far = () if len(needs) == len(target.needs) else (UNTRUSTED, EGRESS)
     return taint_labels(offer.specs) | set(far)
 
 
-async def _open(server: Server, served: ServedAgent, owner: str, version: int) -> Agent:
+async def _open(server: Server, target: ServedAgent, owner: str, version: int) -> Agent:
     """The agent with the tools that it has now."""
-    if version != served.version:
-        found = await server.stored_agents.find(f"{served.id}@{version}", owner)
+    if version != target.version:
+        found = await server.stored_agents.find(f"{target.id}@{version}", owner)
         if found is None:
-            raise NotFound(f"the agent '{served.id}' has no version {version} any more", code="agent_not_found")
-        served = found
-    request = DoorRequest(model=served.id, turns=())
-    _, offer = await open_for(server, served, request, (), server.config.rounds_for(None)[0], owner)
+            raise NotFound(f"the agent '{target.id}' has no version {version} any more", code="agent_not_found")
+        target = found
+    request = DoorRequest(model=target.id, turns=())
+    _, offer = await open_for(server, target, request, (), server.config.rounds_for(None)[0], owner)
     tools = [
         MissingTool(spec) if (tool := offer.handlers.get(spec.name)) is None else _AsOffered(spec, tool)
         for spec in offer.specs
     ]
     agent = Agent(
-        served.provider,
-        instructions=served.agent.instructions or "",
+        target.provider,
+        instructions=target.agent.instructions or "",
         tools=tools,
-        options=served.options,
-        tool_choice=renamed(served.choice, offer.stand_ins),
-        name=served.id,
+        options=target.options,
+        tool_choice=renamed(target.choice, offer.stand_ins),
+        name=target.id,
     )
-    return with_spec(agent, served.spec)
+    return with_spec(agent, target.spec)
 
 
 class _AsOffered(Struct, frozen=True):

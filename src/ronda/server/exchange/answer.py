@@ -78,7 +78,7 @@ class Exchange:
     def __init__(
         self,
         server: Server,
-        request: Incoming,
+        incoming: Incoming,
         job: Job,
         make_writer: MakeWriter,
         write_error: ErrorWriter,
@@ -88,12 +88,12 @@ class Exchange:
         door: LaterDoor | None = None,
     ) -> None:
         self._server = server
-        self._request = request
+        self._incoming = incoming
         self._job = job
         self._make_writer = make_writer
         self._write_error = write_error
         self._outlives = outlives
-        self._lingers = job.asked.lingers
+        self._lingers = job.request.lingers
         self._may_be_cancelled = may_be_cancelled
         self._door = door
         self._lives: Sequence[LiveRun | Relay] = ()
@@ -109,14 +109,14 @@ class Exchange:
         ids = id if len(self._lives) == 1 else b", ".join([live.run.id.encode() for live in self._lives])
         # The second is what Anthropic's SDKs read, the third names all choices.
         headers = [(b"x-request-id", id), (b"request-id", id), (b"x-ronda-run", ids)]
-        if self._job.asked.background:
+        if self._job.request.background:
             return await self._answer_later(headers)
-        if self._job.asked.stream:
+        if self._job.request.stream:
             stream = self._stream(headers)
             for live in self._lives:
                 live.start(self._finished)
             return stream
-        watch = Watch(self._request.receive, self._gone)
+        watch = Watch(self._incoming.receive, self._gone)
         try:
             if len(self._lives) == 1:  # driven right here
                 await self._lives[0].drive()
@@ -140,7 +140,7 @@ class Exchange:
         """The runs are queued: whoever asks is told where to find them, or watches them and may leave."""
         server, door = self._server, self._door
         assert door is not None
-        runs, owner = [live.run for live in self._lives], self._request.owner
+        runs, owner = [live.run for live in self._lives], self._incoming.owner
         if self._job.next is not None:  # agents that hand over are driven where they came in
             for relay in self._lives:
                 relay.start(self._finished)
@@ -149,7 +149,7 @@ class Exchange:
                 await self._visit.leave()
             await server.background.add([live for live in self._lives if isinstance(live, LiveRun)])
         headers.append(door.location(runs[0].id))
-        if not self._job.asked.stream:
+        if not self._job.request.stream:
             position = await server.background.position(runs[0].id, owner)
             return Json(door.later(self._writer, runs, position), 202, headers)
         if self._job.next is not None:
@@ -161,18 +161,18 @@ class Exchange:
 
     async def _open(self) -> None:
         job = self._job
-        name = self._request.run_name
-        if job.asked.background:
-            check_background(job.asked, has_place=self._door is not None)
+        name = self._incoming.run_name
+        if job.request.background:
+            check_background(job.request, has_place=self._door is not None)
         elif self._lingers:
-            check_detach(self._server, job.asked)
+            check_detach(self._server, job.request)
         if name is not None:
-            await check_name(self._server, job.asked, name)
-        if job.asked.session is not None:
+            await check_name(self._server, job.request, name)
+        if job.request.session is not None:
             name = name or new_id("run")
-            self._visit = await self._enter(job.asked.session, name)
+            self._visit = await self._enter(job.request.session, name)
         try:
-            lives = await open_runs(self._server, self._request.owner, job, name or "", self._visit)
+            lives = await open_runs(self._server, self._incoming.owner, job, name or "", self._visit)
             self._writer = self._make_writer([live.run for live in lives])
             if job.added is not None:
                 for live in lives:
@@ -190,10 +190,10 @@ class Exchange:
 
     async def _enter(self, wish: SessionWish, run: str) -> Visit:
         """Wait for the session, for as long as the client does."""
-        if self._job.asked.keep != "stored":
+        if self._job.request.keep != "stored":
             raise BadRequest("'session_id' needs a run that is stored; leave 'store' out", param="session_id")
-        entering = asyncio.ensure_future(self._server.runs.sessions.enter(self._request.owner, wish, run))
-        watch = Watch(self._request.receive, lambda: _stop(entering))
+        entering = asyncio.ensure_future(self._server.runs.sessions.enter(self._incoming.owner, wish, run))
+        watch = Watch(self._incoming.receive, lambda: _stop(entering))
         try:
             return await entering
         except asyncio.CancelledError:

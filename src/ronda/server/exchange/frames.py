@@ -70,12 +70,12 @@ def numbered(writer: StreamWriter, runs: Sequence[Run]) -> StreamWriter:
     return NumberedFrames(writer, [0] * len(runs), with_ids=True)
 
 
-def frames_seen(request: Incoming, choices: int) -> list[int] | None:
+def frames_seen(incoming: Incoming, choices: int) -> list[int] | None:
     """How many frames of each choice a client has; None if it has not said. A browser that comes back asks for the same
     address, and says in a header what it has seen since."""
-    name, text = "Last-Event-ID", request.header(LAST_EVENT_ID)
+    name, text = "Last-Event-ID", incoming.header(LAST_EVENT_ID)
     if text is None:
-        name, values = STARTING_AFTER, request.query.get(STARTING_AFTER)
+        name, values = STARTING_AFTER, incoming.query.get(STARTING_AFTER)
         if not values:
             return None
         text = values[-1]

@@ -58,8 +58,8 @@ Added: TypeAlias = Callable[[Run], Awaitable[None]]
 class Job(Struct, frozen=True):
     """What is asked of whom, and what follows."""
 
-    asked: DoorRequest
-    served: Target
+    request: DoorRequest
+    target: Target
     about: About = answer_alone
     next: Next | None = None  # who goes on when a run of it has ended
     added: Added | None = None
@@ -84,36 +84,36 @@ async def _open_inside(begun: OpenSpan, opening: Awaitable[list[LiveRun]]) -> li
 
 
 async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Visit | None) -> list[LiveRun]:
-    asked, served = job.asked, job.served
-    rounds, warning = server.config.rounds_for(asked.max_tool_rounds)
-    turns, parent, ids = asked.turns, asked.parent, asked.ids
-    able = capabilities_of(served.provider)
+    request, target = job.request, job.target
+    rounds, warning = server.config.rounds_for(request.max_tool_rounds)
+    turns, parent, ids = request.turns, request.parent, request.ids
+    able = capabilities_of(target.provider)
     may_have_files = bool(files_in(turns))
     if may_have_files:
-        turns = await _with_inputs(server, served, asked, turns, owner)
+        turns = await _with_inputs(server, target, request, turns, owner)
     if visit is not None or len(turns) != 1 or type(turns[0]) is not UserTurn:  # a lone question has nothing before it
-        turns, parent, ids = await _conversation(server, owner, asked, turns, visit)
+        turns, parent, ids = await _conversation(server, owner, request, turns, visit)
         may_have_files = True
-    opened, offer = await open_for(server, served, asked, turns, rounds, owner, may_have_files=may_have_files)
+    opened, offer = await open_for(server, target, request, turns, rounds, owner, may_have_files=may_have_files)
     plan = _plan(server, job, able, offer, rounds)
-    if asked.session is not None or asked.conversation:
-        plan = await _with_approved(server, asked, plan, owner)
-    warnings = (*asked.answer.warnings, *opened.warnings)
-    if asked.needs:
+    if request.session is not None or request.conversation:
+        plan = await _with_approved(server, request, plan, owner)
+    warnings = (*request.answer.warnings, *opened.warnings)
+    if request.needs:
         warnings = (*warnings, *_left_out(server, job))
     if warning is not None:
         warnings = (*warnings, warning)
-    about = job.about(turns, opened.turns, replace(asked.answer, model=served.name, warnings=warnings))
-    if ids or asked.about or offer.about:
-        about = {**asked.about, **offer.about, **about_ids(ids), **about}
+    about = job.about(turns, opened.turns, replace(request.answer, model=target.name, warnings=warnings))
+    if ids or request.about or offer.about:
+        about = {**request.about, **offer.about, **about_ids(ids), **about}
     if visit is not None:
         about = {**about, **visit.about(turns, opened.turns)}
     name = name or new_id("run")
-    if asked.container.id:
-        session = await _container_session(server, owner, asked)
+    if request.container.id:
+        session = await _container_session(server, owner, request)
     else:
-        session = asked.conversation or (
-            f"sess_{name.removeprefix('run_')}" if asked.session is None else asked.session.name
+        session = request.conversation or (
+            f"sess_{name.removeprefix('run_')}" if request.session is None else request.session.name
         )
     start = RunStarted(
         name,
@@ -124,36 +124,36 @@ async def _open_runs(server: Server, owner: str, job: Job, name: str, visit: Vis
         session=session,
         owner=owner,
         about=about,
-        agent=asked.model if served.is_agent else "",
+        agent=request.model if target.is_agent else "",
         inputs=opened.inputs,
-        outlives=asked.lingers > 0,
+        outlives=request.lingers > 0,
         file=opened.file,
-        version=served.version,
+        version=target.version,
     )
-    if asked.n == 1:
-        live = _live_run(server, job, start, served.provider, offer)
+    if request.n == 1:
+        live = _live_run(server, job, start, target.provider, offer)
         if visit is not None:
-            live.scratch = visit.scratch(served.provider)
+            live.scratch = visit.scratch(target.provider)
         return [live]
-    names = [name, *[new_id("run") for _ in range(asked.n - 1)]]
+    names = [name, *[new_id("run") for _ in range(request.n - 1)]]
     start = replace(start, about={**about, **about_siblings(names)})
     return [
         _live_run(server, job, replace(start, run=names[sibling], sibling=sibling), provider, offer)
-        for sibling, provider in enumerate(server.providers_for(served, plan, asked.n))
+        for sibling, provider in enumerate(server.providers_for(target, plan, request.n))
     ]
 
 
 async def _conversation(
-    server: Server, owner: str, asked: DoorRequest, turns: tuple[Turn, ...], visit: Visit | None
+    server: Server, owner: str, request: DoorRequest, turns: tuple[Turn, ...], visit: Visit | None
 ) -> tuple[tuple[Turn, ...], tuple[str, int] | None, dict[str, str]]:
     """The turns, with what the caller does not send of them; the run that they go on from; and the ids that calls have here."""
-    parent, ids = asked.parent, asked.ids
+    parent, ids = request.parent, request.ids
     if parent is None:  # where the dialect names it, the door has put the turns together
         found = await server.runs.rejoin(turns, owner)
         turns, parent, ids = found.turns, found.parent, {**ids, **found.ids}
-    turns = all_renamed(turns, asked.ids)  # what no run was found of, but came with the model's own JSON
-    if visit is not None and asked.session is not None:
-        turns = await visit.splice(turns, asked.session.mode)
+    turns = all_renamed(turns, request.ids)  # what no run was found of, but came with the model's own JSON
+    if visit is not None and request.session is not None:
+        turns = await visit.splice(turns, request.session.mode)
     _check_pairs(turns, known_of(turns))
     if len(turns) > LIGHT_TURNS:
         await asyncio.sleep(0)  # others have their turn
@@ -162,29 +162,29 @@ async def _conversation(
 
 def _plan(server: Server, job: Job, able: Capabilities, offer: Offer, rounds: int) -> Plan:
     """What the runs are told to do. Raises what the provider cannot."""
-    asked, served, config = job.asked, job.served, server.config
-    choice = _choice(asked, served)
+    request, target, config = job.request, job.target, server.config
+    choice = _choice(request, target)
     if choice is not AUTO:
         choice = renamed(choice, offer.stand_ins)
         check_choice(choice, offer.specs)
-    options = served.options_under(asked.options)
+    options = target.options_under(request.options)
     plan = Plan(
-        model=served.spec,
+        model=target.spec,
         tools=offer.specs,
         choice=choice,
         options=options,
-        limits=server.limits_for(rounds, asked.max_tool_calls, is_stored=asked.keep == "stored"),
+        limits=server.limits_for(rounds, request.max_tool_calls, is_stored=request.keep == "stored"),
         retry=config.retry,
         parallel=options.parallel_tool_calls is not False,
-        stream=asked.stream or asked.lingers > 0,  # somebody may come to follow it
+        stream=request.stream or request.lingers > 0,  # somebody may come to follow it
         # A provider that decodes under the format says so; others are checked when they are done.
         format_is_enforced=able.enforces_format(options),
-        format_is_wish=served.format_is_wish and options.response_format is served.options.response_format,
+        format_is_wish=target.format_is_wish and options.response_format is target.options.response_format,
         tool_calls=config.tool_calls,
-        truncates=asked.truncates,
+        truncates=request.truncates,
         context_budget=config.context_budget,
         guards=server.runs.guards,
-        permissions=_permissions(config, asked.permission),
+        permissions=_permissions(config, request.permission),
     )
     able.check(plan)
     return plan
@@ -194,41 +194,41 @@ def _left_out(server: Server, job: Job) -> list[str]:
     """Warnings about what is asked for, not to be had, and dispensable."""
     return [
         f"{need.reason}: the model is not offered '{need.path.removesuffix('.type')}'"
-        for need in job.asked.needs
-        if need.is_optional and not server.toolbox.tools_for(need, job.served.tools)
+        for need in job.request.needs
+        if need.is_optional and not server.toolbox.tools_for(need, job.target.tools)
     ]
 
 
 def _live_run(server: Server, job: Job, start: RunStarted, provider: Provider, offer: Offer) -> LiveRun:
     """A run that is journaled, and waits to be driven."""
-    journal = server.runs.journal if job.asked.keep == "stored" else server.runs.memory
+    journal = server.runs.journal if job.request.keep == "stored" else server.runs.memory
     live = server.runs.new(start, provider, offer.handlers, journal, waits=bool(offer.specs) and _waits(job))
-    if server.named_servers is not None and job.asked.needs:
+    if server.named_servers is not None and job.request.needs:
         server.named_servers.remember(start.run, offer.handlers)
-    if job.served.read_answer is not None:
-        live.read_answer = job.served.read_answer
+    if job.target.read_answer is not None:
+        live.read_answer = job.target.read_answer
     return live
 
 
 def _waits(job: Job) -> bool:
     """Whether somebody stays with a run that asks people. Who asks for approvals in the words of a dialect reads the answer to
     its end, and decides in the next request."""
-    asked = job.asked
-    if job.waits or not asked.stream or asked.background:
+    request = job.request
+    if job.waits or not request.stream or request.background:
         return job.waits
-    return not any(need.confirms for need in (*job.served.needs, *asked.needs))
+    return not any(need.confirms for need in (*job.target.needs, *request.needs))
 
 
-async def _container_session(server: Server, owner: str, asked: DoorRequest) -> str:
-    wish = asked.container
+async def _container_session(server: Server, owner: str, request: DoorRequest) -> str:
+    wish = request.container
     session = (await server.containers.use(owner, wish.id)).session
-    if asked.session is not None and asked.session.name != session:
-        raise BadRequest(f"'{wish.path}' is not the container of the session '{asked.session.name}'", param=wish.path)
+    if request.session is not None and request.session.name != session:
+        raise BadRequest(f"'{wish.path}' is not the container of the session '{request.session.name}'", param=wish.path)
     return session
 
 
 async def _with_inputs(
-    server: Server, served: Target, asked: DoorRequest, turns: tuple[Turn, ...], owner: str
+    server: Server, target: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str
 ) -> tuple[Turn, ...]:
     """With what the model is sent, or told, in the place of each file that the request brings."""
     if not files_in(turns):
@@ -237,14 +237,14 @@ async def _with_inputs(
     from ronda.server.resources.supplies import asks_for_code
 
     inputs = InputFiles(
-        server.files, server.documents, owner, capabilities_of(served.provider), runs_code=asks_for_code(asked)
+        server.files, server.documents, owner, capabilities_of(target.provider), runs_code=asks_for_code(request)
     )
     return await inputs.settle(server.config, turns)
 
 
 async def open_for(
     server: Server,
-    served: Target,
+    target: Target,
     request: DoorRequest,
     turns: tuple[Turn, ...],
     rounds: int,
@@ -258,39 +258,39 @@ async def open_for(
     """
     if server.mcp is not None and rounds > 0:
         await server.toolbox.ready()
-    if served.opener is None and not request.inputs:
-        brought = served.tools
+    if target.opener is None and not request.inputs:
+        brought = target.tools
         warnings: tuple[str, ...] = ()
         if server.config.agent_tools and rounds > 0:
             from ronda.server.exchange.agent_tools import tools_of_target  # for those alone who have such agents
 
-            agents, warnings = await tools_of_target(server, served, owner)
+            agents, warnings = await tools_of_target(server, target, owner)
             brought = (*brought, *agents)
-        opened = TargetOpening(served.begin(turns), brought, served.declared, warnings=warnings)
+        opened = TargetOpening(target.begin(turns), brought, target.declared, warnings=warnings)
     else:
-        opened = await served.open(turns, request.inputs)
+        opened = await target.open(turns, request.inputs)
     declared, needs, tools, named = request.tools, request.needs, opened.tools, NONE_NAMED
     if opened.declared:
         declared = (*not_redeclared(opened.declared, request.tools), *request.tools)
-    if served.needs:
-        needs = (*served.needs, *request.needs)
+    if target.needs:
+        needs = (*target.needs, *request.needs)
     if needs and server.named_servers is not None:
-        asked, needs = needs, tuple(server.named_servers.others(needs))
-        if len(needs) != len(asked) and rounds > 0:
-            named = await server.named_servers.tools(owner, asked)
+        wanted, needs = needs, tuple(server.named_servers.others(needs))
+        if len(needs) != len(wanted) and rounds > 0:
+            named = await server.named_servers.tools(owner, wanted)
             tools = (*tools, *named.tools)
-    choice = _choice(request, served)
+    choice = _choice(request, target)
     offer = server.toolbox.offer(
         declared, rounds, tools, exclusive=opened.exclusive, needs=needs, choice=choice, turns=turns
     )
     if named is not NONE_NAMED:
         offer = _with_named(offer, named)
-    may_have_files = may_have_files or served.opener is not None  # which may bring some
+    may_have_files = may_have_files or target.opener is not None  # which may bring some
     is_supplied = request.container is not ANY_CONTAINER or bool(request.outputs)
     if is_supplied or server.code is not None or (may_have_files and files_in(opened.turns)):  # most bring nothing
         from ronda.server.resources.supplies import supply
 
-        opened, offer = await supply(server, owner, served, request, opened, offer, rounds)
+        opened, offer = await supply(server, owner, target, request, opened, offer, rounds)
     if rounds > 0 and len(turns) > 1 and whole_results(turns):
         offer = _with_reader(offer, server.long_results.reader.spec)
     if needs and any(need.confirmed for need in needs):
@@ -335,22 +335,22 @@ def _with_named(offer: Offer, named: Named) -> Offer:
     )
 
 
-async def count(server: Server, served: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str) -> int:
+async def count(server: Server, target: Target, request: DoorRequest, turns: tuple[Turn, ...], owner: str) -> int:
     """How many tokens the model would be sent first, if this were a request for an answer.
 
     No model is called: an engine of ours counts with its tokenizer, an upstream that can be asked is asked, and for the rest
     it is an estimate.
     """
     rounds, _ = server.config.rounds_for(request.max_tool_rounds)
-    turns = await _with_inputs(server, served, request, turns, owner)
-    opened, offer = await open_for(server, served, request, turns, rounds, owner)
-    options = served.options_under(request.options)
+    turns = await _with_inputs(server, target, request, turns, owner)
+    opened, offer = await open_for(server, target, request, turns, rounds, owner)
+    options = target.options_under(request.options)
     heavy = is_heavy(opened.turns, offer.specs)
     repaired = await aside(repair, opened.turns) if heavy else repair(opened.turns)
     first = ModelRequest(
-        repaired, offer.specs, renamed(_choice(request, served), offer.stand_ins), options, False, "", 0, 1, {}
+        repaired, offer.specs, renamed(_choice(request, target), offer.stand_ins), options, False, "", 0, 1, {}
     )
-    count_tokens = capabilities_of(served.provider).count_tokens
+    count_tokens = capabilities_of(target.provider).count_tokens
     if count_tokens is not None:
         try:
             return await count_tokens(first)
@@ -367,17 +367,17 @@ def _permissions(config: ServerConfig, wish: Approval) -> tuple[PermissionRule, 
     return (*config.permission, PermissionRule(mode))
 
 
-async def _with_approved(server: Server, asked: DoorRequest, plan: Plan, owner: str) -> Plan:
+async def _with_approved(server: Server, request: DoorRequest, plan: Plan, owner: str) -> Plan:
     """With what people have approved for the session. Most plans ask nobody."""
-    session = asked.conversation or (asked.session.name if asked.session is not None else "")
+    session = request.conversation or (request.session.name if request.session is not None else "")
     if not session or not would_ask(plan):
         return plan
     tools = await server.catalog.approved_tools.find(owner, session, server.clock())
     return replace(plan, remembered=tools) if tools else plan
 
 
-def _choice(request: DoorRequest, served: Target) -> ToolChoice:
-    return request.choice if request.choice != AUTO else served.choice
+def _choice(request: DoorRequest, target: Target) -> ToolChoice:
+    return request.choice if request.choice != AUTO else target.choice
 
 
 def check_choice(choice: ToolChoice, tools: tuple[ToolSpec, ...]) -> None:

@@ -17,7 +17,7 @@ Take: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 async def read_parts(
-    request: Incoming, limit: int, begin: Callable[[str, str, str], Awaitable[Take]]
+    incoming: Incoming, limit: int, begin: Callable[[str, str, str], Awaitable[Take]]
 ) -> dict[str, str]:
     """The form's fields. `begin` is told of each file: the field it is in, its name and its type.
 
@@ -26,7 +26,7 @@ async def read_parts(
     fields: dict[str, str] = {}
     field, pieces, size = "", list[bytes](), 0
     take: Take | None = None
-    async for event in _events(request, limit):
+    async for event in _events(incoming, limit):
         match event:
             case PartBegan(name, filename, content_type):
                 field, pieces, size = name, [], 0
@@ -46,37 +46,37 @@ async def read_parts(
     return fields
 
 
-async def _events(request: Incoming, limit: int) -> AsyncIterator[FormEvent]:
-    length = request.headers.get(b"content-length", b"")
+async def _events(incoming: Incoming, limit: int) -> AsyncIterator[FormEvent]:
+    length = incoming.headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:
         raise TooLarge(f"the body has {int(length)} bytes; this server takes {limit}")
     reader: FormReader | None = None
     beginning, size = b"", 0
-    async for piece in request.pieces():
+    async for piece in incoming.pieces():
         size += len(piece)
         if size > limit:
             raise TooLarge(f"the body has more than the {limit} bytes this server takes")
         if reader is None:
             beginning += piece
-            reader = _reader(request, beginning)
+            reader = _reader(incoming, beginning)
             if reader is None:
                 continue
             piece = beginning
         for event in reader.feed(piece):
             yield event
     if reader is None:
-        raise not_a_form(request)
+        raise not_a_form(incoming)
     reader.finish()
 
 
-def _reader(request: Incoming, beginning: bytes) -> FormReader | None:
+def _reader(incoming: Incoming, beginning: bytes) -> FormReader | None:
     """None while too little is there to tell."""
-    boundary = boundary_of(request.header(b"content-type") or "", beginning)
+    boundary = boundary_of(incoming.header(b"content-type") or "", beginning)
     if boundary is None and len(beginning) >= _BEGINNING:
-        raise not_a_form(request)
+        raise not_a_form(incoming)
     return None if boundary is None else FormReader(boundary)
 
 
-def not_a_form(request: Incoming) -> BadRequest:
-    content_type = request.header(b"content-type") or "nothing"
+def not_a_form(incoming: Incoming) -> BadRequest:
+    content_type = incoming.header(b"content-type") or "nothing"
     return WrongType(f"the body must be sent as multipart/form-data, not as {content_type[:100]}")

@@ -31,11 +31,11 @@ def shaped(
         handler: Callable[[Server, Incoming, S], Awaitable[ASGIApp]],
     ) -> Callable[[Server, Incoming], Awaitable[ASGIApp]]:
         @wraps(handler)
-        async def handle(server: Server, request: Incoming) -> ASGIApp:
-            headers = {name: value for name in _TELLING if (value := request.header(name.encode())) is not None}
-            shape = shape_of(headers, request.query)
+        async def handle(server: Server, incoming: Incoming) -> ASGIApp:
+            headers = {name: value for name in _TELLING if (value := incoming.header(name.encode())) is not None}
+            shape = shape_of(headers, incoming.query)
             try:
-                return await handler(server, request, shape)
+                return await handler(server, incoming, shape)
             except RondaError as error:
                 return error_answer(failure_of(error), messages_error if shape.startswith("anthropic") else chat_error)
 

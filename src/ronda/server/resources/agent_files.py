@@ -56,7 +56,7 @@ class AgentBroken(RondaError):
 
 class _Known(Struct, frozen=True):
     prompty: Prompty | None
-    served: Target | None
+    target: Target | None
     problem: str = ""
     upstream: Upstream | None = None
 
@@ -80,7 +80,7 @@ class AgentFiles:
     def prompty(self, name: str) -> Prompty | None:
         """The file as it is on disk now, if it can be used."""
         known = self._look_at(name)
-        return None if known is None or known.served is None else known.prompty
+        return None if known is None or known.target is None else known.prompty
 
     def path(self, name: str) -> str:
         """Where the agent of this name is: that of the file, or what a file calls itself."""
@@ -109,12 +109,12 @@ class AgentFiles:
             known = self._with_title(name)
         if known is None:
             return None
-        if known.served is None:
+        if known.target is None:
             raise AgentBroken(f"the agent '{name}' cannot be used: {without_paths(known.problem)}")
         if known.prompty is None:
-            return known.served
+            return known.target
         loaded = None if Tracer.is_idle() else (began, time.time())  # told with the run that it was for
-        return replace(known.served, opener=partial(self._open, known.prompty, owner, loaded=loaded))
+        return replace(known.target, opener=partial(self._open, known.prompty, owner, loaded=loaded))
 
     def _with_title(self, title: str) -> _Known | None:
         """The file that calls itself so. The folder is only searched where what was found the last time is no longer true."""
@@ -209,7 +209,7 @@ class AgentFiles:
         agent = agent_of(prompty, upstream)
         spec = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         own = prompty.model.options if prompty.model is not None else None
-        served = Target(
+        target = Target(
             name,
             spec,
             agent.provider,
@@ -219,7 +219,7 @@ class AgentFiles:
             format_is_wish=True,
             read_answer=partial(_tell_answer, prompty),
         )
-        return _Known(prompty, served, upstream=upstream)
+        return _Known(prompty, target, upstream=upstream)
 
     async def _open(
         self,

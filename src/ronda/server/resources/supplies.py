@@ -141,10 +141,10 @@ class Equipment:
 
 
 async def supply(
-    server: Server, owner: str, served: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
+    server: Server, owner: str, target: Target, request: DoorRequest, opened: TargetOpening, offer: Offer, rounds: int
 ) -> tuple[TargetOpening, Offer]:
     """With the files and skills that the request brings."""
-    supplies = await gather(server, owner, request, capabilities_of(served.provider))
+    supplies = await gather(server, owner, request, capabilities_of(target.provider))
     has_files = bool(supplies.files) or any(map(is_listed, files_in(opened.turns)))
     runs_code = server.code is not None and any(spec.tool_type in CODE for spec in offer.specs)
     if not (has_files or runs_code or supplies != NO_SUPPLIES):

@@ -68,14 +68,14 @@ class WebSearch:
 
     def choose(self, needs: Sequence[Need], *, unasked: bool) -> WebTools | None:
         """`unasked`: whether this request may be offered what it does not ask for. What one asks for is all that it gets."""
-        asked = [need for need in needs if need.hosted.capability in self.capabilities]
-        if described := [need.web for need in asked if need.web != _NOTHING]:
+        request = [need for need in needs if need.hosted.capability in self.capabilities]
+        if described := [need.web for need in request if need.web != _NOTHING]:
             return reduce(or_, described)
         if any(
             need.hosted.capability == "offline_search" for need in needs
         ):  # which is not here, and the web is not wanted
             return None
-        return ANY_WEB if asked or (unasked and self._mode == "always") else None
+        return ANY_WEB if request or (unasked and self._mode == "always") else None
 
     def tools(self, web: WebTools, turns: Sequence[Turn]) -> list[Tool]:
         """For a conversation that has come so far."""

@@ -112,27 +112,29 @@ def read_request(body: bytes, version: str | None = None, betas: str | None = No
     )
 
 
-def for_anthropic(asked: MessagesRequest) -> MessagesRequest:
+def for_anthropic(request: MessagesRequest) -> MessagesRequest:
     """For an upstream that speaks this dialect: its own fields, and tools that it has itself."""
-    options = replace(asked.options, extra={**asked.options.extra, **asked.own}) if asked.own else asked.options
+    options = (
+        replace(request.options, extra={**request.options.extra, **request.own}) if request.own else request.options
+    )
     tools = tuple(
-        [replace(tool, deferred=False) if tool.deferred else tool for tool in asked.every]
+        [replace(tool, deferred=False) if tool.deferred else tool for tool in request.every]
     )  # it does that itself
-    return replace(asked, options=options, tools=tools)
+    return replace(request, options=options, tools=tools)
 
 
-def for_others(asked: MessagesRequest) -> MessagesRequest:
-    for name, why in asked.elsewhere:
+def for_others(request: MessagesRequest) -> MessagesRequest:
+    for name, why in request.elsewhere:
         raise BadRequest(f"'{name}' is not supported with this model: {why}", param=name)
-    asked = replace(asked, needs=(*asked.needs, *asked.own_needs), container=asked.own_container)
-    if asked.effort is None or asked.options.reasoning_effort is not None:
-        return asked
-    return replace(asked, options=replace(asked.options, reasoning_effort=asked.effort))
+    request = replace(request, needs=(*request.needs, *request.own_needs), container=request.own_container)
+    if request.effort is None or request.options.reasoning_effort is not None:
+        return request
+    return replace(request, options=replace(request.options, reasoning_effort=request.effort))
 
 
 def _elsewhere(own: dict[str, Raw], conversation: Conversation, declared: Declared) -> tuple[tuple[str, str], ...]:
-    asked = [name for name in own if _is_asked(own, name) and name not in NEEDED]
-    found = [(name, OWN[name].removeprefix("refused: ")) for name in asked if OWN.get(name, "")[:7] == "refused"]
+    request = [name for name in own if _is_asked(own, name) and name not in NEEDED]
+    found = [(name, OWN[name].removeprefix("refused: ")) for name in request if OWN.get(name, "")[:7] == "refused"]
     found += [(name, "it is unknown here") for name in own if name not in OWN]
     return (*found, *[("messages", one) for one in conversation.unknown], *declared.elsewhere)
 

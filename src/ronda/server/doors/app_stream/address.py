@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _HOST: Final = re.compile(r"[A-Za-z0-9.\-]{1,255}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 
 
-def public_address(server: Server, request: Incoming) -> str:
+def public_address(server: Server, incoming: Incoming) -> str:
     """ "" where the request names no host that could be one: addresses are then relative to the page's own."""
     if (public := server.config.app.public_url) is not None:
         return public.rstrip("/")
-    host = request.header(b"host") or ""
-    scheme = "https" if request.scheme in ("wss", "https") else "http"
+    host = incoming.header(b"host") or ""
+    scheme = "https" if incoming.scheme in ("wss", "https") else "http"
     return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""

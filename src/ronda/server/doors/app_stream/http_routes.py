@@ -34,15 +34,15 @@ class ScreenshotFailed(RondaError):
     status_hint = 500
 
 
-async def capabilities(server: Server, request: Incoming) -> ASGIApp:
+async def capabilities(server: Server, incoming: Incoming) -> ASGIApp:
     return Json(encode({"screenshot_preview": await server.app_stream.services.can_screenshot()}))
 
 
-async def screenshot(server: Server, request: Incoming) -> ASGIApp:
+async def screenshot(server: Server, incoming: Incoming) -> ASGIApp:
     """A picture of a page of the web. The key is for a service of the original's: Ronda looks itself, and passes it over."""
     from ronda.tools.page import capture
 
-    body = await _body(request, {"url": str, "apiKey": str})
+    body = await _body(incoming, {"url": str, "apiKey": str})
     try:
         picture = await capture(body["url"], server.app_stream.services)
     except RondaError as error:  # the front end shows it, and knows one status
@@ -50,18 +50,18 @@ async def screenshot(server: Server, request: Incoming) -> ASGIApp:
     return Json(encode({"url": f"data:image/png;base64,{base64.b64encode(picture).decode()}"}))
 
 
-async def export(server: Server, request: Incoming) -> ASGIApp:
+async def export(server: Server, incoming: Incoming) -> ASGIApp:
     """A page as a zip, with its pictures."""
     from ronda.tools.page import export_zip
 
-    body = await _body(request, {"code": str}, {"baseUrl": str})
+    body = await _body(incoming, {"code": str}, {"baseUrl": str})
     packed = await export_zip(body["code"], server.app_stream.services, body.get("baseUrl"))
     headers = {"content-disposition": f'attachment; filename="{EXPORT_NAME}"'}
     return Response(packed, media_type="application/zip", headers=headers)
 
 
-async def local_asset(server: Server, request: Incoming) -> ASGIApp:
-    picture = await server.app_stream.services.assets.open(request.places["name"])
+async def local_asset(server: Server, incoming: Incoming) -> ASGIApp:
+    picture = await server.app_stream.services.assets.open(incoming.places["name"])
     if picture is None:
         raise NotFound("Not Found")
     # Its name is the hash of its bytes; whatever it is, no browser takes it for a page.
@@ -72,25 +72,25 @@ async def local_asset(server: Server, request: Incoming) -> ASGIApp:
 # ---- design systems --------------------------------------------------------------------------------------------------
 
 
-async def list_design_systems(server: Server, request: Incoming) -> ASGIApp:
-    return Json(encode(await server.app_stream.design_systems.all(request.owner)))
+async def list_design_systems(server: Server, incoming: Incoming) -> ASGIApp:
+    return Json(encode(await server.app_stream.design_systems.all(incoming.owner)))
 
 
-async def create_design_system(server: Server, request: Incoming) -> ASGIApp:
-    body = await _body(request, {"name": str, "content": str})
-    made = await server.app_stream.design_systems.add(request.owner, body["name"], body["content"])
+async def create_design_system(server: Server, incoming: Incoming) -> ASGIApp:
+    body = await _body(incoming, {"name": str, "content": str})
+    made = await server.app_stream.design_systems.add(incoming.owner, body["name"], body["content"])
     return Json(encode(made))
 
 
-async def change_design_system(server: Server, request: Incoming) -> ASGIApp:
-    body = await _body(request, {}, {"name": str, "content": str})
+async def change_design_system(server: Server, incoming: Incoming) -> ASGIApp:
+    body = await _body(incoming, {}, {"name": str, "content": str})
     systems = server.app_stream.design_systems
-    changed = await systems.change(request.owner, request.places["id"], body.get("name"), body.get("content"))
+    changed = await systems.change(incoming.owner, incoming.places["id"], body.get("name"), body.get("content"))
     return Json(encode(changed))
 
 
-async def delete_design_system(server: Server, request: Incoming) -> ASGIApp:
-    await server.app_stream.design_systems.delete(request.owner, request.places["id"])
+async def delete_design_system(server: Server, incoming: Incoming) -> ASGIApp:
+    await server.app_stream.design_systems.delete(incoming.owner, incoming.places["id"])
     return Response(status_code=204)
 
 
@@ -98,11 +98,11 @@ async def delete_design_system(server: Server, request: Incoming) -> ASGIApp:
 
 
 async def _body(
-    request: Incoming, required: dict[str, type], optional: dict[str, type] | None = None
+    incoming: Incoming, required: dict[str, type], optional: dict[str, type] | None = None
 ) -> dict[str, Any]:
     """The members of a JSON object. What is wrong with them is a 422 with one entry each."""
     try:
-        body = await request.read(MAX_BODY, msgspec.json.decode)
+        body = await incoming.read(MAX_BODY, msgspec.json.decode)
     except UNREADABLE as error:
         entry = {
             "type": "json_invalid",

@@ -25,16 +25,16 @@ def app_error(failure: Failure) -> bytes:
 def http_route(name: str) -> Handler:
     """Who answers under this name in `http_routes`."""
 
-    async def handle(server: Server, request: Incoming) -> ASGIApp:
+    async def handle(server: Server, incoming: Incoming) -> ASGIApp:
         from ronda.server.doors.app_stream import http_routes
 
         handler: Handler = getattr(http_routes, name)
-        return await handler(server, request)
+        return await handler(server, incoming)
 
     return handle
 
 
-async def generate_code(server: Server, request: Incoming) -> ASGIApp:
+async def generate_code(server: Server, incoming: Incoming) -> ASGIApp:
     from ronda.server.doors.app_stream.socket import Connection
 
     async def connection(scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,7 +42,7 @@ async def generate_code(server: Server, request: Incoming) -> ASGIApp:
         assert task is not None
         connections.add(task)
         try:
-            await Connection(server, request, receive, send).run()
+            await Connection(server, incoming, receive, send).run()
         finally:
             connections.discard(task)
 

@@ -60,9 +60,9 @@ class Cancel(msgspec.Struct, frozen=True, rename={"variant": "variantIndex"}):
 
 
 class Connection:
-    def __init__(self, server: Server, request: Incoming, receive: Receive, send: Send) -> None:
+    def __init__(self, server: Server, incoming: Incoming, receive: Receive, send: Send) -> None:
         self._server = server
-        self._request = request
+        self._incoming = incoming
         self._receive = receive
         self._send = send
         self._lives: list[LiveRun] = []
@@ -179,11 +179,11 @@ class Connection:
             options=parameters.option_codes,
             image_generation=parameters.image_generation,
             asset_extraction=parameters.asset_extraction,
-            base_url=public_address(server, self._request),
+            base_url=public_address(server, self._incoming),
         )
-        asked = DoorRequest(model="", turns=turns, stream=True)
-        jobs = [page_job(server, asked, target, page, variant) for variant, target in enumerate(targets)]
-        self._lives = await open_group(server, self._request.owner, jobs, new_names(count))
+        request = DoorRequest(model="", turns=turns, stream=True)
+        jobs = [page_job(server, request, target, page, variant) for variant, target in enumerate(targets)]
+        self._lives = await open_group(server, self._incoming.owner, jobs, new_names(count))
         await self._say(write_models([target.name for target in targets], [live.run.id for live in self._lives]))
 
     async def _follow(self, live: LiveRun) -> VariantMessages:

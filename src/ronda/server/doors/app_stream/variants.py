@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 ROUNDS: Final = 20  # of tools: then the model is asked for its last word, and the page is what there is
 
 
-def page_job(server: Server, asked: DoorRequest, target: Target, page: Page, variant: int = 0) -> Job:
+def page_job(server: Server, request: DoorRequest, target: Target, page: Page, variant: int = 0) -> Job:
     """A run that has the page's tools, and no others."""
     if target.is_agent:
         raise BadRequest(
             f"a page is built by a model; '{target.name}' is an agent with tools of its own", param="model"
         )
     code = page.files.get(page.main, "")
-    asked = replace(
-        asked,
+    request = replace(
+        request,
         model="",
         max_tool_rounds=min(ROUNDS, server.config.max_tool_rounds_ceiling),
         answer=AppOptions(variant=variant, path=page.main, code=code),
-        about={**asked.about, Page.key: Raw(encode(page))},
+        about={**request.about, Page.key: Raw(encode(page))},
     )
-    return Job(asked, replace(target, opener=partial(_open_page, server, page, target.provider)))
+    return Job(request, replace(target, opener=partial(_open_page, server, page, target.provider)))
 
 
 async def _open_page(

@@ -38,9 +38,9 @@ class CallResult(Struct, frozen=True):
 async def call(server: Server, owner: str, tool: AgentTool, arguments: dict[str, Any], tell: Tell) -> CallResult:
     """What goes wrong is a failed result that says why. Cancelled, it cancels its runs."""
     try:
-        asked = _door_request(tool, arguments)
-        served = await server.models.find(asked.model, owner)
-        lives = await open_runs(server, owner, Job(asked, served, waits=True))
+        request = _door_request(tool, arguments)
+        target = await server.models.find(request.model, owner)
+        lives = await open_runs(server, owner, Job(request, target, waits=True))
     except RondaError as error:
         return CallResult(failure_of(error).message, failed=True)
     await _drive(lives, tell)

@@ -35,7 +35,7 @@ class McpPort:
 _NOT_HERE = error_answer(Failure(404, "invalid_request_error", "on this port there is /mcp alone"), chat_error)
 
 
-async def mcp(server: Server, request: Incoming) -> ASGIApp:
+async def mcp(server: Server, incoming: Incoming) -> ASGIApp:
     from ronda.tools.mcp.servers import check_package
 
     try:
@@ -44,4 +44,4 @@ async def mcp(server: Server, request: Incoming) -> ASGIApp:
         raise NotFound(str(error), code="capability_missing") from error
     from ronda.server.doors.mcp.door import door_of
 
-    return await door_of(server).answer(request.owner)
+    return await door_of(server).answer(incoming.owner)

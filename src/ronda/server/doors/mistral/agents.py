@@ -136,8 +136,8 @@ async def find_model(models: Models, name: str, owner: str) -> Target | None:
 # ---- addresses --------------------------------------------------------------------------------------------------------
 
 
-async def _row(server: Server, request: Incoming, version: int | str | None = None) -> AgentRow:
-    return await _find(server, request.owner, request.places["agent_id"], version)
+async def _row(server: Server, incoming: Incoming, version: int | str | None = None) -> AgentRow:
+    return await _find(server, incoming.owner, incoming.places["agent_id"], version)
 
 
 async def _find(server: Server, owner: str, id: str, version: int | str | None = None) -> AgentRow:
@@ -186,9 +186,9 @@ async def _check_handoffs(server: Server, handoffs: list[str] | None, owner: str
             refuse("value_error", (*BODY, "handoffs", at), msg, id[:200])
 
 
-async def create(server: Server, request: Incoming) -> ASGIApp:
-    agent = await request.read(server.config.max_body, read_create)
-    owner = request.owner
+async def create(server: Server, incoming: Incoming) -> ASGIApp:
+    agent = await incoming.read(server.config.max_body, read_create)
+    owner = incoming.owner
     await _check(server, agent, owner)
     await _check_handoffs(server, agent.handoffs, owner)
     id = new_id("ag")
@@ -196,7 +196,7 @@ async def create(server: Server, request: Incoming) -> ASGIApp:
     return _json(_agent_object(await _find(server, owner, id)))
 
 
-async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRow]:
+async def _listed(server: Server, incoming: Incoming, asks: Asks) -> list[AgentRow]:
     chat, name, search, id = asks.flag("deployment_chat"), asks.text("name"), asks.text("search"), asks.text("id")
     sources = asks.texts("sources")
     for source in sources:
@@ -207,7 +207,7 @@ async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRo
         return []
     metadata = asks.metadata()
     found = []
-    for row in await server.catalog.agents.of(request.owner):
+    for row in await server.catalog.agents.of(incoming.owner):
         agent = read_stored(row.body)
         if (
             (chat is None or row.deployment_chat == chat)
@@ -220,17 +220,17 @@ async def _listed(server: Server, request: Incoming, asks: Asks) -> list[AgentRo
     return found
 
 
-async def list_agents(server: Server, request: Incoming) -> ASGIApp:
-    asks = Asks(request)
+async def list_agents(server: Server, incoming: Incoming) -> ASGIApp:
+    asks = Asks(incoming)
     first, last = asks.page(20)
-    return _json([_agent_object(row) for row in (await _listed(server, request, asks))[first:last]])
+    return _json([_agent_object(row) for row in (await _listed(server, incoming, asks))[first:last]])
 
 
-async def list_pages(server: Server, request: Incoming) -> ASGIApp:
+async def list_pages(server: Server, incoming: Incoming) -> ASGIApp:
     """The same with a cursor: the last agent of the page before."""
-    asks = Asks(request)
+    asks = Asks(incoming)
     size = asks.number("page_size", 20, 1, 1000)
-    rows = await _listed(server, request, asks)
+    rows = await _listed(server, incoming, asks)
     if after := asks.text("page_token"):
         at = next((at for at, row in enumerate(rows) if row.id == after), None)
         if at is None:
@@ -240,46 +240,46 @@ async def list_pages(server: Server, request: Incoming) -> ASGIApp:
     return _json({"object": "list", "data": [_agent_object(row) for row in rows[:size]], "next_page_token": more})
 
 
-async def get(server: Server, request: Incoming) -> ASGIApp:
-    return _json(_agent_object(await _row(server, request, Asks(request).text("agent_version") or None)))
+async def get(server: Server, incoming: Incoming) -> ASGIApp:
+    return _json(_agent_object(await _row(server, incoming, Asks(incoming).text("agent_version") or None)))
 
 
-async def update(server: Server, request: Incoming) -> ASGIApp:
-    row = await _row(server, request)
+async def update(server: Server, incoming: Incoming) -> ASGIApp:
+    row = await _row(server, incoming)
     before = read_stored(row.body)
-    agent, chat = await request.read(server.config.max_body, lambda body: read_update(body, before))
-    await _check(server, agent, request.owner)
+    agent, chat = await incoming.read(server.config.max_body, lambda body: read_update(body, before))
+    await _check(server, agent, incoming.owner)
     if (
         agent.handoffs is not before.handoffs
     ):  # said anew: who was deleted since must not keep an agent from being changed
-        await _check_handoffs(server, agent.handoffs, request.owner)
+        await _check_handoffs(server, agent.handoffs, incoming.owner)
     chat = row.deployment_chat if chat is None else chat
-    await server.catalog.agents.update(request.owner, row.id, keep(agent), chat, time.time())
-    return _json(_agent_object(await _row(server, request)))
+    await server.catalog.agents.update(incoming.owner, row.id, keep(agent), chat, time.time())
+    return _json(_agent_object(await _row(server, incoming)))
 
 
-async def delete(server: Server, request: Incoming) -> ASGIApp:
-    if not await server.catalog.agents.delete(request.owner, request.places["agent_id"]):
-        raise await _missing(server, request.owner, request.places["agent_id"])
+async def delete(server: Server, incoming: Incoming) -> ASGIApp:
+    if not await server.catalog.agents.delete(incoming.owner, incoming.places["agent_id"]):
+        raise await _missing(server, incoming.owner, incoming.places["agent_id"])
     return Done()
 
 
-async def switch_version(server: Server, request: Incoming) -> ASGIApp:
-    version = Asks(request).number("version", None)
-    owner, id = request.owner, request.places["agent_id"]
+async def switch_version(server: Server, incoming: Incoming) -> ASGIApp:
+    version = Asks(incoming).number("version", None)
+    owner, id = incoming.owner, incoming.places["agent_id"]
     if not await server.catalog.agents.switch(owner, id, version, time.time()):
         raise await _missing(server, owner, id, version)
-    return _json(_agent_object(await _row(server, request)))
+    return _json(_agent_object(await _row(server, incoming)))
 
 
-async def list_versions(server: Server, request: Incoming) -> ASGIApp:
-    first, last = Asks(request).page(20)
-    row = await _row(server, request)
-    return _json([_agent_object(await _row(server, request, version)) for version in row.versions[first:last]])
+async def list_versions(server: Server, incoming: Incoming) -> ASGIApp:
+    first, last = Asks(incoming).page(20)
+    row = await _row(server, incoming)
+    return _json([_agent_object(await _row(server, incoming, version)) for version in row.versions[first:last]])
 
 
-async def get_version(server: Server, request: Incoming) -> ASGIApp:
-    return _json(_agent_object(await _row(server, request, request.places["version"])))
+async def get_version(server: Server, incoming: Incoming) -> ASGIApp:
+    return _json(_agent_object(await _row(server, incoming, incoming.places["version"])))
 
 
 def _alias(row: AliasRow) -> dict[str, Any]:
@@ -291,27 +291,27 @@ def _alias(row: AliasRow) -> dict[str, Any]:
     }
 
 
-async def set_alias(server: Server, request: Incoming) -> ASGIApp:
-    asks = Asks(request)
+async def set_alias(server: Server, incoming: Incoming) -> ASGIApp:
+    asks = Asks(incoming)
     alias, version = asks.needed("alias"), asks.number("version", None)
     if not 0 < len(alias) <= 64 or alias.isdecimal() or not alias.isprintable() or "@" in alias:
         msg = "it must be 1 to 64 printable characters, without '@' and not a number"
         refuse("value_error", ("query", "alias"), msg, alias)
-    owner, id = request.owner, request.places["agent_id"]
+    owner, id = incoming.owner, incoming.places["agent_id"]
     row = await server.catalog.agents.set_alias(owner, id, alias, version, time.time())
     if row is None:
         raise await _missing(server, owner, id, version)
     return _json(_alias(row))
 
 
-async def list_aliases(server: Server, request: Incoming) -> ASGIApp:
-    row = await _row(server, request)
-    return _json([_alias(one) for one in await server.catalog.agents.aliases(request.owner, row.id)])
+async def list_aliases(server: Server, incoming: Incoming) -> ASGIApp:
+    row = await _row(server, incoming)
+    return _json([_alias(one) for one in await server.catalog.agents.aliases(incoming.owner, row.id)])
 
 
-async def delete_alias(server: Server, request: Incoming) -> ASGIApp:
-    alias = Asks(request).needed("alias")
-    id = (await _row(server, request)).id
-    if not await server.catalog.agents.delete_alias(request.owner, id, alias):
+async def delete_alias(server: Server, incoming: Incoming) -> ASGIApp:
+    alias = Asks(incoming).needed("alias")
+    id = (await _row(server, incoming)).id
+    if not await server.catalog.agents.delete_alias(incoming.owner, id, alias):
         raise NotFound(f"the agent '{id}' has no alias '{alias[:100]}'", param="alias", code="alias_not_found")
     return Done()

@@ -40,49 +40,51 @@ COMPLETION_ANSWERS: Final = AnswerDoor(
 )
 
 
-async def agent_completions(server: Server, request: Incoming) -> ASGIApp:
-    owner = request.owner
-    asked = await request.read(server.config.max_body, read_completion)
-    if asked.decisions:
-        return await continue_answer(server, request, asked.decisions, asked.stream, COMPLETION_ANSWERS, mistral_error)
-    served = await find_agent(server, asked.model, owner)
-    if isinstance(served, ServedAgent) and served.agent.handoffs:
-        by = await _caller_of(server.runs, asked.turns, owner)
+async def agent_completions(server: Server, incoming: Incoming) -> ASGIApp:
+    owner = incoming.owner
+    request = await incoming.read(server.config.max_body, read_completion)
+    if request.decisions:
+        return await continue_answer(
+            server, incoming, request.decisions, request.stream, COMPLETION_ANSWERS, mistral_error
+        )
+    target = await find_agent(server, request.model, owner)
+    if isinstance(target, ServedAgent) and target.agent.handoffs:
+        by = await _caller_of(server.runs, request.turns, owner)
         if by is not None and (there := await _still_there(server, by, owner)) is not None:
-            asked, served = _instead(asked), there
-    job = await _job(server, owner, asked, served, 0)
-    return await Exchange(server, request, job, CompletionAnswer, mistral_error, door=COMPLETION_ANSWERS).answer()
+            request, target = _instead(request), there
+    job = await _job(server, owner, request, target, 0)
+    return await Exchange(server, incoming, job, CompletionAnswer, mistral_error, door=COMPLETION_ANSWERS).answer()
 
 
-async def _job(server: Server, owner: str, asked: CompletionRequest, served: Target, handed: int) -> Job:
+async def _job(server: Server, owner: str, request: CompletionRequest, target: Target, handed: int) -> Job:
     """What one agent is asked. A choice among the tools was made for the first; the rest of the request is for all of them."""
-    given = await offered(server, served, owner, asked, "server")
-    served, mine = given.served, asked
-    if asked.chose and not handed:
-        served = structs.replace(served, choice=AUTO)
-    if asked.guarded == "no" and isinstance(served, ServedAgent):
-        mine = structs.replace(mine, guarded=guarded(served.agent.guardrails))
-    id = served.id if isinstance(served, ServedAgent) else None
-    mine = structs.replace(mine, about={**asked.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
+    given = await offered(server, target, owner, request, "server")
+    target, mine = given.target, request
+    if request.chose and not handed:
+        target = structs.replace(target, choice=AUTO)
+    if request.guarded == "no" and isinstance(target, ServedAgent):
+        mine = structs.replace(mine, guarded=guarded(target.agent.guardrails))
+    id = target.id if isinstance(target, ServedAgent) else None
+    mine = structs.replace(mine, about={**request.about, **raws({"agent_id": id}), **about_ways(given.ways, handed)})
 
     async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
         following = structs.replace(
-            _instead(asked), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
+            _instead(request), model=agent.name, turns=without_prompt(turns), parent=parent, choice=AUTO, n=1
         )
         return await _job(server, owner, following, agent, handed)
 
     return Job(
-        fitted(mine, served),
-        served,
+        fitted(mine, target),
+        target,
         place_of if given.ways is not None else answer_alone,
         next_of(server, owner, given, ask_next),
     )
 
 
-def _instead(asked: CompletionRequest) -> CompletionRequest:
+def _instead(request: CompletionRequest) -> CompletionRequest:
     """The request as it is put to another agent than it names. The beginning of an answer was given to that one."""
-    about = {name: value for name, value in asked.about.items() if name != "prefix"}
-    return structs.replace(asked, about={**about, INSTEAD: Raw(b"true")})
+    about = {name: value for name, value in request.about.items() if name != "prefix"}
+    return structs.replace(request, about={**about, INSTEAD: Raw(b"true")})
 
 
 async def _caller_of(runs: Runs, turns: tuple[Turn, ...], owner: str) -> str | None:

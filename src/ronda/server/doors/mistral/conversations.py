@@ -115,7 +115,7 @@ async def _served(server: Server, about: ConversationBody, owner: str) -> Target
 
 async def _answer(
     server: Server,
-    request: Incoming,
+    incoming: Incoming,
     id: str,
     about: ConversationBody,
     wish: Wish,
@@ -124,12 +124,12 @@ async def _answer(
     keep: Keep | None,
 ) -> ASGIApp:
     from_run = (parent.run.id, len(parent.events)) if parent is not None else None
-    served = await _served(server, about, request.owner)
-    job = await _job(server, request, id, about, wish, served, turns, from_run, keep, 0)
+    target = await _served(server, about, incoming.owner)
+    job = await _job(server, incoming, id, about, wish, target, turns, from_run, keep, 0)
     outlives, door = keep is not None, _Place(id)
-    exchange = Exchange(server, request, job, ConversationAnswer, mistral_error, outlives=outlives, door=door)
+    exchange = Exchange(server, incoming, job, ConversationAnswer, mistral_error, outlives=outlives, door=door)
     answer = await exchange.answer()
-    exchange.when_over(partial(server.catalog.claims.release, request.owner, _claim_of(id)))
+    exchange.when_over(partial(server.catalog.claims.release, incoming.owner, _claim_of(id)))
     return answer
 
 
@@ -167,11 +167,11 @@ def _claim_of(id: str) -> str:
 
 async def _job(
     server: Server,
-    request: Incoming,
+    incoming: Incoming,
     id: str,
     about: ConversationBody,
     wish: Wish,
-    served: Target,
+    target: Target,
     turns: tuple[Turn, ...],
     parent: tuple[str, int] | None,
     keep: Keep | None,
@@ -183,19 +183,19 @@ async def _job(
         if handed:
             choice = AUTO
         else:
-            served = structs.replace(served, choice=AUTO)
+            target = structs.replace(target, choice=AUTO)
     guards = wish.guardrails
-    if guards is None and isinstance(served, ServedAgent):
-        guards = served.agent.guardrails
+    if guards is None and isinstance(target, ServedAgent):
+        guards = target.agent.guardrails
     more = {
         "conversation": id,
-        "model": served.name,
+        "model": target.name,
         "agent_id": about.agent_id,
         "prefix": True if end_in_prefix(wish.entries) else None,
         "metadata": about.metadata,
     }
-    asked = CompletionRequest(
-        model=served.name,
+    request = CompletionRequest(
+        model=target.name,
         turns=turns,
         choice=choice,
         options=options,
@@ -212,28 +212,28 @@ async def _job(
         hints=raws({"guardrails": wish.guardrails, "metadata": about.metadata}),
         guarded=guarded(guards),
     )
-    given = await offered(server, served, request.owner, asked, wish.execution)
-    served = given.served
-    asked = structs.replace(asked, about={**asked.about, **about_ways(given.ways, handed)})
+    given = await offered(server, target, incoming.owner, request, wish.execution)
+    target = given.target
+    request = structs.replace(request, about={**request.about, **about_ways(given.ways, handed)})
 
     async def ask_next(agent: ServedAgent, turns: tuple[Turn, ...], parent: tuple[str, int], handed: int) -> Job:
         now = structs.replace(about, agent_id=agent.id, agent_version=None)
         rest = structs.replace(wish, entries=[])
-        return await _job(server, request, id, now, rest, agent, without_prompt(turns), parent, keep, handed)
+        return await _job(server, incoming, id, now, rest, agent, without_prompt(turns), parent, keep, handed)
 
     added = None if keep is None else _added(server, keep)
-    following = next_of(server, request.owner, given, ask_next, added)
-    return Job(fitted(asked, served), served, place_of, following, added)
+    following = next_of(server, incoming.owner, given, ask_next, added)
+    return Job(fitted(request, target), target, place_of, following, added)
 
 
-async def start(server: Server, request: Incoming) -> ASGIApp:
-    about, wish = await request.read(server.config.max_body, read_start)
-    return await _begin(server, request, about, wish, [], turns_of(wish.entries), None)
+async def start(server: Server, incoming: Incoming) -> ASGIApp:
+    about, wish = await incoming.read(server.config.max_body, read_start)
+    return await _begin(server, incoming, about, wish, [], turns_of(wish.entries), None)
 
 
 async def _begin(
     server: Server,
-    request: Incoming,
+    incoming: Incoming,
     about: ConversationBody,
     wish: Wish,
     rows: list[RunRow],
@@ -241,7 +241,7 @@ async def _begin(
     parent: ConversationRun | None,
 ) -> ASGIApp:
     """A new conversation, with these runs before its own."""
-    id, owner = new_id("conv"), request.owner
+    id, owner = new_id("conv"), incoming.owner
     count = len(rows)
 
     async def add_row(run: Run) -> None:
@@ -254,17 +254,17 @@ async def _begin(
         count += 1
 
     async with _claimed(server, owner, id):
-        return await _answer(server, request, id, about, wish, turns, parent, add_row if wish.store else None)
+        return await _answer(server, incoming, id, about, wish, turns, parent, add_row if wish.store else None)
 
 
-async def append(server: Server, request: Incoming) -> ASGIApp:
-    wish = await request.read(server.config.max_body, read_append)
-    row = await _row(server, request)
+async def append(server: Server, incoming: Incoming) -> ASGIApp:
+    wish = await incoming.read(server.config.max_body, read_append)
+    row = await _row(server, incoming)
     if wish.confirmations:
-        return await _confirm(server, request, row, wish)
-    async with _claimed(server, request.owner, row.id):
-        rows = await server.catalog.conversations.runs(request.owner, row.id)
-        history = await _history(server, request, row, rows)
+        return await _confirm(server, incoming, row, wish)
+    async with _claimed(server, incoming.owner, row.id):
+        rows = await server.catalog.conversations.runs(incoming.owner, row.id)
+        history = await _history(server, incoming, row, rows)
         if history.busy:
             raise _busy(row.id)
         last = history.runs[-1] if history.runs else None
@@ -276,21 +276,21 @@ async def append(server: Server, request: Incoming) -> ASGIApp:
 
         async def add_row(run: Run) -> None:
             nonlocal count
-            await server.catalog.conversations.add_run(request.owner, row.id, count, run.id, run.start.at)
+            await server.catalog.conversations.add_run(incoming.owner, row.id, count, run.id, run.start.at)
             count += 1
 
         about = agent_after(read_conversation(row.body), last)
-        return await _answer(server, request, row.id, about, wish, turns, last, add_row if wish.store else None)
+        return await _answer(server, incoming, row.id, about, wish, turns, last, add_row if wish.store else None)
 
 
-async def _confirm(server: Server, request: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
+async def _confirm(server: Server, incoming: Incoming, row: ConversationRow, wish: Wish) -> ASGIApp:
     """Go on with the answer that waits for these confirmations: it is the conversation's last."""
-    rows = await server.catalog.conversations.runs(request.owner, row.id)
-    last = await server.runs.read(rows[-1].run, request.owner) if rows else []
+    rows = await server.catalog.conversations.runs(incoming.owner, row.id)
+    last = await server.runs.read(rows[-1].run, incoming.owner) if rows else []
     questions = [event for event in last if type(event) is Asked]
     decisions: list[Decision] = []
     for at, one in enumerate(wish.confirmations):
-        fits = [asked.id for asked in questions if one.tool_call_id in (asked.call_id, asked.id)]
+        fits = [question.id for question in questions if one.tool_call_id in (question.call_id, question.id)]
         if not fits:
             msg = "no call of this conversation waits for a confirmation"
             refuse("value_error", (*BODY, "tool_confirmations", at, "tool_call_id"), msg, one.tool_call_id)
@@ -299,13 +299,13 @@ async def _confirm(server: Server, request: Incoming, row: ConversationRow, wish
     def make_writer(runs: Sequence[Run], since: Sequence[int]) -> ConversationAnswer:
         return ConversationAnswer(runs)
 
-    return await resume_answer(server, request, decisions, wish.stream, lambda run: True, make_writer, mistral_error)
+    return await resume_answer(server, incoming, decisions, wish.stream, lambda run: True, make_writer, mistral_error)
 
 
-async def restart(server: Server, request: Incoming) -> ASGIApp:
-    said, wish = await request.read(server.config.max_body, read_restart)
-    row = await _row(server, request)
-    history = await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+async def restart(server: Server, incoming: Incoming) -> ASGIApp:
+    said, wish = await incoming.read(server.config.max_body, read_restart)
+    row = await _row(server, incoming)
+    history = await _history(server, incoming, row, await server.catalog.conversations.runs(incoming.owner, row.id))
     rows = history.before(said.from_entry_id)
     shared = [ConversationRun(kept, one.run, one.events) for kept, one in zip(rows, history.runs, strict=False)]
     last = shared[-1]
@@ -314,15 +314,15 @@ async def restart(server: Server, request: Incoming) -> ASGIApp:
     turns = joined(turns_before(shared), whole, turns_of(wish.entries))
     if not wish.entries and isinstance(turns[-1], AssistantTurn):
         refuse("missing", (*BODY, "inputs"), "Field required: the conversation ends with an answer there")
-    return await _begin(server, request, about, wish, rows, turns, last)
+    return await _begin(server, incoming, about, wish, rows, turns, last)
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------
 
 
-async def _row(server: Server, request: Incoming) -> ConversationRow:
-    id = request.places["conversation_id"]
-    row = await server.catalog.conversations.find(request.owner, id)
+async def _row(server: Server, incoming: Incoming) -> ConversationRow:
+    id = incoming.places["conversation_id"]
+    row = await server.catalog.conversations.find(incoming.owner, id)
     if row is None:
         raise NotFound(
             f"the conversation '{id[:200]}' does not exist", param="conversation_id", code="conversation_not_found"
@@ -330,8 +330,8 @@ async def _row(server: Server, request: Incoming) -> ConversationRow:
     return row
 
 
-async def _history(server: Server, request: Incoming, row: ConversationRow, rows: list[RunRow]) -> History:
-    history = await read_history(server.runs, rows, request.owner)
+async def _history(server: Server, incoming: Incoming, row: ConversationRow, rows: list[RunRow]) -> History:
+    history = await read_history(server.runs, rows, incoming.owner)
     if history.lost:
         raise NotFound(
             f"what was said in the conversation '{row.id}' is not kept any more; start another one",
@@ -341,64 +341,64 @@ async def _history(server: Server, request: Incoming, row: ConversationRow, rows
     return history
 
 
-async def list_conversations(server: Server, request: Incoming) -> ASGIApp:
-    asks = Asks(request)
+async def list_conversations(server: Server, incoming: Incoming) -> ASGIApp:
+    asks = Asks(incoming)
     first, last = asks.page(100)
     metadata = asks.metadata()
     found = []
-    for row in await server.catalog.conversations.of(request.owner):
+    for row in await server.catalog.conversations.of(incoming.owner):
         about = read_conversation(row.body)
         if metadata is None or matches(msgspec.json.decode(encode(about.metadata)), metadata):
             found.append(row)
-    return Json(encode([await _conversation_object(server, request, row) for row in found[first:last]]))
+    return Json(encode([await _conversation_object(server, incoming, row) for row in found[first:last]]))
 
 
-async def _conversation_object(server: Server, request: Incoming, row: ConversationRow) -> dict[str, Any]:
+async def _conversation_object(server: Server, incoming: Incoming, row: ConversationRow) -> dict[str, Any]:
     about = read_conversation(row.body)
     if about.agent_id is not None:
-        rows = await server.catalog.conversations.runs(request.owner, row.id)
-        about = agent_after(about, await last_run(server.runs, rows, request.owner))
+        rows = await server.catalog.conversations.runs(incoming.owner, row.id)
+        about = agent_after(about, await last_run(server.runs, rows, incoming.owner))
     return write_conversation(row.id, about, row.created, row.updated)
 
 
-async def get(server: Server, request: Incoming) -> ASGIApp:
+async def get(server: Server, incoming: Incoming) -> ASGIApp:
     """With stream=true, its last answer. Of one that nobody waits for, how that stands."""
-    row = await _row(server, request)
-    rows = await server.catalog.conversations.runs(request.owner, row.id)
-    last = await server.runs.read(rows[-1].run, request.owner) if rows else []
+    row = await _row(server, incoming)
+    rows = await server.catalog.conversations.runs(incoming.owner, row.id)
+    last = await server.runs.read(rows[-1].run, incoming.owner) if rows else []
     if last and (first := first_leg(rebuild(last))) != rows[-1].run:
-        last = await server.runs.read(first, request.owner)
-    if Asks(request).flag("stream"):
+        last = await server.runs.read(first, incoming.owner)
+    if Asks(incoming).flag("stream"):
         if not last:
             raise NotFound(f"the conversation '{row.id}' has no answer to follow", code="run_not_found")
-        return await follow_answer(server, request, ConversationAnswer, [last])
-    shown = await _conversation_object(server, request, row)
-    run = rebuild((await read_handoff_runs(server.runs, last, request.owner))[-1]) if last else None
+        return await follow_answer(server, incoming, ConversationAnswer, [last])
+    shown = await _conversation_object(server, incoming, row)
+    run = rebuild((await read_handoff_runs(server.runs, last, incoming.owner))[-1]) if last else None
     if run is not None and run.start.outlives:
-        position = None if run.ended is not None else await server.background.position(run.id, request.owner)
+        position = None if run.ended is not None else await server.background.position(run.id, incoming.owner)
         shown |= standing([run], position)
     return Json(encode(shown))
 
 
-async def delete(server: Server, request: Incoming) -> ASGIApp:
-    row = await _row(server, request)
-    await server.catalog.conversations.delete(request.owner, row.id)
-    await server.catalog.approved_tools.forget(request.owner, row.id)
+async def delete(server: Server, incoming: Incoming) -> ASGIApp:
+    row = await _row(server, incoming)
+    await server.catalog.conversations.delete(incoming.owner, row.id)
+    await server.catalog.approved_tools.forget(incoming.owner, row.id)
     return Done()
 
 
-async def history(server: Server, request: Incoming) -> ASGIApp:
-    row = await _row(server, request)
+async def history(server: Server, incoming: Incoming) -> ASGIApp:
+    row = await _row(server, incoming)
     entries = (
-        await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+        await _history(server, incoming, row, await server.catalog.conversations.runs(incoming.owner, row.id))
     ).entries
     return Json(encode({"object": "conversation.history", "conversation_id": row.id, "entries": entries}))
 
 
-async def messages(server: Server, request: Incoming) -> ASGIApp:
-    row = await _row(server, request)
+async def messages(server: Server, incoming: Incoming) -> ASGIApp:
+    row = await _row(server, incoming)
     entries = (
-        await _history(server, request, row, await server.catalog.conversations.runs(request.owner, row.id))
+        await _history(server, incoming, row, await server.catalog.conversations.runs(incoming.owner, row.id))
     ).entries
     found = [entry for entry in entries if entry["type"] in ("message.input", "message.output")]
     return Json(encode({"object": "conversation.messages", "conversation_id": row.id, "messages": found}))

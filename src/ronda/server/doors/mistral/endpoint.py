@@ -31,8 +31,8 @@ def mistral_error(failure: Failure) -> bytes:
 class Asks:
     """What a query asks for, checked: a 422 names what cannot be read."""
 
-    def __init__(self, request: Incoming) -> None:
-        self._values = request.query
+    def __init__(self, incoming: Incoming) -> None:
+        self._values = incoming.query
 
     def text(self, name: str) -> str | None:
         value = self._values.get(name)

@@ -51,33 +51,33 @@ class _Way(Struct, frozen=True):
 class Offered(Struct, frozen=True):
     """An agent with the tools that hand over, and who goes on when one of them is called."""
 
-    served: Target
+    target: Target
     ways: Ways | None = None
     agents: dict[str, ServedAgent] = {}
 
 
-async def offered(server: Server, served: Target, owner: str, request: DoorRequest, execution: Execution) -> Offered:
+async def offered(server: Server, target: Target, owner: str, request: DoorRequest, execution: Execution) -> Offered:
     """What an agent may hand over to in this request: agents that are there, and could answer."""
-    if not isinstance(served, ServedAgent):
-        return Offered(served)
-    targets = [await _target(server, id, owner) for id in dict.fromkeys(served.agent.handoffs or ())]
+    if not isinstance(target, ServedAgent):
+        return Offered(target)
+    targets = [await _target(server, id, owner) for id in dict.fromkeys(target.agent.handoffs or ())]
     found = [agent for agent in targets if agent is not None]
     if not found:
-        return Offered(served)
-    taken = {*server.toolbox.names, *[spec.name for spec in (*served.declared, *request.tools)]}
-    tools = tool_names([one.agent.name for one in found], taken | {tool.spec.name for tool in served.tools})
+        return Offered(target)
+    taken = {*server.toolbox.names, *[spec.name for spec in (*target.declared, *request.tools)]}
+    tools = tool_names([one.agent.name for one in found], taken | {tool.spec.name for tool in target.tools})
     agents = dict(zip(tools, found, strict=True))
     specs = tuple(
         [tool_for(tool, one.agent.name, one.agent.description, one.agent.instructions) for tool, one in agents.items()]
     )
-    me = Named(served.id, served.agent.name)
+    me = Named(target.id, target.agent.name)
     ways = Ways(me, {tool: Named(one.id, one.agent.name) for tool, one in agents.items()}, execution)
     if server.config.rounds_for(request.max_tool_rounds)[0] == 0:
         # Nothing of ours is offered then; a handoff is no round, and needs nobody to run it.
-        return Offered(structs.replace(served, declared=(*served.declared, *specs)), ways, agents)
+        return Offered(structs.replace(target, declared=(*target.declared, *specs)), ways, agents)
     # Beside the agent's own tools: what it declares for the caller, a dispatch address may be asked to run.
     own: tuple[Tool, ...] = tuple([_Way(spec) for spec in specs])
-    return Offered(structs.replace(served, tools=(*served.tools, *own)), ways, agents)
+    return Offered(structs.replace(target, tools=(*target.tools, *own)), ways, agents)
 
 
 async def _target(server: Server, id: str, owner: str) -> ServedAgent | None:

@@ -48,31 +48,31 @@ class Blocked(BadRequest):
     status_hint = 403
 
 
-def speaks_mistral(served: Target) -> bool:
-    return split_spec(served.spec)[0] in _MISTRAL
+def speaks_mistral(target: Target) -> bool:
+    return split_spec(target.spec)[0] in _MISTRAL
 
 
-def fitted(asked: CompletionRequest, served: Target) -> CompletionRequest:
+def fitted(request: CompletionRequest, target: Target) -> CompletionRequest:
     """The request as this upstream can be asked it."""
-    provider, name = split_spec(served.spec)
-    answer = asked.answer
-    if asked.guarded != "no" and provider not in _MISTRAL:
-        if asked.guarded == "always":
+    provider, name = split_spec(target.spec)
+    answer = request.answer
+    if request.guarded != "no" and provider not in _MISTRAL:
+        if request.guarded == "always":
             raise Blocked(
                 f"blocked: block_on_error is set, and {no_moderation}", param="guardrails", code="guardrail_error"
             )
         answer = structs.replace(answer, warnings=(f"guardrails were left out: {no_moderation}",))
-    turns: tuple[Turn, ...] = asked.turns
-    options = with_hints(without_hints(asked.options, provider), asked.hints, provider)
-    if "prompt_mode" in asked.hints and provider not in _MISTRAL:
+    turns: tuple[Turn, ...] = request.turns
+    options = with_hints(without_hints(request.options, provider), request.hints, provider)
+    if "prompt_mode" in request.hints and provider not in _MISTRAL:
         turns = (SystemTurn(REASONING_PROMPT), *turns)
-        can_think = provider in _SWITCHED or capabilities_of(served.provider).thinks
-        if can_think and options.reasoning_effort is None and served.options.reasoning_effort is None:
+        can_think = provider in _SWITCHED or capabilities_of(target.provider).thinks
+        if can_think and options.reasoning_effort is None and target.options.reasoning_effort is None:
             options = structs.replace(options, reasoning_effort=_EFFORT)
     if provider in _MISTRAL:
         api = native_api(name)
         turns = tuple([renamed(turn, api) if type(turn) is AssistantTurn else turn for turn in turns])
-    return structs.replace(asked, turns=turns, options=options, answer=answer)
+    return structs.replace(request, turns=turns, options=options, answer=answer)
 
 
 def without_prompt(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

@@ -35,25 +35,25 @@ class Local(Protocol):
 
 
 async def joined(
-    server: Server, asked: ResponseRequest, served: Target, owner: str, local: Local | None = None
+    server: Server, request: ResponseRequest, target: Target, owner: str, local: Local | None = None
 ) -> ResponseRequest:
     """The request with its whole conversation: items that were only named, and what the response before it left."""
-    turns, ids = asked.turns, asked.ids
-    if asked.named:
-        found = {at: await _named_item(server, id, owner, at) for at, id in asked.named}
-        read = read_items(asked.items, await server.responses.sealer(owner), found)
+    turns, ids = request.turns, request.ids
+    if request.named:
+        found = {at: await _named_item(server, id, owner, at) for at, id in request.named}
+        read = read_items(request.items, await server.responses.sealer(owner), found)
         turns, ids = tuple(read.turns), read.ids
     parent = None
-    session = asked.conversation
-    if asked.previous is not None:
-        before, parent = await _previous(server, asked.previous, owner, local)
-        session = "" if asked.session is not None else before.start.session  # its code goes on in the same folder
+    session = request.conversation
+    if request.previous is not None:
+        before, parent = await _previous(server, request.previous, owner, local)
+        session = "" if request.session is not None else before.start.session  # its code goes on in the same folder
         given = model_ids(before, turns)
         turns = _continued(before, all_renamed(turns, given))
         ids = {**{caller: model for model, caller in caller_ids(before.start).items()}, **ids, **given}
-    lead: tuple[Turn, ...] = () if asked.instructions is None else (SystemTurn(asked.instructions),)
-    answer = replace(asked.answer, instructed=bool(lead))
-    return replace(asked, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids, conversation=session)
+    lead: tuple[Turn, ...] = () if request.instructions is None else (SystemTurn(request.instructions),)
+    answer = replace(request.answer, instructed=bool(lead))
+    return replace(request, turns=(*lead, *turns), parent=parent, answer=answer, ids=ids, conversation=session)
 
 
 async def _previous(server: Server, response: str, owner: str, local: Local | None) -> tuple[Run, tuple[str, int]]:

@@ -46,40 +46,40 @@ class Responses:
         return Sealer(self._secret, owner)
 
 
-async def create_response(server: Server, request: Incoming) -> ASGIApp:
-    owner = request.owner
+async def create_response(server: Server, incoming: Incoming) -> ASGIApp:
+    owner = incoming.owner
     sealer = await server.responses.sealer(owner)
-    asked = await request.read(server.config.max_body, lambda body: read_request(body, sealer))
-    return await answer(server, request, asked)
+    request = await incoming.read(server.config.max_body, lambda body: read_request(body, sealer))
+    return await answer(server, incoming, request)
 
 
-async def compact_response(server: Server, request: Incoming) -> ASGIApp:
-    owner = request.owner
+async def compact_response(server: Server, incoming: Incoming) -> ASGIApp:
+    owner = incoming.owner
     sealer = await server.responses.sealer(owner)
-    asked = await request.read(server.config.max_body, lambda body: compaction_of(body, sealer))
-    served = await server.models.find(asked.model, owner)
-    asked = await joined(server, asked, served, owner)
-    conversation = asked.turns[1:] if asked.answer.instructed else asked.turns
-    asked = replace(asked, turns=with_task(asked.turns))
+    request = await incoming.read(server.config.max_body, lambda body: compaction_of(body, sealer))
+    target = await server.models.find(request.model, owner)
+    request = await joined(server, request, target, owner)
+    conversation = request.turns[1:] if request.answer.instructed else request.turns
+    request = replace(request, turns=with_task(request.turns))
 
     def writer(runs: Sequence[Run]) -> Writer:
         return CompactAnswer(runs[0], conversation)
 
-    return await _exchange(server, request, asked, served, writer).answer()
+    return await _exchange(server, incoming, request, target, writer).answer()
 
 
-async def count_input(server: Server, request: Incoming) -> ASGIApp:
+async def count_input(server: Server, incoming: Incoming) -> ASGIApp:
     """How long the input is. Never calls a model: one of ours counts, an upstream is asked, else it is an estimate."""
-    owner = request.owner
+    owner = incoming.owner
     sealer = await server.responses.sealer(owner)
-    asked = await request.read(
+    request = await incoming.read(
         server.config.max_body, lambda body: request_of({"input": Raw(b'""'), **read_fields(body)}, sealer)
     )
-    served = await server.models.find(asked.model, owner)
-    asked = await joined(server, asked, served, owner)
+    target = await server.models.find(request.model, owner)
+    request = await joined(server, request, target, owner)
     return Json(
         b'{"object":"response.input_tokens","input_tokens":%d}'
-        % await count(server, served, asked, asked.turns, request.owner)
+        % await count(server, target, request, request.turns, incoming.owner)
     )
 
 
@@ -90,16 +90,16 @@ def responses_error(failure: Failure) -> bytes:
 
 async def answer(
     server: Server,
-    request: Incoming,
-    asked: ResponseRequest,
+    incoming: Incoming,
+    request: ResponseRequest,
     *,
     sse: bool = True,
     local: Local | None = None,
     started: Callable[[Run], None] | None = None,
 ) -> ASGIApp:
     """Carry a request out. `sse` is how a stream is written: as server-sent events, or a line per event."""
-    owner = request.owner
-    sealer, kind = await server.responses.sealer(owner), progress_type(request.header(SDK_LANGUAGE))
+    owner = incoming.owner
+    sealer, kind = await server.responses.sealer(owner), progress_type(incoming.header(SDK_LANGUAGE))
 
     def resumed(runs: Sequence[Run], since: Sequence[int]) -> Writer:
         [run] = runs
@@ -107,17 +107,17 @@ async def answer(
             started(run)
         return ResponseAnswer(runs, sealer=sealer, sse=sse, progress_type=kind, since=since[0])
 
-    if asked.decisions:
+    if request.decisions:
         return await resume_answer(
-            server, request, asked.decisions, asked.stream, _is_response, resumed, responses_error
+            server, incoming, request.decisions, request.stream, _is_response, resumed, responses_error
         )
-    served = await server.models.find(asked.model, owner)
-    asked = await joined(server, asked, served, owner, local)
+    target = await server.models.find(request.model, owner)
+    request = await joined(server, request, target, owner, local)
 
     def writer(runs: Sequence[Run]) -> Writer:
         return resumed(runs, [0])
 
-    return await _exchange(server, request, asked, served, writer).answer()
+    return await _exchange(server, incoming, request, target, writer).answer()
 
 
 def _is_response(run: Run) -> bool:
@@ -125,13 +125,13 @@ def _is_response(run: Run) -> bool:
 
 
 def _exchange(
-    server: Server, request: Incoming, asked: ResponseRequest, served: Target, writer: MakeWriter
+    server: Server, incoming: Incoming, request: ResponseRequest, target: Target, writer: MakeWriter
 ) -> Exchange:
     """Of a request whose conversation is whole."""
-    job = Job(asked, served, _about)
-    outlives = asked.keep == "stored"
+    job = Job(request, target, _about)
+    outlives = request.keep == "stored"
     return Exchange(
-        server, request, job, writer, responses_error, outlives=outlives, may_be_cancelled=True, door=_Place()
+        server, incoming, job, writer, responses_error, outlives=outlives, may_be_cancelled=True, door=_Place()
     )
 
 

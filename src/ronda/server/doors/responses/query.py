@@ -9,8 +9,8 @@ from ronda.server.http.incoming import Incoming
 class Query:
     """The parameters of an address, read as what they should be."""
 
-    def __init__(self, request: Incoming) -> None:
-        self._values = {name: values[-1] for name, values in request.query.items()}
+    def __init__(self, incoming: Incoming) -> None:
+        self._values = {name: values[-1] for name, values in incoming.query.items()}
 
     def text(self, name: str) -> str | None:
         return self._values.get(name)

@@ -45,34 +45,34 @@ _PAGE = 20
 _LONGEST_PAGE = 100
 
 
-async def retrieve(server: Server, request: Incoming) -> ASGIApp:
-    query = Query(request)
-    id = request.places["id"]
-    seen = frames_seen(request, 1)
+async def retrieve(server: Server, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
+    id = incoming.places["id"]
+    seen = frames_seen(incoming, 1)
     if query.truth("stream"):
         obfuscated = query.truth("include_obfuscation") if query.text("include_obfuscation") is not None else None
         after = None if seen is None else seen[0] - 1
-        return await follow_response(server, request, id, after, obfuscated=obfuscated)
+        return await follow_response(server, incoming, id, after, obfuscated=obfuscated)
     if query.text(STARTING_AFTER) is not None:
         raise BadRequest(f"'{STARTING_AFTER}' goes with stream=true", param=STARTING_AFTER)
-    return await _plain(server, id, *await find_response(server, id, request.owner))
+    return await _plain(server, id, *await find_response(server, id, incoming.owner))
 
 
 async def follow_response(
-    server: Server, request: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
+    server: Server, incoming: Incoming, id: str, after: int | None, *, obfuscated: bool | None = None, sse: bool = True
 ) -> ASGIApp:
     """The stream of a response, behind the event of that number."""
-    events, run = await find_response(server, id, request.owner)
+    events, run = await find_response(server, id, incoming.owner)
     live = server.runs.live.get(run.id)
     since = since_of(id)
     run, follower = await server.runs.follow(events, (since - 1, ALL_PREVIEWS) if since else None)
     writer = ResponseAnswer(
         [run],
-        sealer=await server.responses.sealer(request.owner),
+        sealer=await server.responses.sealer(incoming.owner),
         sse=sse,
         after=after,
         obfuscated=obfuscated,
-        progress_type=progress_type(request.header(SDK_LANGUAGE)),
+        progress_type=progress_type(incoming.header(SDK_LANGUAGE)),
         is_whole=follower.is_whole,
         since=since,
     )
@@ -96,27 +96,27 @@ def _why_unended(run: Run, live: LiveRun | None, sibling: int) -> Failure | None
     return why_unended(run, None) if live is None else why_unended(live.run, live.error)
 
 
-async def delete(server: Server, request: Incoming) -> ASGIApp:
-    _, run = await find_response(server, request.places["id"], request.owner)
+async def delete(server: Server, incoming: Incoming) -> ASGIApp:
+    _, run = await find_response(server, incoming.places["id"], incoming.owner)
     await server.runs.end(run.id, run.start.owner)
     server.runs.logs.forget(run.id)
     await server.runs.journal.forget(run.id)
-    return Json(encode({"id": request.places["id"], "object": "response", "deleted": True}))
+    return Json(encode({"id": incoming.places["id"], "object": "response", "deleted": True}))
 
 
-async def cancel(server: Server, request: Incoming) -> ASGIApp:
-    _, run = await find_response(server, request.places["id"], request.owner)
+async def cancel(server: Server, incoming: Incoming) -> ASGIApp:
+    _, run = await find_response(server, incoming.places["id"], incoming.owner)
     await server.runs.end(run.id, run.start.owner)
-    events, run = await find_response(server, request.places["id"], request.owner)
+    events, run = await find_response(server, incoming.places["id"], incoming.owner)
     if run.ended is None or run.ended.reason != "cancelled":
         what = "is driven by another process" if run.ended is None else "is finished already"
-        raise BadRequest(f"the response '{request.places['id']}' {what}; it cannot be cancelled")
-    return await _plain(server, request.places["id"], events, run)
+        raise BadRequest(f"the response '{incoming.places['id']}' {what}; it cannot be cancelled")
+    return await _plain(server, incoming.places["id"], events, run)
 
 
-async def list_input(server: Server, request: Incoming) -> ASGIApp:
-    query = Query(request)
-    _, run = await find_response(server, request.places["id"], request.owner)
+async def list_input(server: Server, incoming: Incoming) -> ASGIApp:
+    query = Query(incoming)
+    _, run = await find_response(server, incoming.places["id"], incoming.owner)
     items = input_items(run, Kept.of(run.start))
     limit = query.whole("limit", _PAGE, 1, _LONGEST_PAGE) or _PAGE
     if query.word("order", "desc", ("asc", "desc")) == "desc":

@@ -58,7 +58,7 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-async def responses_socket(server: Server, request: Incoming) -> ASGIApp:
+async def responses_socket(server: Server, incoming: Incoming) -> ASGIApp:
     async def connection(scope: Scope, receive: Receive, send: Send) -> None:
         await Connection(server, scope, receive, send).run()
 
@@ -169,14 +169,16 @@ class Connection:
         for name in ("stream", "stream_options", "background"):
             if name in fields and not (name == "stream" and bytes(fields[name]) == b"true"):
                 raise BadRequest(f"'{name}' is of the HTTP transport and does not go with a WebSocket", param=name)
-        request = Incoming(self._scope, self._until_closed)
-        request.owner = await self._server.auth.owner(request.headers)  # again: a connection may outlast what let it in
-        sealer = await self._server.responses.sealer(request.owner)
+        incoming = Incoming(self._scope, self._until_closed)
+        incoming.owner = await self._server.auth.owner(
+            incoming.headers
+        )  # again: a connection may outlast what let it in
+        sealer = await self._server.responses.sealer(incoming.owner)
         rest = {name: raw for name, raw in fields.items() if name != "type"}
-        asked = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
-        asked = replace(asked, stream=True)
+        request = request_of(rest, sealer) if at_once else await aside(request_of, rest, sealer)
+        request = replace(request, stream=True)
         started: list[Run] = []
-        streamed = await answer(self._server, request, asked, sse=False, local=self, started=started.append)
+        streamed = await answer(self._server, incoming, request, sse=False, local=self, started=started.append)
         self._is_refused = False
         await streamed(self._scope, self._until_closed, self._pass_on)
         run = started[0]
@@ -185,7 +187,7 @@ class Connection:
         failure = failure_of_run(run) if run.ended is not None else BROKE_DOWN
         if failure is not None and self._is_refused:
             await self._tell(failure)
-        if failure is None and not asked.answer.store:  # what is stored is found where it is stored
+        if failure is None and not request.answer.store:  # what is stored is found where it is stored
             self._runs[response_id(run.id)] = run
             while len(self._runs) > REMEMBERED:
                 del self._runs[next(iter(self._runs))]
