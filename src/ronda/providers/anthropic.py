@@ -33,6 +33,7 @@ from ronda.wire.anthropic.models import facts
 from ronda.wire.errors import error_of
 from ronda.wire.json import UNREADABLE
 from ronda.wire.projection import Projection
+from ronda.wire.stream import is_event_stream
 
 DEFAULT_URL = "https://api.anthropic.com"
 MAX_PAUSES = 10  # how often a turn may pause and be gone on with, in one call
@@ -101,7 +102,12 @@ class Anthropic:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:
-                return read_answer(await answer.read(), body.names)
+                whole = await answer.read()
+                return (
+                    Reader(body.names).whole(whole).answer()
+                    if is_event_stream(whole)
+                    else read_answer(whole, body.names)
+                )
             reader = Reader(body.names, first_call=_calls(paused))
             await answer.stream_into(reader, show, request.room)
             return reader.answer()

@@ -17,6 +17,7 @@ from ronda.wire.input_files import is_binary_type
 from ronda.wire.mistral.client_answer import Naming, Reader, read_choices
 from ronda.wire.mistral.client_request import body_of
 from ronda.wire.projection import Projection
+from ronda.wire.stream import is_event_stream
 
 DEFAULT_URL = "https://api.mistral.ai/v1"
 
@@ -71,7 +72,12 @@ class Mistral:
             if answer.status != 200:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             if not request.stream or not answer.is_stream:
-                finished = read_choices(await answer.read(), naming, len(shows))
+                whole = await answer.read()
+                finished = (
+                    Reader(naming, len(shows)).whole(whole).finish_all()
+                    if is_event_stream(whole)
+                    else read_choices(whole, naming, len(shows))
+                )
             else:
                 reader = Reader(naming, len(shows))
                 await answer.stream_many_into(reader, shows, request.room)

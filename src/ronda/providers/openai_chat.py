@@ -19,6 +19,7 @@ from ronda.wire.openai_chat.client_plain import Naming
 from ronda.wire.openai_chat.client_request import Body, body_of
 from ronda.wire.openai_chat.quirks import native_api, quirks_at
 from ronda.wire.projection import Projection
+from ronda.wire.stream import is_event_stream
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -62,7 +63,10 @@ class OpenAIChat:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             naming = self._naming(body, request)
             if not request.stream or not answer.is_stream:  # some servers ignore `stream`
-                finished = read_plain(await answer.read(), naming)
+                whole = await answer.read()
+                finished = (
+                    Reader(naming=naming).whole(whole).finish() if is_event_stream(whole) else read_plain(whole, naming)
+                )
             else:
                 reader = Reader(naming=naming)
                 await answer.stream_into(reader, show, request.room)
@@ -85,7 +89,12 @@ class OpenAIChat:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             naming = self._naming(body, request)
             if not request.stream or not answer.is_stream:
-                finished = read_choices(await answer.read(), naming)
+                whole = await answer.read()
+                finished = (
+                    Reader(n, naming).whole(whole).finish_all()
+                    if is_event_stream(whole)
+                    else read_choices(whole, naming)
+                )
             else:
                 reader = Reader(n, naming)
                 await answer.stream_many_into(reader, shows, request.room)

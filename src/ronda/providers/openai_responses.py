@@ -25,6 +25,7 @@ from ronda.wire.openai_responses.client import (
     sends_as_it_is,
 )
 from ronda.wire.projection import Projection
+from ronda.wire.stream import is_event_stream
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -85,7 +86,8 @@ class OpenAIResponses:
                 raise error_of(await answer.read(), answer.status, answer.retry_after)
             names = own_names(request.tools)
             if not request.stream or not answer.is_stream:  # some servers ignore `stream`
-                finished = read_plain(await answer.read(), names)
+                whole = await answer.read()
+                finished = Reader(names).whole(whole).finish() if is_event_stream(whole) else read_plain(whole, names)
             else:
                 reader = Reader(names)
                 await answer.stream_into(reader, show, request.room)

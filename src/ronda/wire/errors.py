@@ -83,6 +83,41 @@ def error_of(body: bytes, status: int, retry_after: float | None = None) -> Upst
     return envelope_error(bytes(decoded.detail) if decoded.detail != NULL else body, status, retry_after)
 
 
+# What some servers write where there is no error.
+_NO_ERROR: Final = frozenset({b"null", b'""', b"{}", b"[]", b"false"})
+
+
+def is_error(raw: Raw) -> bool:
+    """Of a member `error` in an answer with status 200."""
+    return bytes(raw) not in _NO_ERROR
+
+
+class _MiniMax(Struct, frozen=True):
+    status_code: Any = None
+    status_msg: str | None = None
+
+
+class _Bare(Struct, frozen=True):
+    object: Any = None
+    type: Any = None
+    code: Any = None
+    message: str | None = None
+    base_resp: _MiniMax | None = None
+
+
+def bare_error(body: bytes) -> UpstreamError | None:
+    """An error with status 200 and without the envelope, where a part of an answer was to be: vLLM's, Mistral's, MiniMax's."""
+    try:
+        decoded = msgspec.json.decode(body, type=_Bare)
+    except UNREADABLE:
+        return None
+    if decoded.base_resp is not None and decoded.base_resp.status_code and decoded.base_resp.status_msg:
+        return refused(decoded.base_resp.status_msg, None, None)
+    if decoded.message and ("error" in (decoded.object, decoded.type) or decoded.code is not None):
+        return envelope_error(body)
+    return None
+
+
 def envelope_error(
     raw: bytes, status: int | None = None, retry_after: float | None = None, statuses: Mapping[str, int] = _STATUS
 ) -> UpstreamError:

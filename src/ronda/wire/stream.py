@@ -7,13 +7,20 @@ in the same read was said, however the bytes were cut, so it is shown; nothing a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Final, Protocol, Self
 
 from ronda.core.events import ModelFinished, Preview
 from ronda.errors import UpstreamBroken, UpstreamError
 from ronda.wire.json import UNREADABLE
 from ronda.wire.sse import FrameTooLarge, SseReader
 from ronda.wire.surrogates import SurrogateMender
+
+_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+def is_event_stream(body: bytes) -> bool:
+    """Whatever it was called, and whether or not it was asked for: some servers stream every answer."""
+    return body[:64].lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(_FIELDS)
 
 
 class Frames(Protocol):
@@ -56,6 +63,12 @@ class JsonStream(ABC):
             except (UpstreamError, *UNREADABLE) as error:
                 self._fail(error)
         return out
+
+    def whole(self, body: bytes) -> Self:
+        """A stream that came in one piece, for somebody who watches nothing."""
+        self.feed(body)
+        self.close()
+        return self
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, UpstreamError):

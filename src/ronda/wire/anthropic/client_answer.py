@@ -32,6 +32,7 @@ from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.lenient import decoder
 from ronda.wire.stop_reasons import stop_with
 from ronda.wire.surrogates import mended
 
@@ -87,7 +88,7 @@ class _Message(Struct, frozen=True, gc=False):
     error: Raw = NULL
 
 
-_decode_message = msgspec.json.Decoder(_Message).decode
+_decode_message = decoder(_Message)
 _decode_blocks = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _decode_text = msgspec.json.Decoder(str | None).decode
 

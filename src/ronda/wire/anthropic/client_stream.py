@@ -20,6 +20,7 @@ from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
 from ronda.wire.anthropic.turns import INVALID_JSON
 from ronda.wire.json import UNREADABLE, encode
+from ronda.wire.lenient import read_leniently
 from ronda.wire.stream import JsonStream, cut_short
 
 
@@ -148,7 +149,12 @@ class Reader(JsonStream):
     def _read_into(self, out: list[Preview], frames: list[bytes]) -> None:
         for frame in frames:
             if frame and frame != b"[DONE]":
-                self._read_event(_decode(self._halves.mend(frame)), out)
+                frame = self._halves.mend(frame)
+                try:
+                    event = _decode(frame)
+                except msgspec.DecodeError as error:
+                    event = read_leniently(frame, _Event, error)
+                self._read_event(event, out)
 
     def _read_event(self, event: _Event, out: list[Preview]) -> None:
         match event.type:

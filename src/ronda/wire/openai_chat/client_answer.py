@@ -32,8 +32,9 @@ from ronda.core.parts import (
     ToolCall,
     Usage,
 )
-from ronda.wire.errors import envelope_error
+from ronda.wire.errors import bare_error, envelope_error, is_error
 from ronda.wire.json import encode
+from ronda.wire.lenient import read_leniently
 from ronda.wire.logprobs import join_logprobs
 from ronda.wire.openai_chat.calls import LONG_ID, CallAssembler, CallPiece
 from ronda.wire.openai_chat.client_plain import (
@@ -48,12 +49,14 @@ from ronda.wire.openai_chat.client_plain import (
     usage_of,
 )
 from ronda.wire.openai_chat.client_plain import read_choices as read_choices
+from ronda.wire.openai_chat.client_plain import read_message as read_message
 from ronda.wire.openai_chat.client_plain import read_plain as read_plain
 from ronda.wire.stream import ChoicesStream, cut_short
 
 
 class _ChunkChoice(Struct, frozen=True, gc=False):
     delta: Delta | None = None
+    message: Raw = NULL
     finish_reason: str | None = None
     index: int | None = 0
     logprobs: Raw = NULL
@@ -104,7 +107,10 @@ class _ChoiceReader:
             self.finish_reason = choice.finish_reason
         delta = choice.delta
         if delta is None:
-            return
+            # A whole message in one frame, from servers that only seem to stream. Others repeat all of it at the end.
+            if choice.message == NULL or self.texts or self.thought or self.refused or self.calls:
+                return
+            delta = read_message(choice.message)
         if content := delta.content:
             if isinstance(content, str):
                 self.texts.append(content)
@@ -219,12 +225,19 @@ class Reader(ChoicesStream):
             if frame == b"[DONE]" or not frame:
                 self._done = self._done or bool(frame)
                 continue
-            chunk = _decode_chunk(self._halves.mend(frame))
+            frame = self._halves.mend(frame)
+            try:
+                chunk = _decode_chunk(frame)
+            except msgspec.DecodeError as error:
+                if frame.strip() == b"[DONE]":
+                    self._done = True
+                    continue
+                chunk = read_leniently(frame, _Chunk, error)
             if chunk.usage is not None:
                 self._usage = chunk.usage
             elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
                 self._usage = chunk.x_groq.usage
-            if chunk.error != NULL:
+            if chunk.error != NULL and is_error(chunk.error):
                 raise envelope_error(bytes(chunk.error))
             if chunk.choices:
                 for choice in chunk.choices:
@@ -233,6 +246,8 @@ class Reader(ChoicesStream):
                         self._choices[0].add(choice, out)
                     elif 0 < index < len(self._choices):
                         self._choices[index].add(choice, self._aside[index - 1])
+            elif chunk.choices is None and (failure := bare_error(frame)) is not None:
+                raise failure
 
     def finish_all(self) -> list[ModelFinished]:
         self._must_be_sound()

@@ -26,8 +26,9 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.errors import envelope_error
+from ronda.wire.errors import bare_error, envelope_error, is_error
 from ronda.wire.json import UNREADABLE, encode, text_of
+from ronda.wire.lenient import decoder, read_leniently
 from ronda.wire.openai_chat import API
 from ronda.wire.openai_chat.calls import LONG_ID, CallPiece, FunctionPiece
 from ronda.wire.openai_chat.names import NO_NAMES
@@ -90,8 +91,9 @@ class _Plain(Struct, frozen=True, gc=False):
     error: Raw = NULL
 
 
-_decode_plain = msgspec.json.Decoder(_Plain).decode
+_decode_plain = decoder(_Plain)
 _decode_message = msgspec.json.Decoder(Delta).decode
+read_message = decoder(Delta)
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 # Members our own writer says in the same way. Anything else that means something is kept as the upstream said it.
@@ -137,8 +139,12 @@ NOBODY: Final = Naming()
 
 
 def read_plain(body: bytes, naming: Naming = NOBODY) -> ModelFinished:
-    """A whole answer."""
-    return read_choices(body, naming)[0]
+    """A whole answer. One choice was asked for: where there are more, they are one message in pieces (GitHub Copilot's)."""
+    first, *others = read_choices(body, naming)
+    calls = [call for other in others for call in other.turn.calls]
+    if not calls or first.turn.calls:
+        return first
+    return msgspec.structs.replace(first, turn=AssistantTurn((*first.turn.parts, *calls), "tool_calls"))
 
 
 def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
@@ -147,10 +153,10 @@ def read_choices(body: bytes, naming: Naming = NOBODY) -> list[ModelFinished]:
         answer = _decode_plain(mended(body))
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's answer is not a chat completion: {error}", retryable=True) from error
-    if answer.error != NULL:
+    if answer.error != NULL and is_error(answer.error):
         raise envelope_error(bytes(answer.error))
     if not answer.choices:
-        raise UpstreamBroken("the model's answer has no choices", retryable=True)
+        raise bare_error(body) or UpstreamBroken("the model's answer has no choices", retryable=True)
     usage = usage_of(answer.usage or (answer.x_groq.usage if answer.x_groq is not None else None))
     finished = []
     for at, choice in enumerate(sorted(answer.choices, key=lambda choice: choice.index or 0)):
@@ -167,8 +173,12 @@ def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: i
             return AssistantTurn((), "content_filter")
         raise UpstreamBroken("the model's answer has no message", retryable=True)
     try:
-        message = _decode_message(raw)
         members = _decode_members(raw)
+        try:
+            message = _decode_message(raw)
+        except msgspec.DecodeError as error:
+            # Its own words are in no shape to be sent back: it goes back as it was understood.
+            message, members = read_leniently(raw, Delta, error), {}
     except UNREADABLE as error:
         raise UpstreamBroken(f"the model's message cannot be read: {error}", retryable=True) from error
     parts: list[AssistantPart] = []
@@ -193,7 +203,9 @@ def _read_message(raw: Raw, finish_reason: str | None, naming: Naming, choice: i
     if not odd and not members.keys() <= _REPRODUCED:
         odd = any(name not in _REPRODUCED and bytes(value) not in _NOTHING for name, value in members.items())
     native = None
-    if odd and all(call.id == one.id for call, one in zip(calls, read_calls, strict=True)):
+    if not members:
+        pass
+    elif odd and all(call.id == one.id for call, one in zip(calls, read_calls, strict=True)):
         # A Raw is a view that would keep the whole response body alive, hence the copy.
         native = Native(naming.api, raw.copy())
     elif odd:

@@ -30,6 +30,7 @@ from ronda.core.parts import (
 from ronda.errors import UpstreamBroken
 from ronda.wire.errors import envelope_error
 from ronda.wire.json import UNREADABLE, encode, text_of
+from ronda.wire.lenient import decoder
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses import API
 from ronda.wire.openai_responses.client_calls import WAITING, Place, arguments_of, waits
@@ -120,11 +121,11 @@ class Response(Struct, frozen=True, gc=False):
     incomplete_details: _Incomplete | None = None
 
 
-decode_kind = msgspec.json.Decoder(Kind).decode
+decode_kind = decoder(Kind)
 decode_raws = msgspec.json.Decoder(list[Raw]).decode
-_decode_item = msgspec.json.Decoder(Item).decode
+_decode_item = decoder(Item)
 _decode_place = msgspec.json.Decoder(Place).decode
-_decode_response = msgspec.json.Decoder(Response).decode
+_decode_response = decoder(Response)
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 

@@ -24,6 +24,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken
+from ronda.wire.lenient import read_leniently
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses.client_answer import (
     BREAK,
@@ -105,7 +106,12 @@ class Reader(JsonStream):
             if self._finished is not None:
                 break
             if frame and frame != b"[DONE]":  # this API has no such mark, some of its speakers do
-                self._event(_decode_event(self._halves.mend(frame)), out)
+                frame = self._halves.mend(frame)
+                try:
+                    event = _decode_event(frame)
+                except msgspec.DecodeError as error:
+                    event = read_leniently(frame, _Event, error)
+                self._event(event, out)
 
     def _event(self, event: _Event, out: list[Preview]) -> None:
         match event.type:

@@ -1,0 +1,151 @@
+"""Servers that speak Chat Completions in a way of their own: the loop over each of them ends as it does over any other.
+
+Each case is an answer with one call, written as some server writes it; what follows it is an ordinary answer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.interaction.doors import Door, Json
+from tests.interaction.every_door import ask
+from tests.interaction.upstreams import Act, Upstream, answers, completes, streams
+
+from ronda import tool
+
+ARGUMENTS = '{"city": "Lisbon"}'
+CALL: Json = {
+    "index": 0,
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "get_weather", "arguments": ARGUMENTS},
+}
+
+
+def chunk(finish: Any = None, **delta: Any) -> Json:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def message(finish: Any = "tool_calls", **members: Any) -> Json:
+    return {"choices": [{"index": 0, "message": {"role": "assistant", **members}, "finish_reason": finish}]}
+
+
+def plain(answer: Json) -> Act:
+    return answers(json.dumps(answer).encode())
+
+
+END = chunk("tool_calls")
+STREAM = b"data: " + json.dumps(chunk(tool_calls=[CALL])).encode() + b"\n\ndata: " + json.dumps(END).encode() + b"\n\n"
+PIECE: Json = {"index": 0, "id": "", "type": "function"}
+
+STREAMED: dict[str, Act] = {
+    "one call, no list (TGI)": streams(
+        chunk(tool_calls={**PIECE, "function": {"name": "get_weather", "arguments": ""}}),
+        chunk(tool_calls={**PIECE, "function": {"name": None, "arguments": ARGUMENTS}}),
+        chunk("eos_token", content=""),
+        "[DONE]",
+    ),
+    "an index and an id of another type": streams(chunk(tool_calls=[{**CALL, "index": "0", "id": 17}]), END, "[DONE]"),
+    "a call that is null": streams(chunk(tool_calls=[None]), chunk(tool_calls=[CALL]), END, "[DONE]"),
+    "a choice that is null": streams({"choices": [None]}, chunk(tool_calls=[CALL]), END, "[DONE]"),
+    "choices that are one": streams({"choices": chunk("tool_calls", tool_calls=[CALL])["choices"][0]}, "[DONE]"),
+    "an end that is an object": streams(chunk(tool_calls=[CALL]), chunk({"type": "stop"}), "[DONE]"),
+    "no refusal, said so": streams(chunk(refusal=False), chunk(tool_calls=[CALL]), END, "[DONE]"),
+    "reasoning of another form": streams(chunk(reasoning={"a": 1}), chunk(tool_calls=[CALL]), END, "[DONE]"),
+    "usage that is a text": streams(chunk(tool_calls=[CALL]), {**END, "usage": ""}, "[DONE]"),
+    "details of usage that are a list": streams(
+        chunk(tool_calls=[CALL]), {**END, "usage": {"prompt_tokens": 1, "prompt_tokens_details": []}}, "[DONE]"
+    ),
+    "a number that is none": streams(
+        chunk(tool_calls=[CALL]), '{"choices": [], "usage": {"prompt_tokens": NaN}}', END, "[DONE]"
+    ),
+    "an error that is blank": streams({**chunk(tool_calls=[CALL]), "error": ""}, {**END, "error": {}}, "[DONE]"),
+    "blanks around the end mark": streams(chunk(tool_calls=[CALL]), chunk(), " [DONE] "),
+    "a whole message in a frame": streams(message(content=None, tool_calls=[CALL]), "[DONE]"),
+    "all of it again at the end (MiniMax)": streams(
+        chunk(tool_calls=[CALL]), END, message(content="", tool_calls=[CALL]), "[DONE]"
+    ),
+    "a stream by the name of text": answers(STREAM, kind="text/plain; charset=utf-8"),
+    "a stream by the name of JSON": answers(STREAM, kind="application/json"),
+}
+
+PLAIN: dict[str, Act] = {
+    "arguments and an id of another type (TGI)": plain(
+        message("stop", tool_calls=[{"id": 0, "function": {"name": "get_weather", "arguments": {"city": "Lisbon"}}}])
+    ),
+    "one call, no list": plain(message(content=None, tool_calls=CALL)),
+    "usage that is a text": plain({**message(content=None, tool_calls=[CALL]), "usage": "none"}),
+    "an error that is blank": plain({**message(content=None, tool_calls=[CALL]), "error": ""}),
+    "a mark of the byte order": answers(b"\xef\xbb\xbf" + json.dumps(message(tool_calls=[CALL])).encode()),
+    "a message in two choices (Copilot)": plain(
+        {"choices": message(content="I look.")["choices"] + message(tool_calls=[CALL])["choices"]}
+    ),
+    "a stream that nobody asked for": answers(b": hello\n\n" + STREAM, kind="text/event-stream"),
+}
+
+
+@pytest.mark.parametrize(
+    ("stream", "first"),
+    [(True, act) for act in STREAMED.values()] + [(False, act) for act in PLAIN.values()],
+    ids=[*STREAMED, *[f"plain: {name}" for name in PLAIN]],
+)
+async def test_the_loop_goes_on_over_what_a_server_plainly_means(door: Door, stream: bool, first: Act) -> None:
+    cities = []
+
+    @tool
+    def get_weather(city: str) -> str:
+        """The weather."""
+        cities.append(city)
+        return "sunny"
+
+    async with (
+        Upstream(first, completes("It is sunny.")) as upstream,
+        door.serving(upstream.url, get_weather) as served,
+    ):
+        heard = await ask(served, "chat", stream)
+
+    assert (cities, heard.end, heard.text.removeprefix("I look.\n\n")) == (["Lisbon"], "stop", "It is sunny.")
+    result = upstream.requests[1]["messages"][-1]
+    call = upstream.requests[1]["messages"][-2]["tool_calls"][0]
+    assert (result["tool_call_id"], result["content"]) == (call["id"], "sunny")
+    assert call["function"] == CALL["function"] | {"arguments": call["function"]["arguments"]}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [chunk(content={"a": 1}), chunk(tool_calls=[{**CALL, "function": {"name": "get_weather", "arguments": [1]}}])],
+    ids=["what was said", "what is called"],
+)
+async def test_what_was_said_and_what_is_called_are_not_guessed(door: Door, odd: Json) -> None:
+    async with Upstream(*[streams(odd, END, "[DONE]")] * 3) as upstream, door.serving(upstream.url) as served:
+        heard = await ask(served, "chat", True)
+
+    assert (heard.status, heard.end, len(upstream.bodies)) == (502, "error", 3)
+    assert "the model's stream cannot be read" in heard.error
+
+
+ERRORS: dict[str, tuple[Json, str]] = {
+    "no envelope": (
+        {"object": "error", "message": "Too busy.", "code": 503},
+        "the model's server answered 503: Too busy.",
+    ),
+    "MiniMax's": (
+        {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
+        "the model's server reported: insufficient balance",
+    ),
+}
+
+
+@pytest.mark.parametrize(("error", "words"), ERRORS.values(), ids=ERRORS.keys())
+async def test_an_error_without_an_envelope_is_one_in_an_answer_and_in_a_stream(
+    door: Door, error: Json, words: str
+) -> None:
+    broken = streams(chunk(content="A half"), error, "[DONE]")
+    async with Upstream(broken, *[plain(error)] * 3) as upstream, door.serving(upstream.url) as served:
+        streamed = await ask(served, "chat", True)
+        whole = await ask(served, "chat", False)
+
+    assert (streamed.text, streamed.end, streamed.error) == ("A half", "error", words)
+    assert (whole.status, json.loads(whole.error)["error"]["message"]) == (502, words)
