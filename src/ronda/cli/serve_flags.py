@@ -299,6 +299,12 @@ def _requests(group: Group) -> None:
         help="a client that takes nothing of its answer for so long counts as gone (default 60)",
     )
     group.add_argument(
+        "--max-body-memory",
+        type=int,
+        metavar="BYTES",
+        help="the most bytes that the bodies of all requests being read may hold together (default 512 MiB); then 503",
+    )
+    group.add_argument(
         "--max-upload",
         type=int,
         metavar="BYTES",

@@ -38,6 +38,7 @@ from ronda.server.detached.recovery import expire_later, recover_runs
 from ronda.server.doors.mistral.agents import StoredAgents
 from ronda.server.doors.responses.create import Responses
 from ronda.server.http.auth import Auth, KeyAuth, Unauthorized
+from ronda.server.http.body_memory import BodyMemory
 from ronda.server.http.browser_guard import BrowserGuard, refusal, refused_socket, refused_upgrade
 from ronda.server.http.failure import BROKE_DOWN, ErrorWriter, error_answer, failure_of
 from ronda.server.http.incoming import Header, Incoming, Json
@@ -99,6 +100,7 @@ class Server:
     ) -> None:
         self.config = config
         self.data_folder = data_folder
+        self.body_memory = BodyMemory(config.max_body_memory)
         self._limits: dict[tuple[int, bool], Limits] = {}  # by the rounds that are allowed, and whether runs are stored
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.files = FileStore(self.catalog.files, blobs or MemoryBlobs(), FileLimits(config.max_upload))
@@ -323,7 +325,7 @@ class App:
         else:
             route, places = found
             try:
-                request = Incoming(scope, receive, places)
+                request = Incoming(scope, receive, places, "", self._server.body_memory)
                 if route.scope != "public":
                     request.owner = await self._server.auth.owner(request.headers)
                 if route.capability is not None:

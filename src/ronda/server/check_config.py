@@ -62,6 +62,10 @@ def check_config(config: ServerConfig) -> None:
     check_rules(config.permission)
     if config.max_upload < 1:
         raise BadConfig(f"--max-upload is {config.max_upload}; it must be at least 1")
+    if config.max_body_memory < config.max_body:
+        raise BadConfig(
+            f"--max-body-memory is {config.max_body_memory}; it must be at least {config.max_body}, which one body may have"
+        )
     for name in ("background_runs", "background_per_owner", "background_per_session", "background_queue"):
         if getattr(config, name) < 1:
             raise BadConfig(f"--{name.replace('_', '-')} is {getattr(config, name)}; it must be at least 1")

@@ -13,6 +13,7 @@ from ronda.core.taint import EGRESS
 from ronda.sandbox.policy import Policy
 
 MAX_BODY = 50 * 1024 * 1024
+MAX_BODY_MEMORY = 512 * 1024 * 1024
 MAX_VARIANTS = 8  # of one page, or of any other group of runs
 
 
@@ -95,6 +96,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_identical_calls: int = SERVER_REPEATS  # with the same result: then a run ends
     tool_calls: Literal["all", "first"] = "all"
     max_body: int = MAX_BODY
+    max_body_memory: int = MAX_BODY_MEMORY  # bytes of all bodies together that are being read
     max_upload: int = 512 * 1024 * 1024  # bytes of a file that a client sends to be kept
     header_seconds: float = 20.0  # until a request's head must be there
     body_seconds: float = 60.0  # in which something of its body must come

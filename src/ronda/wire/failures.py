@@ -26,6 +26,7 @@ class Failure(Struct, frozen=True):
     param: str | None = None
     code: str | None = None
     details: object = None  # JSON of a dialect that says more of what is wrong than a message
+    retry_after: int | None = None  # seconds
 
 
 _FAILED: Final = frozenset({"failed", "cancelled", "interrupted"})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from ronda.errors import BadRequest, RondaError
+from ronda.server.http.body_memory import RETRY_SECONDS, NoRoom
 from ronda.server.http.incoming import Header, Json
 from ronda.store import StoreError
 from ronda.wire.failures import Failure
@@ -31,6 +32,8 @@ def failure_of(error: RondaError) -> Failure:
         if not error.is_logged:
             log.error("%s", error)
         return Failure(error.status_hint, "server_error", f"the server cannot keep or find this: {error.problem}")
+    if isinstance(error, NoRoom):
+        return Failure(error.status_hint, "server_error", str(error), retry_after=RETRY_SECONDS)
     return Failure(error.status_hint, "server_error", without_paths(str(error)))
 
 
@@ -43,6 +46,8 @@ def without_paths(text: str) -> str:
 
 
 def error_answer(failure: Failure, write: ErrorWriter, headers: tuple[Header, ...] = ()) -> Json:
+    if failure.retry_after is not None:
+        headers = (*headers, (b"retry-after", b"%d" % failure.retry_after))
     return Json(write(failure), failure.status, headers)
 
 

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from ronda.drive.offload import LIGHT_BYTES, aside
 from ronda.errors import BadRequest, TooLarge
 from ronda.server.http.bodies import TINY, read_body
+from ronda.server.http.body_memory import UNBOUNDED, UNCOUNTED, BodyMemory
 from ronda.server.http.cycle import Cycle
 
 T = TypeVar("T")
@@ -31,11 +32,19 @@ class WrongType(BadRequest):
 class Incoming:
     """The few things a door reads of a request."""
 
-    __slots__ = ("_scope", "headers", "owner", "places", "receive")
+    __slots__ = ("_memory", "_scope", "headers", "owner", "places", "receive")
 
-    def __init__(self, scope: Scope, receive: Receive, places: Mapping[str, str] = NO_PLACES, owner: str = "") -> None:
-        """`places` is what stands in the places of its address, `owner` whose it is."""
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        places: Mapping[str, str] = NO_PLACES,
+        owner: str = "",
+        memory: BodyMemory = UNBOUNDED,
+    ) -> None:
+        """`places` is what stands in the places of its address, `owner` whose it is, `memory` what all bodies share."""
         self._scope = scope
+        self._memory = memory
         self.receive = receive
         self.places = places
         self.owner = owner
@@ -83,7 +92,15 @@ class Incoming:
         if content_type != b"application/json":
             _check_type(content_type)
         body = await self.body(limit)
-        return read(body) if len(body) <= TINY else await read_body(body, read)
+        if len(body) <= TINY:
+            return read(body)
+        if len(body) <= UNCOUNTED:
+            return await read_body(body, read)
+        counted = self._memory.grow(0, len(body))
+        try:
+            return await read_body(body, read)
+        finally:
+            self._memory.release(counted)
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes in, for one who does not keep it."""
@@ -109,16 +126,22 @@ class Incoming:
             return _within(body, limit)
         pieces = [body]
         size = len(body)
-        while message.get("more_body"):
-            message = await self.receive()
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            if size > limit:
-                raise TooLarge(f"the body has more than the {limit} bytes this server takes")
-        if message["type"] == "http.disconnect":
-            raise BadRequest("the body broke off")
-        # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop nobody waits for it.
-        return b"".join(pieces) if size <= LIGHT_BYTES else await aside(b"".join, pieces)
+        counted = 0
+        try:
+            while message.get("more_body"):
+                message = await self.receive()
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > limit:
+                    raise TooLarge(f"the body has more than the {limit} bytes this server takes")
+                if size > UNCOUNTED:
+                    counted = self._memory.grow(counted, size)
+            if message["type"] == "http.disconnect":
+                raise BadRequest("the body broke off")
+            # Of more than a megabyte, joining lets go of the interpreter's lock: beside the loop nobody waits for it.
+            return b"".join(pieces) if size <= LIGHT_BYTES else await aside(b"".join, pieces)
+        finally:
+            self._memory.release(counted)
 
 
 def _check_type(content_type: bytes) -> None:

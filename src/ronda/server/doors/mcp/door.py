@@ -14,7 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server as SdkServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ronda._version import __version__
 from ronda.server.doors.mcp.call import call
@@ -77,7 +77,8 @@ class McpDoor:
             self._is_up.set()
             await self._is_over.wait()
 
-    async def answer(self, owner: str) -> ASGIApp:
+    async def answer(self, owner: str, body: bytes | None) -> ASGIApp:
+        """`body`: what was read of the request; None if nothing was."""
         await self._is_up.wait()
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,7 +86,8 @@ class McpDoor:
             user = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
             # What stands around a header's value is no part of it; the SDK compares values with the body.
             headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-            await self._manager.asgi_app({**scope, "headers": headers, "user": user, _OWNER: owner}, receive, send)
+            incoming = receive if body is None else _after(body, receive)
+            await self._manager.asgi_app({**scope, "headers": headers, "user": user, _OWNER: owner}, incoming, send)
 
         return app
 
@@ -93,6 +95,16 @@ class McpDoor:
         self._is_over.set()
         with suppress(asyncio.CancelledError):
             await self._holder
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """What comes behind a body that was read, with the body before it."""
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def incoming() -> Message:
+        return unread.pop() if unread else await receive()
+
+    return incoming
 
 
 _doors: WeakKeyDictionary[Server, McpDoor] = WeakKeyDictionary()

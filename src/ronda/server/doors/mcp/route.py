@@ -44,4 +44,6 @@ async def mcp(server: Server, incoming: Incoming) -> ASGIApp:
         raise NotFound(str(error), code="capability_missing") from error
     from ronda.server.doors.mcp.door import door_of
 
-    return await door_of(server).answer(incoming.owner)
+    # Read here, within the bounds of all requests: the SDK knows those of one alone.
+    body = await incoming.body(server.config.max_body) if incoming.method == "POST" else None
+    return await door_of(server).answer(incoming.owner, body)

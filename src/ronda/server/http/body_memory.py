@@ -1,0 +1,45 @@
+"""How much all requests that are being read may hold together: each is bounded, but many at a time could fill the machine.
+
+Bodies of up to 256 KiB are not counted: the harm is in the large ones, and usual requests pay nothing. A body counts by what has
+come of it, not by what its head promises, until it has been decoded.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from ronda.errors import RondaError
+
+UNCOUNTED: Final = 256 * 1024
+RETRY_SECONDS: Final = 5  # a client that sends at a usual pace is done by then
+
+
+class NoRoom(RondaError):
+    """For a moment: others are about to be done."""
+
+    status_hint = 503
+
+
+class BodyMemory:
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def grow(self, size: int, new: int) -> int:
+        """A body of which `size` bytes were counted has `new` bytes now: how many are counted from now on."""
+        if self.used + new - size > self.limit:
+            raise NoRoom(
+                f"this server is reading as many large requests as it has memory for ({self.limit} bytes in all); "
+                "try again in a moment"
+            )
+        self.used += new - size
+        return new
+
+    def release(self, size: int) -> None:
+        self.used -= size
+
+
+UNBOUNDED: Final = BodyMemory(sys.maxsize)
