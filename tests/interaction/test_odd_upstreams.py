@@ -1,4 +1,4 @@
-"""Servers that speak Chat Completions in a way of their own: the loop over each of them ends as it does over any other.
+"""Servers that speak somebody's API in a way of their own: the loop over each of them ends as it does over any other.
 
 Each case is an answer with one call, written as some server writes it; what follows it is an ordinary answer.
 """
@@ -83,6 +83,7 @@ PLAIN: dict[str, Act] = {
         {"choices": message(content="I look.")["choices"] + message(tool_calls=[CALL])["choices"]}
     ),
     "a stream that nobody asked for": answers(b": hello\n\n" + STREAM, kind="text/event-stream"),
+    "texts for pieces of content": plain(message(content=["I ", "look."], tool_calls=[CALL])),
 }
 
 
@@ -111,6 +112,87 @@ async def test_the_loop_goes_on_over_what_a_server_plainly_means(door: Door, str
     call = upstream.requests[1]["messages"][-2]["tool_calls"][0]
     assert (result["tool_call_id"], result["content"]) == (call["id"], "sunny")
     assert call["function"] == CALL["function"] | {"arguments": call["function"]["arguments"]}
+
+
+ITEM: Json = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": ARGUMENTS}
+USE: Json = {"type": "tool_use", "id": "call_1", "name": "get_weather", "input": {"city": "Lisbon"}}
+
+
+def response(*output: Any, **members: Any) -> Json:
+    return {"id": "r", "status": "completed", "output": list(output), **members}
+
+
+def use(**members: Any) -> Json:
+    return {"type": "message", "role": "assistant", "content": [USE], "stop_reason": "tool_use", **members}
+
+
+def completed(*output: Any, **members: Any) -> Json:
+    return {"type": "response.completed", "response": response(*output, **members)}
+
+
+def block(kind: str, **members: Any) -> Json:
+    return {"type": f"content_block_{kind}", **members}
+
+
+BEGUN: Json = {"type": "response.output_item.added", "item": {**ITEM, "arguments": ""}}
+GROWN: Json = {"type": "response.function_call_arguments.delta", "delta": ARGUMENTS}
+SAID = {
+    "openai": response(
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Sunny."}]}
+    ),
+    "anthropic": use(content=[{"type": "text", "text": "Sunny."}], stop_reason="end_turn"),
+}
+OTHERS: dict[str, tuple[str, bool, Act]] = {
+    "responses: nothing but deltas": ("openai", True, streams(BEGUN, GROWN, completed())),
+    "responses: a text for content": (
+        "openai",
+        True,
+        streams(completed({"type": "message", "content": "I look."}, ITEM)),
+    ),
+    "responses: an index that is a text": (
+        "openai",
+        True,
+        streams({**BEGUN, "output_index": "0"}, {**GROWN, "output_index": "0"}, completed(ITEM)),
+    ),
+    "responses: usage of another form": ("openai", False, plain(response(ITEM, usage={"input_tokens": "many"}))),
+    "responses: an error that is blank": ("openai", False, plain(response(ITEM, error={}))),
+    "responses: a stream that nobody asked for": ("openai", False, streams(completed(ITEM))),
+    "messages: an index that is null": (
+        "anthropic",
+        True,
+        streams(block("start", index=None, content_block=USE), block("stop", index=None), {"type": "message_stop"}),
+    ),
+    "messages: usage of another form": (
+        "anthropic",
+        False,
+        plain(use(usage={"input_tokens": "1", "output_tokens": ""})),
+    ),
+    "messages: an error that is blank": ("anthropic", False, plain(use(error={}))),
+    "messages: a stream that nobody asked for": (
+        "anthropic",
+        False,
+        streams(block("start", index=0, content_block=USE), block("stop", index=0), {"type": "message_stop"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("dialect", "stream", "first"), OTHERS.values(), ids=OTHERS.keys())
+async def test_so_it_does_in_other_dialects(door: Door, dialect: str, stream: bool, first: Act) -> None:
+    cities = []
+
+    @tool
+    def get_weather(city: str) -> str:
+        """The weather."""
+        cities.append(city)
+        return "sunny"
+
+    async with (
+        Upstream(first, plain(SAID[dialect])) as upstream,
+        door.serving(upstream.url, get_weather, model=f"{dialect}:odd") as served,
+    ):
+        heard = await ask(served, "chat", stream)
+
+    assert (cities, heard.end, heard.text.removeprefix("I look.\n\n")) == (["Lisbon"], "stop", "Sunny.")
 
 
 @pytest.mark.parametrize(

@@ -120,15 +120,16 @@ def _is(value: Any, wanted: inspect.Type) -> bool:
 
 
 def _is_one(value: Any, wanted: inspect.Type) -> bool:
-    """An object with any of the members that such a thing has."""
-    return (
-        type(value) is dict
-        and isinstance(wanted, inspect.StructType)
-        and any(field.encode_name in value for field in wanted.fields)
-    )
+    """An object with any of the members that such a thing has; a text, where it has one."""
+    if not isinstance(wanted, inspect.StructType):
+        return False
+    members = ("text",) if type(value) is str else value if type(value) is dict else ()
+    return any(field.encode_name in members for field in wanted.fields)
 
 
 def _fit_struct(value: Any, wanted: inspect.StructType) -> Any:
+    if type(value) is str and _is_one(value, wanted):
+        value = {"text": value}
     if type(value) is not dict:
         return _unfit()
     members = {}

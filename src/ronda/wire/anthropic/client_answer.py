@@ -31,6 +31,7 @@ from ronda.schema.lower import Lowered
 from ronda.wire.anthropic import API
 from ronda.wire.anthropic.errors import envelope_error
 from ronda.wire.anthropic.names import NO_NAMES, Names
+from ronda.wire.errors import is_error
 from ronda.wire.json import UNREADABLE, encode
 from ronda.wire.lenient import decoder
 from ronda.wire.stop_reasons import stop_with
@@ -134,7 +135,7 @@ def read_plain(body: bytes, names: Names = NO_NAMES) -> ModelFinished:
 def read_answer(body: bytes, names: Names = NO_NAMES) -> Answer:
     try:
         message = _decode_message(mended(body))
-        if message.error != NULL:
+        if is_error(message.error):
             raise envelope_error(bytes(message.error))
         if message.content == NULL:
             raise UpstreamBroken("the model's answer has no content", retryable=True)

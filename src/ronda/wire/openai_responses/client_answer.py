@@ -28,7 +28,7 @@ from ronda.core.parts import (
     Usage,
 )
 from ronda.errors import UpstreamBroken
-from ronda.wire.errors import envelope_error
+from ronda.wire.errors import envelope_error, is_error
 from ronda.wire.json import UNREADABLE, encode, text_of
 from ronda.wire.lenient import decoder
 from ronda.wire.openai_chat.names import NO_NAMES
@@ -132,7 +132,7 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 def read_plain(body: bytes, names: Mapping[str, str] = NO_NAMES) -> ModelFinished:
     """A whole answer. `names`: what a tool is called there → its own name, where they differ."""
     response = read_response(mended(body))
-    if response.error != NULL and response.status is None:
+    if is_error(response.error) and response.status is None:
         raise envelope_error(bytes(response.error))  # no response at all, but an envelope with an error
     if response.output == NULL and response.error == NULL:
         raise UpstreamBroken("the model's answer has no output", retryable=True)
@@ -211,7 +211,7 @@ def _waiting(kind: Kind, raw: Raw) -> Item:
 
 def _stop(response: Response) -> Stop:
     match response.status:
-        case "completed" | None if response.error == NULL:
+        case "completed" | None if not is_error(response.error):
             return "stop"
         case "incomplete":
             reason = response.incomplete_details.reason if response.incomplete_details is not None else None

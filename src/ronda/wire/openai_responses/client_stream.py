@@ -2,7 +2,8 @@
 
 What is finished comes from what the upstream itself calls finished: the output of the last event, or, from servers that
 leave it empty there, the items as they were done. Never from an item that was only added: its encrypted thoughts are not
-whole yet. Deltas are previews and nothing else; what an upstream never sent as deltas is shown when its item is done.
+whole yet. Deltas are previews and nothing else, unless an upstream sends only them; what it never sent as deltas is shown when
+its item is done.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ronda.core.events import (
 )
 from ronda.core.parts import NULL
 from ronda.errors import UpstreamBroken
+from ronda.wire.json import encode
 from ronda.wire.lenient import read_leniently
 from ronda.wire.openai_chat.names import NO_NAMES
 from ronda.wire.openai_responses.client_answer import (
@@ -78,6 +80,20 @@ class _Shown:
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """As the items that a server with nothing but deltas would have said."""
+        found: list[dict[str, Any]] = []
+        if self.call is not None and self.name:
+            found.append(
+                {"type": "function_call", "call_id": self.id, "name": self.name, "arguments": "".join(self.arguments)}
+            )
+        if self.texts or self.refused:
+            texts = [{"type": "output_text", "text": "".join(self.texts), "annotations": []}] if self.texts else []
+            refusals = [{"type": "refusal", "refusal": "".join(self.refused)}] if self.refused else []
+            found.append({"type": "message", "role": "assistant", "content": [*texts, *refusals]})
+        return found
 
 
 class Reader(JsonStream):
@@ -236,8 +252,8 @@ class Reader(JsonStream):
                     self._show_rest(at, read_item(raw), out)
             output = response.output
         else:
-            items = [bytes(self._done[at]) for at in sorted(self._done)]
-            output = Raw(b"[" + b",".join(items) + b"]")
+            items = [self._done[at] for at in sorted(self._done)]
+            output = Raw(encode(items or [item for at in sorted(self._items) for item in self._items[at].items]))
         self._finished = finish(response, output, self._names)
 
 
