@@ -105,6 +105,12 @@ async def test_the_code_is_handed_on(layer: str, opened: OpenSandbox) -> None:
     assert [done.ended for done in codes] == [Ended(7, "exited"), Ended(137, "exited"), Ended(0, "exited")]
 
 
+async def test_a_pipe_that_nobody_reads_ends_its_writer_as_in_any_shell(layer: str, opened: OpenSandbox) -> None:
+    done = await (await opened(layer)).run(["/bin/sh", "-c", "yes | head -1"], timeout=TIMEOUT)
+
+    assert (done.stdout.text(), done.stderr.text()) == ("y\n", "")
+
+
 async def test_a_program_that_is_not_there_is_named(layer: str, opened: OpenSandbox) -> None:
     sandbox = await opened(layer)
 

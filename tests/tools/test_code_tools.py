@@ -542,3 +542,23 @@ async def test_what_is_over_the_quota_is_told_to_the_model(kept: tuple[Sessions,
     output = await sessions.python("open('a', 'w').write('1'); open('b', 'w').write('2')")
     assert [file.name for file in output.files] == ["a"]
     assert "- b: there is no room for this file" in output.content
+
+
+async def test_a_session_with_too_many_files_can_delete_some_and_goes_on(layers: Layers, sessions: Sessions) -> None:
+    sessions.workbench = Workbench(Policy(max_disk_mb=10), sessions._workspace, outside=os.environ)
+    try:
+        large = sessions._workspace(sessions.context("s")) / "large"
+        large.write_bytes(b"x" * (11 << 20))
+        ended = await sessions.python("import signal; signal.pause()")
+        written = await sessions.python("import pathlib\npathlib.Path('new').write_text('x')")
+        shell = await sessions.shell("echo x > new", "rm -f large new", "ls")
+        again = await sessions.python("import pathlib\npathlib.Path('new').write_text('x')")
+    finally:
+        await sessions.workbench.close()
+
+    assert "more disk than the sandbox allows" in result(ended)["exception"]
+    assert "can delete files and write none" in result(ended)["exception"]
+    assert result(written)["exception"].splitlines()[-1] == "OSError: [Errno 27] File too large"
+    assert "take more disk than is allowed" in result(written)["note"]
+    assert "take more disk than is allowed" in result(shell)["note"]
+    assert result(again) == {"status": "success", "result": "1", "result_type": "int"}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -30,13 +31,14 @@ from ronda.sandbox.bubblewrap import (
 )
 from ronda.sandbox.cgroup import Group, find_parent_group, sweep_groups
 from ronda.sandbox.environment import scrubbed_environment
-from ronda.sandbox.folders import remove_tree
+from ronda.sandbox.folders import lift_deep_folders, remove_tree
 from ronda.sandbox.interpreter import Interpreter, find_interpreter
 from ronda.sandbox.landlock import landlock_plan
 from ronda.sandbox.layers import Choice, Layers, choose_layer, group_path, probe_layers
-from ronda.sandbox.limits import process_limits
+from ronda.sandbox.limits import MB, process_limits
 from ronda.sandbox.policy import AllowedHosts, Policy
 from ronda.sandbox.process import Capture, Ended, OnOutput, Process, Stream
+from ronda.sandbox.processes import disk_usage
 from ronda.sandbox.proxy import PORT, Proxy
 from ronda.sandbox.seccomp import Filter, write_filter
 from ronda.sandbox.start import Start
@@ -123,6 +125,9 @@ def _make_temporary(scratch: str | os.PathLike[str] | None, user: User) -> str:
     return folder
 
 
+_OWN = 256 * 1024  # bytes of files without names that a program has from us, which count as its own
+
+
 class Sandbox:
     """Where programs are started. Its programs share a workspace, and see nothing else of each other but under Landlock."""
 
@@ -155,6 +160,7 @@ class Sandbox:
         self.environment = self._new_environment()
         self.new_proxy = new_proxy
         self._running: set[Process] = set()
+        self._excess = 0  # bytes that its files take, where those are too many, since a program was ended for that
 
     def _new_environment(self) -> dict[str, str]:
         environment = scrubbed_environment(
@@ -259,17 +265,34 @@ class Sandbox:
         in_place: bool,
         pipes: tuple[int, int] | None = None,
     ) -> Process:
+        may_write = await self.has_room()
         start = Start(
             self, argv, self.environment | dict(env or {}), on_output, channel, in_place=in_place, pipes=pipes
         )
         process = await start.begin()
+        process.may_write = may_write
         self._running.add(process)
 
         async def forget() -> None:
             self._running.discard(process)
+            if process.ended_for == "disk":
+                self._excess = self._excess or 1  # counted before the next one begins
 
         process.when_ended(forget)
         return process
+
+    async def has_room(self) -> bool:
+        """Whether its programs may write. If there are too many files, those that begin now can only delete some: else nobody
+        ever could. Files are counted once a program was ended for that: before each start it would take too long."""
+        if self._excess:
+            self._excess = await asyncio.to_thread(self._count_excess)
+        return not self._excess
+
+    def _count_excess(self) -> int:
+        for folder in self._folders:
+            lift_deep_folders(folder)
+        used = disk_usage(self._folders, sys.maxsize)
+        return used if used > self.policy.max_disk_mb * MB else 0
 
     async def close(self) -> None:
         """Ends what still runs, and gives back what the sandbox held. The workspace stays."""
@@ -287,9 +310,14 @@ class Sandbox:
         await self.close()
 
     def watched(self, process: Process) -> Watched:
-        folders = [self.workspace, *([self._temporary] if self._temporary else [])]
         scratch = (TEMPORARY, SHARED_MEMORY) if self.layer == "bubblewrap" else ()
-        return Watched(process.pid, self.policy, tuple(folders), scratch, process.exceed)
+        return Watched(
+            process.pid, self.policy, self._folders, scratch, process.exceed, self._excess and self._excess + _OWN
+        )
+
+    @property
+    def _folders(self) -> tuple[str, ...]:
+        return (self.workspace,) if self._temporary is None else (self.workspace, self._temporary)
 
     # How each layer is started.
 
@@ -304,7 +332,7 @@ class Sandbox:
         in_place: bool,
     ) -> list[str]:
         plan = {
-            "limits": process_limits(self.policy),
+            "limits": process_limits(self.policy, may_write=not self._excess),
             "go": go,
             "listen": None if listen is None else [listen, PORT],
             "channel": channel,
@@ -330,17 +358,16 @@ class Sandbox:
     def supervised(self, argv: Sequence[str], environment: Mapping[str, str], channel: int | None) -> bytes:
         """The plan of `supervisor`; with the layer off only limits and the end of all processes are left of it."""
         fenced = self.layer == "landlock"
-        writable = [self.workspace, *([self._temporary] if self._temporary else [])]
         view = self._view
         if (side := self._side_folder_here) is not None:
             view = replace(view, read=(*view.read, side))
-        fence = landlock_plan(self._choice.abi, view, writable, self.policy.network) if fenced else None
+        fence = landlock_plan(self._choice.abi, view, self._folders, self.policy.network) if fenced else None
         plan = {
             "argv": list(argv),
             "env": environment,
             "cwd": self.workspace,
             "channel": channel,
-            "limits": process_limits(self.policy),
+            "limits": process_limits(self.policy, may_write=not self._excess),
             "uid": self.user.uid if self.user.own else None,
             "gid": self.user.gid if self.user.own else None,
             "landlock": fence,

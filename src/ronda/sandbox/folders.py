@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 _OPENAT2, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 437, 0x02, 0x04, 0x08
-DEEPEST = 128  # folders in folders; nobody's work has more, and paths end at 4096 bytes
+DEEPEST = 128  # folders in folders; nobody's work has more …
+_LONGEST = 3800  # … and paths end at 4096 bytes: with the name of a file in the folder
+_LIFTED = "too-deep-"
 
 
 class TooDeep(OSError):
@@ -89,7 +91,7 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[Entry]:
         waiting = [""]
         while waiting:
             inside = waiting.pop()
-            if inside.count("/") >= DEEPEST:
+            if _is_too_deep(inside):
                 raise TooDeep(errno.ENAMETOOLONG, f"folders in folders, more than {DEEPEST}")
             try:
                 at = os.dup(root) if not inside else _open_folder(root, inside)
@@ -110,6 +112,45 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[Entry]:
                 os.close(at)
     finally:
         os.close(root)
+
+
+def _is_too_deep(path: str) -> bool:
+    return path.count("/") >= DEEPEST or len(os.fsencode(path)) > _LONGEST
+
+
+def lift_deep_folders(folder: str | os.PathLike[str]) -> None:
+    """Moves folders that are too deep to the top, as `too-deep-1` and so on, with all that is in them: `walk` finds it there."""
+    root = open_root(folder)
+    try:
+        waiting, lifted = [""], 0
+        while waiting:
+            inside = waiting.pop()
+            try:
+                if _is_too_deep(inside):
+                    lifted = _lift(root, inside, lifted)
+                    inside = f"{_LIFTED}{lifted}"
+                at = os.dup(root) if not inside else _open_folder(root, inside)
+            except FileNotFoundError:
+                continue
+            try:
+                with os.scandir(at) as entries:
+                    names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            finally:
+                os.close(at)
+            waiting += [f"{inside}/{name}" if inside else name for name in names]
+    finally:
+        os.close(root)
+
+
+def _lift(root: int, path: str, lifted: int) -> int:
+    """The number that the folder has at the top."""
+    parent, _, name = path.rpartition("/")
+    at = _open_folder(root, parent)
+    try:
+        open_up(name, at)
+        return _move_up(name, at, root, lifted, _LIFTED)
+    finally:
+        os.close(at)
 
 
 def _open_folder(root: int, path: str) -> int:
@@ -162,11 +203,11 @@ def remove_tree(folder: str | os.PathLike[str]) -> None:
         os.rmdir(folder)
 
 
-def _move_up(name: str, at: int, top: int, moved: int) -> int:
+def _move_up(name: str, at: int, top: int, moved: int, prefix: str = ".removed-") -> int:
     while True:
         moved += 1
         try:
-            os.rename(name, f".removed-{moved}", src_dir_fd=at, dst_dir_fd=top)
+            os.rename(name, f"{prefix}{moved}", src_dir_fd=at, dst_dir_fd=top)
             return moved
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):

@@ -11,6 +11,16 @@ import os
 import sys
 
 
+def reset_signals(limits: dict[str, list[int]]) -> None:
+    """As a shell starts a program: Python ignores two, and whatever it becomes would. A program that may write no files goes on
+    after it has tried."""
+    import signal
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if limits["FSIZE"][0]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+
+
 def main() -> None:
     import resource
 
@@ -44,6 +54,7 @@ def main() -> None:
         sys.argv = ["-c"]
         exec(compile(program[-1], "<program>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
         return
+    reset_signals(plan["limits"])
     try:
         os.execve(program[0], program, os.environ)
     except OSError as error:

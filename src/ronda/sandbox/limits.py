@@ -7,13 +7,13 @@ from ronda.sandbox.policy import Policy
 MB = 1 << 20
 
 
-def process_limits(policy: Policy) -> dict[str, tuple[int, int]]:
-    """Names of `RLIMIT_…` → (soft, hard).
+def process_limits(policy: Policy, *, may_write: bool = True) -> dict[str, tuple[int, int]]:
+    """Names of `RLIMIT_…` → (soft, hard). Who may not write can still delete files, and make them shorter.
 
     DATA and not AS: programs reserve address space that they never use (WebAssembly, browsers, allocators).
     """
     memory = policy.max_memory_mb * MB
-    size = policy.max_file_sz_mb * MB
+    size = policy.max_file_sz_mb * MB if may_write else 0
     return {
         "DATA": (memory, memory),
         "CPU": (policy.max_cpu_secs, policy.max_cpu_secs + 1),

@@ -27,6 +27,7 @@ OnOutput = Callable[[Stream, bytes], None]
 Why = Literal["exited", "killed", "timeout"] | Excess
 
 MAX_FRAME = 64 * 1024 * 1024  # of one message; images and files travel in them
+FULL = "Until files are deleted and there is room, code in this folder can delete files and write none."
 _PIECE = 64 * 1024
 _TICK = 0.01  # seconds in which at most _PER_TICK bytes of a stream are read: a flood must not keep the event loop
 _PER_TICK = 1024 * 1024
@@ -149,6 +150,7 @@ class Process:
         self._pidfd = os.pidfd_open(popen.pid)
         self._init = -1  # a pidfd of the first process of a pid namespace
         self._lock = threading.Lock()  # of both: the watchdog's thread uses them, too
+        self.may_write = True  # False: its files were too many when it began
         self._soft_kill = soft_kill  # whether it is a supervisor, which ends the others first
         self._channel = channel
         self._buffer = bytearray()
@@ -167,6 +169,11 @@ class Process:
     @property
     def pid(self) -> int:
         return self._popen.pid
+
+    @property
+    def ended_for(self) -> Why:
+        """Why it was ended; "exited" as long as nobody has."""
+        return self._why
 
     @property
     def is_running(self) -> bool:
@@ -367,5 +374,7 @@ def tell(ended: Ended) -> str:
             return "it ran out of time"
         case "watchdog":
             return "it could not be watched any more, so it was ended"
+        case "disk":
+            return f"it used more disk than the sandbox allows, so it was ended. {FULL}"
         case excess:
             return f"it used more {excess} than the sandbox allows, so it was ended"

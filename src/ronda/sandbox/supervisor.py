@@ -130,7 +130,8 @@ def _become(plan: dict[str, Any], parent: int, status: int) -> None:
     step = "start"
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+        may_write = plan["limits"]["FSIZE"][0] > 0  # else it goes on after it has tried: Python ignores the signal
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, *([signal.SIGXFSZ] if may_write else [])):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
         status = fcntl.fcntl(status, fcntl.F_DUPFD_CLOEXEC, 10)

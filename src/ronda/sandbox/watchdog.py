@@ -38,12 +38,15 @@ class Watched:
         folders: tuple[str, ...],
         scratch: tuple[str, ...],
         end: Callable[[Excess], None],
+        disk: int = 0,
     ) -> None:
+        """`disk` are the bytes that its files took when it began, where that was too much: it may take no more than those."""
         self.root = root
         self._policy = policy
         self._folders = folders
         self._scratch = scratch
         self._end = end
+        self._most_disk = max(policy.max_disk_mb * MB, disk)
         self._cpu = -1.0
         self._empty = 0
         self._was_over = False
@@ -85,7 +88,7 @@ class Watched:
 
     def look_at_disk(self) -> None:
         begun = time.monotonic()
-        most = self._policy.max_disk_mb * MB
+        most = self._most_disk
         try:
             used = processes.disk_usage(self._folders, most)
         except TooDeep:

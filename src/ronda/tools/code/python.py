@@ -13,6 +13,7 @@ from ronda.core.plan import ToolSpec
 from ronda.core.taint import PRIVATE
 from ronda.drive import ToolContext, ToolOutput
 from ronda.sandbox.box import Sandbox
+from ronda.sandbox.process import FULL
 from ronda.tools.code.long_output import shown_text
 from ronda.tools.code.outputs import output_names, snapshot
 from ronda.tools.code.session import Executed, Execution, Session
@@ -49,6 +50,7 @@ _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fa
 BEGAN_ANEW = (
     "This is a new Python: the one of earlier calls has ended. Its variables and imports are gone; the files are there."
 )
+TOO_MANY_FILES = f"The files of this session take more disk than is allowed. {FULL}"
 
 
 class PythonTool:
@@ -104,8 +106,8 @@ class PythonTool:
         streams = {"stdout": execution.stdout, "stderr": execution.stderr}
         said = {name: await shown_text(stream, sandbox, f"{call}-{name}") for name, stream in streams.items()}
         result: dict[str, Any] = {"status": "success", "working_directory": sandbox.workdir}
-        if execution.began_anew:
-            result["note"] = BEGAN_ANEW
+        if notes := [BEGAN_ANEW] * execution.began_anew + [TOO_MANY_FILES] * (not execution.may_write):
+            result["note"] = " ".join(notes)
         if execution.interrupted:
             killed = executed is None
             result["status"] = "timeout"

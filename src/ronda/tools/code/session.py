@@ -54,6 +54,7 @@ class Execution(Struct, frozen=True):
     interrupted: bool = False
     problem: str | None = None  # why there is no answer
     began_anew: bool = False  # the Python of earlier calls was gone
+    may_write: bool = True  # False: the session has too many files
 
 
 class Session:
@@ -82,10 +83,11 @@ class Session:
 
         self._take = take
         self.used = time.monotonic()
-        executed, interrupted, problem = None, False, None
+        executed, interrupted, problem, may_write = None, False, None, True
         self._began_anew = False
         try:
             process = await self._python()
+            may_write = process.may_write
             exchange = asyncio.ensure_future(self._exchange(process, code))
             try:
                 done, _ = await asyncio.wait([exchange], timeout=timeout)
@@ -107,7 +109,9 @@ class Session:
         finally:
             self._take = lambda stream, data: None
             self.used = time.monotonic()
-        return Execution(captures["stdout"], captures["stderr"], executed, interrupted, problem, self._began_anew)
+        return Execution(
+            captures["stdout"], captures["stderr"], executed, interrupted, problem, self._began_anew, may_write
+        )
 
     async def _exchange(self, process: Process, code: str) -> Executed:
         """Sends code, and receives what came of it. The answer names the call, which what was written before it cannot."""
@@ -155,6 +159,8 @@ class Session:
             self._marker.unlink(missing_ok=True)
 
     async def _python(self) -> Process:
+        if self._process is not None and not self._process.may_write and await self.sandbox.has_room():
+            await self._process.end()  # it would never be able to write
         if self._process is None or not self._process.is_running:
             self._process = None
             process = await self.sandbox.start_python(

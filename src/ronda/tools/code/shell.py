@@ -21,7 +21,7 @@ from ronda.sandbox.box import Sandbox
 from ronda.sandbox.process import Process, Stream, tell
 from ronda.tools.code.long_output import LongCapture, shown_text, text_decoder
 from ronda.tools.code.outputs import output_names, snapshot
-from ronda.tools.code.python import EXCLUSIVE, OUTPUTS
+from ronda.tools.code.python import EXCLUSIVE, OUTPUTS, TOO_MANY_FILES
 from ronda.tools.code.workbench import Workbench
 
 SHELL = "mistralrs_shell"
@@ -95,8 +95,9 @@ class ShellTool:
             outputs = await call.run(commands, timeout)
             made = await self._workbench.collector(session, SHELL, context).collect(before, output_names(arguments))
         result = _result(commands, outputs, sandbox.workdir)
+        note = {} if call.may_write else {"note": TOO_MANY_FILES}
         return ToolOutput(
-            msgspec.json.encode(result).decode() + made.section(),
+            msgspec.json.encode(result | note).decode() + made.section(),
             failed=result["status"] != "success",
             details={"tool_type": "shell", **result, "outputs": outputs, "max_output_length": most},
             files=made.files,
@@ -127,6 +128,7 @@ class _Call:
         self._shell = shell
         self._most = most
         self._context = context
+        self.may_write = True
         self._count = 0  # of commands that have ended
         self._captures = self._fresh()
         self._decoders = {name: text_decoder() for name in self._captures}
@@ -142,6 +144,7 @@ class _Call:
     async def run(self, commands: list[str], timeout: float) -> list[dict[str, Any]]:
         outputs: list[dict[str, Any]] = []
         process = await self._sandbox.start([self._shell, "-c", _script(commands)], on_output=self._take, channel=True)
+        self.may_write = process.may_write
         try:
             async with asyncio.timeout(timeout):
                 while len(outputs) < len(commands):
