@@ -1,6 +1,7 @@
 """Tries all attacks in one sandbox, with something to find outside, and looks afterwards what was done to it.
 
-Also a program: as an ordinary user where the tests run as root. Prints a JSON of attacks that got something, and of harm.
+Also a program: as an ordinary user where the tests run as root. Prints a JSON of attacks that got something, of those that this
+machine has nothing to try on, and of harm.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.sandbox.attacks.run import NOT_TRIED
 
 from ronda.sandbox.box import open_sandbox
 from ronda.sandbox.layers import Layers, find_layers
@@ -177,7 +179,13 @@ async def attack_all(
         done = await sandbox.run([sandbox.interpreter.executable, "attacks.zip"], timeout=TIMEOUT)
     assert done.ended.code == 0, (done.ended, done.stdout.text(), done.stderr.text())
     got = json.loads(done.stdout.text())
-    return {"tried": len(got), "got": {name: what for name, what in got.items() if what}, "harm": outside.harm()}
+    not_tried = [name for name, what in got.items() if what == NOT_TRIED]
+    return {
+        "stopped": len([what for what in got.values() if what is None]),
+        "not tried on this machine": not_tried,
+        "got": {name: what for name, what in got.items() if what and name not in not_tried},
+        "harm": outside.harm(),
+    }
 
 
 def policy_of(outside: Outside, mode: str) -> Policy:

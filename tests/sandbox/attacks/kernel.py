@@ -8,7 +8,7 @@ import mmap
 import struct
 from typing import Any
 
-from .registry import X86, attack, call
+from .registry import X86, NotHere, attack, call
 
 
 @attack
@@ -89,7 +89,7 @@ def use_ports_of_the_machine(host: dict[str, Any]) -> Any:
 def call_a_32_bit_kernel(host: dict[str, Any]) -> Any:
     """`int 0x80`: another table of calls, which the filter knows nothing of. The kernel ends who tries."""
     if not X86:
-        raise NotImplementedError
+        raise NotHere
     code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     code.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")  # getpid
     function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))

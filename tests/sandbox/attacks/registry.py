@@ -16,6 +16,10 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 X86 = platform.machine() == "x86_64"
 
 
+class NotHere(Exception):
+    """This machine has nothing to try it on."""
+
+
 def attack(function: Attack) -> Attack:
     ATTACKS[function.__name__] = function
     return function
@@ -25,7 +29,7 @@ def call(x86: int, arm: int | None, *arguments: Any) -> int:
     """A system call by its number, or the error it gives."""
     number = x86 if X86 else arm
     if number is None:
-        raise NotImplementedError
+        raise NotHere
     words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
     answer = int(LIBC.syscall(ctypes.c_long(number), *words))
     if answer < 0:
