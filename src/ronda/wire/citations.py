@@ -24,12 +24,18 @@ EXCERPT: Final = 150  # characters of a source that are quoted beside a citation
 
 
 class Source(Struct, frozen=True, omit_defaults=True):
-    """A page that a model was shown. `excerpt` is the beginning of what it saw."""
+    """A page that a model was shown. `excerpt` is the beginning of what it saw.
+
+    `document`: it was read by its address, as the document of this place among those of the run, whose text begins with exactly
+    that. `is_cited`: whether an answer is told to speak of it.
+    """
 
     number: int
     url: str
     title: str = ""
     excerpt: str = ""
+    document: int | None = None
+    is_cited: bool = True
 
 
 class Citation(Struct, frozen=True):

@@ -154,7 +154,7 @@ class ToolRecords:
 
     def _show_sources(self, sources: Sequence[Source]) -> None:
         numbers = {source.number for source in self.sources}
-        self.sources += tuple([source for source in sources if source.number not in numbers])
+        self.sources += tuple([one for one in sources if one.is_cited and one.number not in numbers])
 
     def details(self, call_id: str) -> Raw | None:
         return self._details.get(call_id)

@@ -3,7 +3,7 @@
     Chat        web_search_options {search_context_size, user_location {approximate {…}}, filters {…}, …}
     Responses   tool web_search {search_context_size, user_location {…}, filters {…}, …}
     Messages    tools web_search_… {allowed_domains | blocked_domains, max_uses, user_location {…}},
-                web_fetch_… {allowed_domains | blocked_domains, max_uses, max_content_tokens}
+                web_fetch_… {allowed_domains | blocked_domains, max_uses, max_content_tokens, citations {enabled}}
     Mistral     tool web_search, which says nothing
 
 Their members do not contradict each other, so that one reader serves all. Messages alone asks for a search and for the reading
@@ -26,6 +26,8 @@ SEARCH: Final = "mistralrs_search_the_web"
 EXTRACT: Final = "mistralrs_website_content_extractor"
 WEB_TOOLS: Final = frozenset({SEARCH, EXTRACT})
 
+# How an answer cites a page that was read by its address: as it does a search's results, as a document, or not at all.
+PageCitations: TypeAlias = Literal["result", "document", "none"]
 ContextSize: TypeAlias = Literal["low", "medium", "high"]
 BUDGETS: Final[dict[ContextSize, int]] = {"low": 4096, "medium": 8192, "high": 16384}  # tokens of one search's results
 MAX_DOMAINS: Final = 100
@@ -51,6 +53,7 @@ class SearchOptions(Struct, frozen=True, omit_defaults=True):
     blocked_domains: tuple[str, ...] = ()
     max_uses: int | None = None
     max_content_tokens: int | None = None  # of one page that is read
+    page_citations: PageCitations = "result"
     external_web_access: bool = True
     search_description: str | None = None
     extract_description: str | None = None

@@ -299,6 +299,105 @@ async def test_a_stream_of_messages_adds_up_to_the_plain_answer(door: Door, site
     ]
 
 
+def fetch(**settings: Any) -> list[Json]:
+    return [{"type": "web_fetch_20260318", "name": "web_fetch", **settings}]
+
+
+def reading(site: Site) -> ScriptedModel:
+    return ScriptedModel(
+        asks(EXTRACT, url="http://10.0.0.1/"), asks(EXTRACT, url=site.url("/salt")), says("From the sea [1]. So it is.")
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_messages_cite_a_page_that_was_read_as_a_document_where_that_is_enabled(
+    door: Door, site: Site, stream: bool
+) -> None:
+    model = reading(site)
+    tools = fetch(citations={"enabled": True}, use_cache=False)
+    async with door.serving(model, **site.config), soon():
+        client: Any = anthropic.AsyncAnthropic(base_url=door.url.removesuffix("/v1"), api_key="any", max_retries=0)
+        asked = {"model": "default", "max_tokens": 999, "messages": [{"role": "user", "content": "go"}], "tools": tools}
+        if stream:
+            async with client.messages.stream(**asked) as events:
+                answer = await events.get_final_message()
+        else:
+            answer = await client.messages.create(**asked)
+        await client.close()
+
+    *_, page, cited_text, rest = answer.content
+    assert (cited_text.text, rest.text, rest.citations) == ("From the sea [1]", ". So it is.", None)
+    [citation] = cited_text.citations
+    assert (citation.type, citation.document_index, citation.document_title) == ("char_location", 0, "Salt")
+    assert citation.to_dict()["url"] == site.url("/salt")
+    document = page.content.content
+    assert document.citations.enabled
+    assert citation.cited_text == document.source.data[citation.start_char_index : citation.end_char_index]
+    assert citation.cited_text
+    assert "Cite the sources" in model.requests[0].tools[0].description
+
+
+@pytest.mark.parametrize("settings", [{}, {"citations": None}, {"citations": {"enabled": False}}])
+async def test_messages_cite_no_page_that_was_read_where_nobody_asks_for_it(
+    door: Door, site: Site, settings: Json
+) -> None:
+    model = reading(site)
+    async with door.serving(model, **site.config):
+        status, answer = await post(door, body("messages", tools=fetch(**settings)))
+
+    assert status == 200, answer
+    assert answer["content"][-1] == {"type": "text", "text": "From the sea [1]. So it is."}
+    assert answer["content"][-2]["content"]["content"]["citations"] is None
+    assert "Cite the sources" not in model.requests[0].tools[0].description
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"url_sources": {"user_input": {"type": "none"}}}, "url_sources"),
+        ({"allowed_callers": ["code_execution_20260120"]}, "allowed_callers"),
+    ],
+)
+async def test_a_limit_of_pages_that_cannot_be_kept_to_is_refused(
+    door: Door, site: Site, settings: Json, field: str
+) -> None:
+    async with door.serving(ScriptedModel(), **site.config):
+        status, answer = await post(door, body("messages", tools=fetch(**settings)))
+
+    assert status == 400
+    assert f"tools[0].{field}" in answer["error"]["message"]
+
+
+async def test_limits_of_pages_that_limit_nothing_are_taken(door: Door, site: Site) -> None:
+    settings: Json = {
+        "url_sources": {"user_input": {"type": "all"}},
+        "allowed_callers": ["direct", "code_execution_20260120"],
+        "response_inclusion": "excluded",
+    }
+    async with door.serving(reading(site), **site.config):
+        status, _ = await post(door, body("messages", tools=fetch(**settings)))
+
+    assert status == 200
+
+
+async def test_citations_of_pages_that_come_back_are_for_nobody(door: Door, site: Site) -> None:
+    model = ScriptedModel(asks(EXTRACT, url=site.url("/salt")), says("Sea [1]."), says("Indeed."))
+    tools = fetch(citations={"enabled": True})
+    async with door.serving(model, **site.config):
+        _, first = await post(door, body("messages", tools=tools))
+        again = [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": first["content"]},
+            {"role": "user", "content": "Really?"},
+        ]
+        status, answer = await post(door, body("messages", messages=again, tools=tools))
+
+    assert status == 200, answer
+    before = model.heard[2][1]
+    assert isinstance(before, AssistantTurn)
+    assert before.native is None or b"char_location" not in bytes(before.native.payload)
+
+
 async def test_blocks_of_searches_that_come_back_are_for_nobody(door: Door, site: Site) -> None:
     model = ScriptedModel(asks(SEARCH, query="tides"), says("Twice [1]."), says("Indeed."))
 

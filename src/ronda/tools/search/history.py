@@ -13,11 +13,13 @@ from msgspec import Raw, Struct
 
 from ronda.wire.citations import EXCERPT, Source, sources_of
 from ronda.wire.json import UNREADABLE
+from ronda.wire.web_search import PageCitations
 
 
 class _Action(Struct):
     tool_type: str = ""
     action: str = ""
+    error_code: str = ""
 
 
 _ACTION: Final = msgspec.json.Decoder(_Action)
@@ -29,6 +31,7 @@ class SearchHistory:
     def __init__(self, details: Iterable[Raw] = (), before: Iterable[Source] = ()) -> None:
         self._sources: dict[str, Source] = {source.url: source for source in before}
         self._uses: dict[str, int] = {}
+        self._pages = 0  # that were read
         for one in details:
             for source in sources_of(one):
                 self._sources.setdefault(source.url, source)
@@ -37,9 +40,22 @@ class SearchHistory:
     def source(self, url: str, title: str, text: str) -> Source:
         """The number of a page stays the same however often it is found."""
         if url not in self._sources:
-            number = 1 + max((source.number for source in self._sources.values()), default=0)
-            self._sources[url] = Source(number, url, title, " ".join(text[: 3 * EXCERPT].split())[:EXCERPT])
+            self._sources[url] = Source(self._next_number, url, title, " ".join(text[: 3 * EXCERPT].split())[:EXCERPT])
         return self._sources[url]
+
+    def page(self, url: str, title: str, text: str, citations: PageCitations) -> Source:
+        """The same of a page that was read by its address."""
+        self._pages += 1
+        if url not in self._sources and citations != "result":
+            document = self._pages - 1 if citations == "document" else None
+            self._sources[url] = Source(
+                self._next_number, url, title, text[:EXCERPT], document, is_cited=document is not None
+            )
+        return self.source(url, title, text)
+
+    @property
+    def _next_number(self) -> int:
+        return 1 + max((source.number for source in self._sources.values()), default=0)
 
     def may_use(self, action: str, limit: int | None) -> bool:
         """Counts one more use, if there is room for it."""
@@ -56,3 +72,5 @@ class SearchHistory:
             return
         if read.tool_type == "web_search":
             self._uses[read.action] = self._uses.get(read.action, 0) + 1
+            if read.action == "open_page" and not read.error_code:
+                self._pages += 1

@@ -40,7 +40,7 @@ _SEARCH_TEXT: Final = (
 )
 _EXTRACT_TEXT: Final = (
     "Read one web page or PDF as text, by its address. Use this for an address that the user gives, "
-    "or to read more of a page that a search has found. " + _CITE
+    "or to read more of a page that a search has found."
 )
 
 
@@ -110,6 +110,8 @@ class ExtractTool:
         self, searcher: Searcher, options: SearchOptions, histories: Histories, before: Sequence[Source] = ()
     ) -> None:
         text = options.extract_description or _EXTRACT_TEXT
+        if options.extract_description is None and options.page_citations != "none":
+            text += f" {_CITE}"
         self.spec = _spec(EXTRACT, text, "url", "The address of the page: http or https.")
         self._searcher = searcher
         self._options = options
@@ -128,7 +130,7 @@ class ExtractTool:
             output = f"ERROR: failed to extract content: {error}"
             return _failed({"sources": [], "output": output}, error.code, about)
         text = cut(page.content, self._options.max_content_tokens or self._options.budget)
-        source = history.source(page.url, page.title, text)
+        source = history.page(page.url, page.title, text, self._options.page_citations)
         domains = domains_of([page.url])
         # One text, not JSON in JSON: what is escaped twice is hard to read.
         output = f'{{"number": {source.number}, "url": "{page.url}", "content": "{text}"}}'

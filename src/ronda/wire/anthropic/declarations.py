@@ -23,7 +23,7 @@ from ronda.wire.capabilities import SHELL, Need, hosted_by
 from ronda.wire.fields import MAX_TOOLS, bad, check_count, decode_field, must_be_schema
 from ronda.wire.json import UNREADABLE
 from ronda.wire.mcp_servers import check_label
-from ronda.wire.web_search import WebTools, read_search_options
+from ronda.wire.web_search import SearchOptions, WebTools, read_search_options
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _DATED: Final = re.compile(r"(?P<kind>[a-z0-9_]+?)_20\d{6}")
@@ -46,8 +46,15 @@ TOOL_FIELDS: Final[dict[str, str]] = {
     "input_examples": "passed on to Anthropic; elsewhere refused: the model would not see them",
     "defer_loading": "passed on to Anthropic; elsewhere read: the model is shown it when find_tools has found it",
     "allowed_callers": "passed on to Anthropic; elsewhere refused: tools are called by the model alone",
+    "citations": "passed on to Anthropic; elsewhere read: of web_fetch, whose pages are cited where it is enabled",
+    "use_cache": "passed on to Anthropic; elsewhere read: nothing is cached, every page is as it is now",
+    "url_sources": "passed on to Anthropic; elsewhere refused: addresses are told by their domains alone (allowed_domains)",
 }
 CHOICE_FIELDS: Final[dict[str, str]] = {"type": "read", "name": "read", "disable_parallel_tool_use": "read"}
+
+
+class _UrlSource(Struct, frozen=True):
+    type: str = "all"
 
 
 class _Tool(Struct, frozen=True):
@@ -59,6 +66,7 @@ class _Tool(Struct, frozen=True):
     defer_loading: bool | None = None
     allowed_callers: list[str] | None = None
     input_examples: list[dict[str, Raw]] | None = None
+    url_sources: dict[str, _UrlSource] | None = None
 
 
 class _PlainTool(Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +116,7 @@ def read_tools(raws: list[Raw]) -> Declared:
         else:
             spec = ToolSpec(_name_of(tool, path), kind="caller", native=raw.copy(), native_api=API)
             needs.append(_need(tool, spec.name, raw, path))
+            elsewhere += _hosted_elsewhere(tool, path)
         if spec.name in seen:
             raise BadRequest(f"'{path}': a tool named '{spec.name}' is declared twice", param=path)
         seen.add(spec.name)
@@ -157,6 +166,18 @@ def _elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
     ]
 
 
+def _hosted_elsewhere(tool: _Tool, path: str) -> list[tuple[str, str]]:
+    """Of a tool that runs here in the place of Anthropic's: what narrows it in a way that cannot be kept to."""
+    sources = tool.url_sources or {}
+    asked = {
+        "allowed_callers": bool(tool.allowed_callers) and "direct" not in (tool.allowed_callers or ()),
+        "url_sources": any(source.type != "all" for source in sources.values()),
+    }
+    return [
+        (f"{path}.{name}", TOOL_FIELDS[name].partition("refused: ")[2]) for name, is_asked in asked.items() if is_asked
+    ]
+
+
 _IDLE: Final = frozenset({"type", "name", "cache_control"})
 
 
@@ -185,11 +206,27 @@ def _need(tool: _Tool, name: str, raw: Raw, path: str) -> Need:
         case "search":
             return replace(need, web=WebTools(search=read_search_options(raw, path)))
         case "fetch":
-            return replace(need, web=WebTools(fetch=read_search_options(raw, path)))
+            return replace(need, web=WebTools(fetch=_fetch_options(raw, path)))
         case "python" if _has_bash(type):
             return replace(need, also=(SHELL,))
         case _:
             return need
+
+
+class _Enabled(Struct, frozen=True):
+    enabled: bool = False
+
+
+class _Fetch(Struct, frozen=True):
+    citations: _Enabled | None = None
+    use_cache: bool | None = None  # nothing is cached here: every page is as it is now
+
+
+def _fetch_options(raw: Raw, path: str) -> SearchOptions:
+    """Pages are cited only where that is asked for, and as documents."""
+    fetch: _Fetch = decode_field(raw, _Fetch, path)
+    is_cited = fetch.citations is not None and fetch.citations.enabled
+    return replace(read_search_options(raw, path), page_citations="document" if is_cited else "none")
 
 
 _BASH_SINCE: Final = "20250825"

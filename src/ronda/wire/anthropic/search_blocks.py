@@ -7,7 +7,7 @@ Anthropic would take none that it has not made itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -58,7 +58,8 @@ def _found(source: Source, text: str) -> dict[str, Any]:
 def _page(call: WebCall, text: str) -> dict[str, Any]:
     url, title = (call.results[0].url, call.results[0].title) if call.results else (call.url or "", "")
     source = {"type": "text", "media_type": "text/plain", "data": text}
-    document = {"type": "document", "source": source, "title": title or None, "citations": None}
+    citations = {"enabled": True} if call.results and call.results[0].document is not None else None
+    document = {"type": "document", "source": source, "title": title or None, "citations": citations}
     return {"type": "web_fetch_result", "url": url, "retrieved_at": None, "content": document}
 
 
@@ -69,11 +70,25 @@ def _members(members: Mapping[str, Any]) -> dict[str, Raw]:
 # ---- citations --------------------------------------------------------------------------------------------------------
 
 
+_IN_DOCUMENT: Final = "char_location"
+
+
 def citations_of(piece: CitedText) -> tuple[Raw, ...]:
     return tuple([Raw(encode(_location(source))) for source in piece.sources])
 
 
 def _location(source: Source) -> dict[str, Any]:
+    if source.document is not None:
+        return {
+            "type": _IN_DOCUMENT,
+            "cited_text": source.excerpt,
+            "document_index": source.document,
+            "document_title": source.title or None,
+            "start_char_index": 0,
+            "end_char_index": len(source.excerpt),
+            "file_id": None,
+            "url": source.url,  # ours: Anthropic's have none
+        }
     return {
         "type": "web_search_result_location",
         "url": source.url,
@@ -88,6 +103,12 @@ def _location(source: Source) -> dict[str, Any]:
 
 class _Cited(Struct):
     encrypted_index: str = ""
+    type: str = ""
+    url: str | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        return is_ronda_id(self.encrypted_index) or (self.type == _IN_DOCUMENT and self.url is not None)
 
 
 _decode_cited = msgspec.json.Decoder(list[_Cited] | None).decode
@@ -96,9 +117,7 @@ _decode_cited = msgspec.json.Decoder(list[_Cited] | None).decode
 def without_ours(members: dict[str, Raw]) -> dict[str, Raw] | None:
     """A block of an assistant's as Anthropic would have made it; None for one that is ours alone."""
     try:
-        if "citations" in members and any(
-            is_ronda_id(one.encrypted_index) for one in _decode_cited(members["citations"]) or ()
-        ):
+        if "citations" in members and any(one.is_ours for one in _decode_cited(members["citations"]) or ()):
             return {name: value for name, value in members.items() if name != "citations"}
         ids = [msgspec.json.decode(members[name], type=str) for name in ("id", "tool_use_id") if name in members]
     except UNREADABLE:  # which whoever reads the block says better
